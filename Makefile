@@ -1,0 +1,46 @@
+# Everything runs from .venv, which is made on first use. Needs Python 3.11+, make and git.
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test bench lint format clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED) ## fit, forecast and report on the bundled recording
+	@$(BIN)/stationary demo
+
+test: lint ## lint, then all tests; PYTEST_ARGS='-n 0 -k gth' adds arguments
+	$(BIN)/pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+
+bench: $(INSTALLED) ## run the benchmarks
+	$(BIN)/python -m benchmarks
+
+lint: $(INSTALLED) ## ruff check, ruff format --check, mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(INSTALLED) ## fix what ruff can fix, and format
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+clean: ## remove .venv, caches and build output
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find . -name .git -prune -o -type d \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +
+
+# One environment for every target; rebuilt only when what it is made from changes.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "make: '$(PYTHON)' is not Python 3.11 or newer; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "make: '$(PYTHON)' has no venv module; install it (on Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@echo "Installing stationary and its tools into .venv (a few minutes the first time) ..."
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
