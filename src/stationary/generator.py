@@ -1,0 +1,310 @@
+"""Generators: batches of continuous-time Markov chains on one set of edges.
+
+A generator ``Q`` has off-diagonal rates ``q_ij >= 0`` and rows that sum to zero.
+It is kept as edges ``(i, j)`` and their rates; the diagonal is never stored, so a
+row sum is exactly zero by construction. A batch shares the edges: one window, one
+row of rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.csgraph
+import torch
+from torch import Tensor
+
+from stationary.errors import InputError, RateError, ReducibleError
+
+# Uniformization needs gamma strictly above the largest exit rate (Definition 1); "just above" keeps
+# P's diagonal positive, hence P aperiodic, and leaves the spectral gap at its largest.
+JUST_ABOVE = 1.0 + 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """The directed edges a chain may move along; made once, shared by every generator on it.
+
+    Parameters
+    ----------
+    src, dst : Tensor
+        Integer state indices, one pair an edge, without self-loops or repeats.
+    n : int
+        Number of states.
+    """
+
+    src: Tensor
+    dst: Tensor
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise InputError(f"a chain needs at least one state; got n={self.n}")
+        if self.src.shape != self.dst.shape or self.src.ndim != 1:
+            raise InputError(
+                f"edges must be two equally long index vectors; got shapes "
+                f"{tuple(self.src.shape)} and {tuple(self.dst.shape)}"
+            )
+        pairs = self.src * self.n + self.dst
+        outside = (
+            (self.src < 0) | (self.dst < 0) | (self.src >= self.n) | (self.dst >= self.n)
+        ).nonzero()
+        if len(outside):
+            k = int(outside[0])
+            raise InputError(
+                f"edge {k} goes from {int(self.src[k])} to {int(self.dst[k])}, but the states are "
+                f"0..{self.n - 1}"
+            )
+        loops = (self.src == self.dst).nonzero()
+        if len(loops):
+            raise InputError(
+                f"edge {int(loops[0])} is a self-loop on state {int(self.src[loops[0]])}; leave it "
+                f"out: the diagonal follows from the rows"
+            )
+        if len(pairs.unique()) != len(pairs):
+            raise InputError("an edge is listed twice; add its rates up and list it once")
+
+    @classmethod
+    def from_pairs(cls, pairs: Sequence[tuple[int, int]], n: int) -> Edges:
+        """Edges from a list of ``(source, destination)`` pairs."""
+        index = torch.as_tensor(pairs, dtype=torch.long).reshape(-1, 2)
+        return cls(index[:, 0].contiguous(), index[:, 1].contiguous(), n)
+
+    @classmethod
+    def complete(cls, n: int) -> Edges:
+        """Every ordered pair of distinct states, row by row."""
+        index = (~torch.eye(n, dtype=torch.bool)).nonzero()
+        return cls(index[:, 0].contiguous(), index[:, 1].contiguous(), n)
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    @cached_property
+    def numpy(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Source and destination as NumPy index arrays, for the compiled kernels."""
+        return self.src.cpu().numpy(), self.dst.cpu().numpy()
+
+    @cached_property
+    def birth_death(self) -> tuple[Tensor, Tensor] | None:
+        """Positions of the edges ``k -> k+1`` and ``k+1 -> k`` in order of k, if these are all."""
+        step = self.dst - self.src
+        if len(self) != 2 * (self.n - 1) or not bool((step.abs() == 1).all()):
+            return None
+        up, down = (step == 1).nonzero()[:, 0], (step == -1).nonzero()[:, 0]
+        return up[self.src[up].argsort()], down[self.dst[down].argsort()]
+
+    @cached_property
+    def strongly_connected(self) -> bool:
+        """Whether every state reaches every other when all rates are positive."""
+        src, dst = self.numpy
+        graph = scipy.sparse.coo_array((np.ones(len(self)), (src, dst)), shape=(self.n, self.n))
+        count, _ = scipy.sparse.csgraph.connected_components(graph, connection="strong")
+        return bool(count == 1)
+
+    def to(self, device: torch.device | str) -> Edges:
+        """Return the same edges on another device."""
+        if self.src.device == torch.device(device):
+            return self
+        return Edges(self.src.to(device), self.dst.to(device), self.n)
+
+
+class Generator:
+    """A batch of generators on one set of edges.
+
+    Parameters
+    ----------
+    edges : Edges or Tensor [2, E]
+        Where the chain may move.
+    rates : Tensor [..., E]
+        Rate of each edge, float64, finite and not negative; leading dimensions are the batch.
+    n : int, optional
+        Number of states, needed when ``edges`` is a tensor.
+
+    Examples
+    --------
+    >>> import torch
+    >>> gen = Generator.from_dense(torch.tensor([[0.0, 1.0], [3.0, 0.0]], dtype=torch.float64))
+    >>> gen.dense()
+    tensor([[-1.,  1.],
+            [ 3., -3.]], dtype=torch.float64)
+    """
+
+    def __init__(self, edges: Edges | Tensor, rates: Tensor, n: int | None = None) -> None:
+        if isinstance(edges, Tensor):
+            if edges.ndim != 2 or edges.shape[0] != 2 or n is None:
+                raise InputError(
+                    f"edges as a tensor must have shape [2, E] and come with n=; got shape "
+                    f"{tuple(edges.shape)} and n={n}"
+                )
+            edges = Edges(edges[0].long(), edges[1].long(), n)
+        if rates.dtype != torch.float64:
+            raise InputError(
+                f"rates must be float64 (rare states need the digits); got {rates.dtype}: call "
+                f".double() on them"
+            )
+        if rates.ndim == 0 or rates.shape[-1] != len(edges):
+            raise InputError(
+                f"rates must end in one entry per edge ({len(edges)}); got shape "
+                f"{tuple(rates.shape)}"
+            )
+        self.edges = edges.to(rates.device)
+        self.rates = rates
+        if rates.numel():
+            low, high = torch.aminmax(rates.detach())
+            # `not (a and b)` so that a NaN, which compares false, is caught as well.
+            if not (low >= 0 and high < torch.inf):
+                self._raise_bad_rate()
+
+    @classmethod
+    def from_dense(cls, Q: Tensor) -> Generator:
+        """Build from matrices ``[..., n, n]`` of off-diagonal rates; the diagonal is ignored.
+
+        Every off-diagonal pair becomes an edge, also where the rate is zero, so that the gradient
+        with respect to a zero rate is right too.
+        """
+        if Q.ndim < 2 or Q.shape[-1] != Q.shape[-2]:
+            raise InputError(f"Q must have shape [..., n, n]; got {tuple(Q.shape)}")
+        edges = Edges.complete(Q.shape[-1]).to(Q.device)
+        return cls(edges, Q[..., edges.src, edges.dst])
+
+    @property
+    def n(self) -> int:
+        """Number of states."""
+        return self.edges.n
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """Leading dimensions of the rates."""
+        return self.rates.shape[:-1]
+
+    def __repr__(self) -> str:
+        return f"Generator(n={self.n}, edges={len(self.edges)}, batch={tuple(self.batch_shape)})"
+
+    def exit_rates(self) -> Tensor:
+        """Total rate out of each state, ``[..., n]``."""
+        zero = self.rates.new_zeros((*self.batch_shape, self.n))
+        return zero.index_add(-1, self.edges.src, self.rates)
+
+    def dense(self) -> Tensor:
+        """Return ``Q`` as matrices ``[..., n, n]``, diagonal included."""
+        flat = self.rates.new_zeros((*self.batch_shape, self.n * self.n))
+        flat = flat.index_add(-1, self.edges.src * self.n + self.edges.dst, self.rates)
+        Q = flat.unflatten(-1, (self.n, self.n))
+        return Q - torch.diag_embed(Q.sum(-1))
+
+    def sparse(self, index: int | tuple[int, ...] = ()) -> scipy.sparse.csr_array:
+        """One chain of the batch as a SciPy CSR matrix, diagonal included."""
+        rates = self.rates[index].detach().cpu().numpy()
+        if rates.ndim != 1:
+            raise InputError(
+                f"sparse() views one chain; pass its index in the batch {tuple(self.batch_shape)}"
+            )
+        src, dst = self.edges.numpy
+        off = scipy.sparse.csr_array((rates, (src, dst)), shape=(self.n, self.n))
+        return (off - scipy.sparse.diags_array(off.sum(axis=1))).tocsr()
+
+    def uniformize(self, gamma: Tensor | float | None = None) -> tuple[Tensor, Tensor]:
+        """Uniformized chain ``P = I + Q / gamma`` (Definition 1) and its ``gamma [...]``.
+
+        Parameters
+        ----------
+        gamma : Tensor or float, optional
+            Event rate, above every exit rate of its chain; by default just above the largest.
+        """
+        gamma = self.event_rate(gamma)
+        eye = torch.eye(self.n, dtype=self.rates.dtype, device=self.rates.device)
+        return eye + self.dense() / gamma[..., None, None], gamma
+
+    def event_rate(self, gamma: Tensor | float | None = None) -> Tensor:
+        """Return a valid uniformization rate ``[...]``: the given one checked, or the default."""
+        largest = self.exit_rates().amax(-1)
+        if gamma is None:
+            # A chain of one state never moves; any event rate does.
+            return (largest * JUST_ABOVE).where(largest > 0, 1.0)
+        gamma = torch.as_tensor(gamma, dtype=self.rates.dtype, device=self.rates.device)
+        gamma = gamma.expand(self.batch_shape)
+        if not bool((gamma > largest).all()):
+            raise InputError(
+                f"gamma must be above the largest exit rate ({float(largest.max()):.6g}); got "
+                f"{float(gamma.min()):.6g}"
+            )
+        return gamma
+
+    def communicating_classes(self, index: int | tuple[int, ...] = ()) -> list[list[int]]:
+        """Sets of states that reach one another along positive rates, by smallest member."""
+        return [states for states, _ in self._classes(index)]
+
+    def closed_classes(self, index: int | tuple[int, ...] = ()) -> list[list[int]]:
+        """Communicating classes that the chain never leaves."""
+        return [states for states, closed in self._classes(index) if closed]
+
+    def check_irreducible(self) -> None:
+        """Raise `ReducibleError`, naming the closed classes, if a chain is reducible."""
+        flat = self.rates.detach().reshape(self.batch_shape.numel(), len(self.edges))
+        positive = (flat > 0).cpu().numpy()
+        if self.edges.strongly_connected and positive.all():
+            return
+        _, where = np.unique(positive, axis=0, return_index=True)
+        for flat in sorted(where.tolist()):
+            self.check_chain(self.unravel(flat))
+
+    def unravel(self, flat: int) -> tuple[int, ...]:
+        """Index in the batch of the chain at position ``flat`` of the flattened batch."""
+        if not self.batch_shape:
+            return ()
+        return tuple(int(i) for i in np.unravel_index(flat, self.batch_shape))
+
+    def check_chain(self, index: tuple[int, ...]) -> None:
+        """Raise `ReducibleError` if this one chain of the batch is reducible."""
+        classes = self._classes(index)
+        if len(classes) == 1:
+            return
+        closed = [states for states, is_closed in classes if is_closed]
+        transient = sorted(s for states, is_closed in classes if not is_closed for s in states)
+        which = f"chain {index} of the batch" if index else "the chain"
+        sets = ", ".join(_braces(states) for states in closed)
+        if len(closed) > 1:
+            message = (
+                f"{which} is reducible: its closed classes are {sets}, so its steady state "
+                f"depends on where it starts; add a rate between them or solve each on its own"
+            )
+        else:
+            message = (
+                f"{which} is reducible: it ends in the closed class {sets} and never returns to "
+                f"{_braces(transient)}; leave those states out or give a rate back to them"
+            )
+        raise ReducibleError(message, closed, transient)
+
+    def _classes(self, index: int | tuple[int, ...]) -> list[tuple[list[int], bool]]:
+        Q = self.sparse(index)
+        Q.setdiag(0)
+        Q.eliminate_zeros()
+        count, label = scipy.sparse.csgraph.connected_components(Q, connection="strong")
+        source, target = Q.nonzero()
+        leaves = set(label[source][label[source] != label[target]].tolist())
+        members: list[list[int]] = [[] for _ in range(count)]
+        for state, k in enumerate(label.tolist()):
+            members[k].append(state)
+        return sorted((states, k not in leaves) for k, states in enumerate(members))
+
+    def _raise_bad_rate(self) -> None:
+        rates = self.rates.detach()
+        bad = (~(rates.isfinite() & (rates >= 0))).nonzero()[0].tolist()
+        value = float(rates[tuple(bad)])
+        edge = bad[-1]
+        where = f" in chain {tuple(bad[:-1])} of the batch" if len(bad) > 1 else ""
+        raise RateError(
+            f"the rate from state {int(self.edges.src[edge])} to state "
+            f"{int(self.edges.dst[edge])} is {value:g}{where}; rates must be finite and not "
+            f"negative"
+        )
+
+
+def _braces(states: list[int], most: int = 12) -> str:
+    shown = ", ".join(map(str, states[:most]))
+    return "{" + shown + (f", ... {len(states)} states" if len(states) > most else "") + "}"

@@ -1,0 +1,9 @@
+"""Steady-state solvers: one file each; `Auto` chooses."""
+
+from stationary.solvers._base import Accuracy, Factor, Solver
+from stationary.solvers.auto import Auto
+from stationary.solvers.birth_death import BirthDeath
+from stationary.solvers.gth import GTH
+from stationary.solvers.lu import LU
+
+__all__ = ["GTH", "LU", "Accuracy", "Auto", "BirthDeath", "Factor", "Solver"]

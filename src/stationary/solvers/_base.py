@@ -1,0 +1,91 @@
+"""What every solver is: one factorisation that serves the steady state and its adjoint.
+
+Following lineax, a solver turns a generator into a `Factor`, and the factor answers both
+``-Q v = h`` (the Poisson equation behind first derivatives) and ``-Q^T u = b`` (second ones).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from torch import Tensor
+
+from stationary.generator import Edges, Generator
+
+
+class Accuracy(StrEnum):
+    """Which probabilities a solver gets right to many digits."""
+
+    ENTRYWISE = "entrywise"
+    """Every one, however small."""
+    NORMWISE = "normwise"
+    """Those not much smaller than the largest; rare states may have no correct digit."""
+
+
+class Factor(ABC):
+    """A factorised batch of generators.
+
+    Attributes
+    ----------
+    edges : Edges
+        Edges of the generator.
+    pi : Tensor [..., n]
+        Steady states, outside the autograd graph.
+    accuracy : Accuracy
+        What ``pi`` can be trusted for.
+    """
+
+    edges: Edges
+    pi: Tensor
+    accuracy: ClassVar[Accuracy]
+
+    @abstractmethod
+    def solve(self, h: Tensor) -> Tensor:
+        """One solution ``v [..., n]`` of ``-Q v = h``, for ``h`` with ``pi . h = 0``."""
+
+    @abstractmethod
+    def solve_transposed(self, b: Tensor) -> Tensor:
+        """One solution ``u [..., n]`` of ``-Q^T u = b``, for ``b`` with ``sum(b) = 0``."""
+
+    def rate_gradient(self, g: Tensor) -> Tensor:
+        """``dL/dq_ij = pi_i (v_j - v_i)`` ``[..., E]`` from ``g = dL/dpi``; kernels may fuse it."""
+        v = self.solve(g - (self.pi * g).sum(-1, keepdim=True))
+        src, dst = self.edges.src, self.edges.dst
+        return self.pi[..., src] * (v[..., dst] - v[..., src])
+
+
+@dataclass(frozen=True)
+class Solver(ABC):
+    """A method for steady states.
+
+    A new solver overrides `factor`. A complete one, by the pseudo-inverse:
+
+    >>> import torch
+    >>> from stationary import Generator, steady_state
+    >>> class PinvFactor(Factor):
+    ...     accuracy = Accuracy.NORMWISE
+    ...     def __init__(self, generator):
+    ...         Q = generator.dense().detach()
+    ...         self.edges = generator.edges
+    ...         self.pinv = torch.linalg.pinv(-Q)
+    ...         eye = torch.eye(generator.n, dtype=Q.dtype)
+    ...         null = (eye + Q @ self.pinv)[..., 0, :]  # projects onto the left null space
+    ...         self.pi = null / null.sum(-1, keepdim=True)
+    ...     def solve(self, h):
+    ...         return (self.pinv @ h[..., None])[..., 0]
+    ...     def solve_transposed(self, b):
+    ...         return (self.pinv.mT @ b[..., None])[..., 0]
+    >>> class Pinv(Solver):
+    ...     def factor(self, generator):
+    ...         return PinvFactor(generator)
+    >>> Q = torch.tensor([[0.0, 1.0], [3.0, 0.0]], dtype=torch.float64)
+    >>> steady_state(Generator.from_dense(Q), solver=Pinv()).pi
+    tensor([0.7500, 0.2500], dtype=torch.float64)
+    """
+
+    @abstractmethod
+    def factor(self, generator: Generator) -> Factor:
+        """Factor every chain of the batch, or raise `ReducibleError` or `SolverError`."""

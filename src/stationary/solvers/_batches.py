@@ -1,0 +1,67 @@
+"""Hand a batch of torch tensors to a compiled kernel, in threads when the work is worth it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stationary.errors import SolverError
+from stationary.generator import Generator
+
+Array = np.ndarray[Any, Any]
+
+# Below this many multiply-adds a second thread costs more than it saves.
+_WORTH_A_THREAD = 4_000_000
+
+
+@lru_cache(maxsize=1)
+def _pool(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, thread_name_prefix="stationary")
+
+
+def in_threads(
+    kernel: Callable[..., None], shared: tuple[Any, ...], rows: tuple[Array, ...], work: int
+) -> None:
+    """Call ``kernel(*shared, *rows)``, the rows split over torch's number of threads.
+
+    The kernels release the GIL, so plain threads do; numba's own thread pools were seen to fight
+    with torch's.
+    """
+    batch = len(rows[0])
+    workers = min(torch.get_num_threads(), batch) if work * batch > _WORTH_A_THREAD else 1
+    if workers <= 1:
+        kernel(*shared, *rows)
+        return
+    cuts = [batch * k // workers for k in range(workers + 1)]
+    jobs = [
+        _pool(torch.get_num_threads()).submit(kernel, *shared, *(r[a:b] for r in rows))
+        for a, b in itertools.pairwise(cuts)
+    ]
+    for job in jobs:
+        job.result()
+
+
+def rows_of(tensor: Tensor) -> Array:
+    """Flatten a batch ``[..., k]`` to a contiguous array ``[B, k]`` outside the graph."""
+    # Sizes spelt out: -1 is ambiguous when a chain of one state has no edges.
+    rows = tensor.detach().reshape(tensor.shape[:-1].numel(), tensor.shape[-1])
+    array: Array = rows.contiguous().numpy()
+    return array
+
+
+def raise_failure(generator: Generator, status: Array) -> NoReturn:
+    """Say which chain of the batch is reducible and what its closed classes are, or overflowed."""
+    index = generator.unravel(int(status.argmax()))
+    generator.check_chain(index)
+    which = f"chain {index} of the batch" if index else "the chain"
+    raise SolverError(
+        f"{which} is irreducible, but its rates are too far apart for float64: elimination under- "
+        f"or overflowed; leave out transitions that never happen"
+    )

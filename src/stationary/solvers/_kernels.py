@@ -1,0 +1,302 @@
+"""Compiled kernels for small chains on the CPU, one chain after the other.
+
+Grassmann-Taksar-Heyman (GTH) elimination factors ``-Q = (I - U) L`` from the last state to the
+first, with ``U >= 0`` strictly upper and ``L`` lower triangular, its off-diagonal entries ``<= 0``
+and its pivot of state k the total rate from k to the states before it. Pivots are *sums* of rates,
+so nothing is ever subtracted and every entry keeps its relative accuracy. ``A`` holds all three:
+``U`` above the diagonal, the pivots on it, ``-L`` below.
+
+State 0 of the elimination is the ground state, whose equation is redundant. Grounding a rare state
+would amplify rounding in the adjoint by the inverse of its probability, so a chain whose first
+state turns out to be rare is eliminated once more with its likeliest state in front.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+OK, FAILED = 0, 1  # failed: reducible, or rates too far apart for float64
+_BLOCK = 48
+_UNBLOCKED = 96  # below this many states, plain rank-one updates beat the matrix product
+_RARE_GROUND = 1e-3
+_BIG = 2.0**300
+_SMALL = 2.0**-300
+_LOST = 2.0**-960  # below it, what flows on from a state may be lost to underflow
+
+_jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+
+@_jit
+def _eliminate(A):
+    n = A.shape[0]
+    block = n if n <= _UNBLOCKED else _BLOCK
+    hi = n
+    while hi > 1:
+        lo = max(hi - block, 1)
+        for k in range(hi - 1, lo - 1, -1):
+            pivot = 0.0
+            for j in range(k):
+                pivot += A[k, j]
+            if not 0.0 < pivot < np.inf:
+                return FAILED
+            A[k, k] = pivot
+            reached = False
+            for i in range(k):
+                if A[i, k] > 0.0:
+                    reached = True
+                    f = A[i, k] / pivot
+                    A[i, k] = f
+                    # Rows of the block need every column for their pivots; the others wait for
+                    # the matrix product below.
+                    for j in range(0 if i >= lo else lo, k):
+                        A[i, j] += f * A[k, j]
+            if not reached:
+                return FAILED
+        if lo > 1:
+            A[:lo, :lo] += np.dot(
+                np.ascontiguousarray(A[:lo, lo:hi]), np.ascontiguousarray(A[lo:hi, :lo])
+            )
+        hi = lo
+    return OK
+
+
+@_jit
+def _distribution(A, pi):
+    """Solve ``pi (I - U) = e_0`` and normalise; rescale on the way so that nothing overflows."""
+    n = A.shape[0]
+    pi[:] = 0.0
+    pi[0] = 1.0
+    for i in range(n):
+        if pi[i] > _BIG:
+            pi *= _SMALL
+        if pi[i] < _LOST:
+            _far_distribution(A, pi)
+            break
+        for k in range(i + 1, n):
+            pi[k] += pi[i] * A[i, k]
+    pi /= pi.sum()
+
+
+@_jit
+def _far_distribution(A, pi):
+    """Solve ``pi (I - U) = e_0`` with an exponent of its own for every state.
+
+    Two likely sets of states may be joined only by states so rare that they underflow: without
+    the exponents, all that lies behind them would come out as impossible.
+    """
+    n = A.shape[0]
+    exponent = np.zeros(n, dtype=np.int64)  # pi[k] stands for pi[k] * _BIG ** exponent[k]
+    pi[0] = 1.0
+    for k in range(1, n):
+        top = np.int64(-(2**62))
+        for i in range(k):
+            if A[i, k] > 0.0:
+                top = max(top, exponent[i])
+        total = 0.0
+        for i in range(k):
+            if A[i, k] > 0.0:
+                total += pi[i] * A[i, k] * _SMALL ** (top - exponent[i])
+        if total > _BIG:
+            total, top = total * _SMALL, top + 1
+        if total < _SMALL:
+            total, top = total * _BIG, top - 1
+        pi[k], exponent[k] = total, top
+    top = exponent.max()
+    for k in range(n):
+        pi[k] *= _SMALL ** (top - exponent[k])
+
+
+@_jit
+def _swap(s, ground):
+    """Position of state s in the elimination when ``ground`` changes places with state 0."""
+    if s == 0:
+        return ground
+    if s == ground:
+        return 0
+    return s
+
+
+@_jit
+def _factor_one(src, dst, rates, ground, A, pi):
+    A[:] = 0.0
+    for e in range(src.shape[0]):
+        A[_swap(src[e], ground), _swap(dst[e], ground)] = rates[e]
+    status = _eliminate(A)
+    if status == OK:
+        _distribution(A, pi)
+        if not np.isfinite(pi.sum()):
+            status = FAILED
+    return status
+
+
+@_jit
+def gth_factor(src, dst, rates, A, pi, ground, status):
+    """Factor chains ``rates [B, E]`` into ``A [B, n, n]``, ``pi [B, n]`` and ``ground [B]``."""
+    for b in range(rates.shape[0]):
+        ground[b] = 0
+        status[b] = _factor_one(src, dst, rates[b], 0, A[b], pi[b])
+        if status[b] == OK:
+            likely = pi[b].argmax()
+            if pi[b, 0] < _RARE_GROUND * pi[b, likely]:
+                ground[b] = likely
+                status[b] = _factor_one(src, dst, rates[b], likely, A[b], pi[b])
+            g = ground[b]
+            pi[b, 0], pi[b, g] = pi[b, g], pi[b, 0]
+
+
+@_jit
+def _solve_one(A, ground, h, v):
+    """Solve ``(I - U) L v = h`` with ``v_ground = 0``; the ground's own equation is redundant."""
+    n = A.shape[0]
+    for s in range(n):
+        v[_swap(s, ground)] = h[s]
+    for k in range(n - 1, 0, -1):
+        w = v[k]
+        for j in range(k + 1, n):
+            w += A[k, j] * v[j]
+        v[k] = w
+    v[0] = 0.0
+    for k in range(1, n):
+        w = v[k]
+        for j in range(k):
+            w += A[k, j] * v[j]
+        v[k] = w / A[k, k]
+    v[0], v[ground] = v[ground], v[0]
+
+
+@_jit
+def gth_solve(A, ground, h, v):
+    """``-Q v = h`` for every chain."""
+    for b in range(h.shape[0]):
+        _solve_one(A[b], ground[b], h[b], v[b])
+
+
+@_jit
+def gth_solve_transposed(A, ground, rhs, u):
+    """``-Q^T u = rhs`` for every chain, ``L^T`` first."""
+    n = A.shape[1]
+    for b in range(rhs.shape[0]):
+        g = ground[b]
+        for s in range(n):
+            u[b, _swap(s, g)] = rhs[b, s]
+        for k in range(n - 1, 0, -1):
+            u[b, k] /= A[b, k, k]
+            for j in range(k):
+                u[b, j] += A[b, k, j] * u[b, k]
+        u[b, 0] = 0.0
+        for i in range(n):
+            for k in range(i + 1, n):
+                u[b, k] += A[b, i, k] * u[b, i]
+        u[b, 0], u[b, g] = u[b, g], u[b, 0]
+
+
+@_jit
+def gth_rate_gradient(src, dst, A, ground, pi, g, out):
+    """``pi_i (v_j - v_i)`` on every edge, with ``-Q v = g - (pi . g)``, fused."""
+    n = A.shape[1]
+    h = np.empty(n)
+    v = np.empty(n)
+    for b in range(g.shape[0]):
+        mean = 0.0
+        for s in range(n):
+            mean += pi[b, s] * g[b, s]
+        for s in range(n):
+            h[s] = g[b, s] - mean
+        _solve_one(A[b], ground[b], h, v)
+        for e in range(src.shape[0]):
+            i = src[e]
+            out[b, e] = pi[b, i] * (v[dst[e]] - v[i])
+
+
+@_jit
+def bd_distribution(up, down, rates, pi, status):
+    """Birth-death chains: ``pi_{k+1} = pi_k birth_k / death_{k+1}``, each with its exponent."""
+    n = pi.shape[1]
+    exponent = np.zeros(n, dtype=np.int64)  # pi[k] stands for pi[k] * _BIG ** exponent[k]
+    for b in range(rates.shape[0]):
+        status[b] = OK
+        pi[b, 0] = 1.0
+        for k in range(n - 1):
+            birth, death = rates[b, up[k]], rates[b, down[k]]
+            if birth == 0.0 or death == 0.0:
+                status[b] = FAILED
+                break
+            p, e = pi[b, k] * (birth / death), exponent[k]
+            if p > _BIG:
+                p, e = p * _SMALL, e + 1
+            if p < _SMALL:
+                p, e = p * _BIG, e - 1
+            pi[b, k + 1], exponent[k + 1] = p, e
+        if status[b] == OK:
+            top = exponent.max()
+            for k in range(n):
+                if exponent[k] != top:
+                    pi[b, k] *= _SMALL ** (top - exponent[k])
+            pi[b] /= pi[b].sum()
+            if not np.isfinite(pi[b].sum()):
+                status[b] = FAILED
+
+
+@_jit
+def _bd_increments(up, down, rates, mode, h, d):
+    """``d_k = v_{k+1} - v_k``, from both ends to the mode so that no tail sum cancels."""
+    n = h.shape[0]
+    flow = 0.0
+    for k in range(mode):
+        flow = (rates[down[k - 1]] * flow if k > 0 else 0.0) - h[k]
+        flow /= rates[up[k]]
+        d[k] = flow
+    flow = 0.0
+    for k in range(n - 1, mode, -1):
+        flow = h[k] + (rates[up[k]] * flow if k < n - 1 else 0.0)
+        flow /= rates[down[k - 1]]
+        d[k - 1] = flow
+
+
+@_jit
+def bd_solve(up, down, rates, pi, h, v):
+    """``-Q v = h`` for birth-death chains."""
+    n = pi.shape[1]
+    d = np.empty(n - 1)
+    for b in range(h.shape[0]):
+        _bd_increments(up, down, rates[b], pi[b].argmax(), h[b], d)
+        v[b, 0] = 0.0
+        for k in range(n - 1):
+            v[b, k + 1] = v[b, k] + d[k]
+
+
+@_jit
+def bd_solve_transposed(up, down, rates, pi, rhs, u):
+    """``-Q^T u = rhs`` for birth-death chains, outwards from the mode, where u is zero."""
+    n = pi.shape[1]
+    flux = np.empty(n - 1)
+    for b in range(rhs.shape[0]):
+        mode = pi[b].argmax()
+        total = 0.0
+        for k in range(n - 1):
+            total += rhs[b, k]
+            flux[k] = total
+        u[b, mode] = 0.0
+        for k in range(mode, n - 1):
+            u[b, k + 1] = (u[b, k] * rates[b, up[k]] - flux[k]) / rates[b, down[k]]
+        for k in range(mode - 1, -1, -1):
+            u[b, k] = (u[b, k + 1] * rates[b, down[k]] + flux[k]) / rates[b, up[k]]
+
+
+@_jit
+def bd_rate_gradient(up, down, rates, pi, g, out):
+    """``pi_i (v_j - v_i)`` on every edge of birth-death chains, fused."""
+    n = pi.shape[1]
+    h = np.empty(n)
+    d = np.empty(n - 1)
+    for b in range(g.shape[0]):
+        mean = 0.0
+        for s in range(n):
+            mean += pi[b, s] * g[b, s]
+        for s in range(n):
+            h[s] = g[b, s] - mean
+        _bd_increments(up, down, rates[b], pi[b].argmax(), h, d)
+        for k in range(n - 1):
+            out[b, up[k]] = pi[b, k] * d[k]
+            out[b, down[k]] = -pi[b, k + 1] * d[k]
