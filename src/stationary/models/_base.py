@@ -1,0 +1,241 @@
+"""The model: a map from inputs ``x`` and parameters ``theta`` to the rates of a generator."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from stationary.errors import InputError
+from stationary.generator import Edges, Generator
+from stationary.measures import Measure, queue_measures
+
+
+class Model(nn.Module, ABC):
+    """A parametric continuous-time Markov chain ``Q(x, theta)``.
+
+    A new model declares its states, edges and parameters, and overrides `rates`.
+
+    Parameters
+    ----------
+    states : sequence of str or int
+        Names of the states.
+    edges : Edges
+        Where the chain may move.
+    params : mapping
+        Parameter names and their present values.
+    inputs : sequence of str
+        Names of the columns of ``x``; the first is the load.
+    real : sequence of str
+        Parameters that may take either sign; the others are positive.
+    measures : mapping, optional
+        Named functionals of the steady state.
+
+    Examples
+    --------
+    A server that crashes at rate ``load * wear`` and is repaired at rate ``repair``:
+
+    >>> import torch
+    >>> from stationary.measures import probability
+    >>> class Crashing(Model):
+    ...     name = "crashing"
+    ...     def __init__(self, wear=0.1, repair=1.0):
+    ...         super().__init__(
+    ...             states=["up", "down"],
+    ...             edges=Edges.from_pairs([(0, 1), (1, 0)], n=2),
+    ...             params={"wear": wear, "repair": repair},
+    ...             measures={"down": probability(torch.tensor([0.0, 1.0]))},
+    ...         )
+    ...     def rates(self, x, theta):
+    ...         wear, repair = theta
+    ...         return torch.stack([x[:, 0] * wear, repair.expand(len(x))], -1)
+    >>> Crashing()([[10.0]]).dense()
+    tensor([[[-1.,  1.],
+             [ 1., -1.]]], dtype=torch.float64, grad_fn=<SubBackward0>)
+    """
+
+    name: str = ""
+    """What the command line and saved runs call this model; empty if they cannot make it."""
+
+    theta: nn.Parameter
+
+    def __init__(
+        self,
+        *,
+        states: Sequence[str | int],
+        edges: Edges,
+        params: Mapping[str, float],
+        inputs: Sequence[str] = ("load",),
+        real: Sequence[str] = (),
+        measures: Mapping[str, Measure] | None = None,
+    ) -> None:
+        super().__init__()
+        if len(states) != edges.n or len(set(map(str, states))) != edges.n:
+            raise InputError(
+                f"a model on {edges.n} states needs as many different state names; got "
+                f"{len(set(map(str, states)))}"
+            )
+        unknown = set(real) - set(params)
+        if unknown:
+            raise InputError(f"real= names parameters that are not in params: {sorted(unknown)}")
+        self.states = tuple(map(str, states))
+        self.edges = edges
+        self.inputs = tuple(inputs)
+        self.param_names = tuple(params)
+        self.measures: dict[str, Measure] = dict(measures or {})
+        self.positive = torch.tensor([name not in real for name in params], dtype=torch.bool)
+        self._all_positive = not real
+        self.theta = nn.Parameter(torch.empty(len(params), dtype=torch.float64))
+        self.set_theta(list(params.values()))
+
+    @abstractmethod
+    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+        """Rates ``[M, E]`` of every edge for inputs ``x [M, d]`` and parameters ``theta [P]``."""
+
+    def generator(self, x: Any, theta: Tensor) -> Generator:
+        """Generator of every window for a parameter vector other than the model's own."""
+        return Generator(self.edges, self.rates(self.as_inputs(x), theta))
+
+    def forward(self, x: Any) -> Generator:
+        """Generator of every window, at the model's own parameters."""
+        return self.generator(x, self.theta)
+
+    def penalty(self, theta: Tensor) -> Tensor:
+        """Regularisation added to the negative log-likelihood; none by default."""
+        return theta.new_zeros(())
+
+    def start(self, x: Tensor) -> Tensor:
+        """Where a fit to windows with inputs ``x`` starts: the model's present parameters."""
+        del x
+        return self.theta.detach().clone()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Constructor arguments, parameters apart, from which this model can be made again."""
+        return {}
+
+    @property
+    def estimates(self) -> dict[str, float]:
+        """Parameters by name."""
+        return dict(zip(self.param_names, self.theta.tolist(), strict=True))
+
+    def set_theta(self, values: Tensor | Sequence[float]) -> None:
+        """Set every parameter, in the order of `param_names`."""
+        value = torch.as_tensor(values, dtype=torch.float64).detach()
+        if value.shape != self.theta.shape:
+            raise InputError(
+                f"{type(self).__name__} has {len(self.theta)} parameters; got {value.numel()}"
+            )
+        bad = ~value.isfinite() | (self.positive & (value <= 0))
+        if bool(bad.any()):
+            k = int(bad.nonzero()[0])
+            need = "positive" if bool(self.positive[k]) else "finite"
+            raise InputError(
+                f"parameter {self.param_names[k]} must be {need}; got {float(value[k]):g}"
+            )
+        with torch.no_grad():
+            self.theta.copy_(value)
+
+    def natural(self, z: Tensor) -> Tensor:
+        """Parameters from the free scale of a fit: the exponential where they are positive."""
+        if self._all_positive:
+            return z.exp()
+        # The inner mask keeps a large unconstrained value from overflowing in the unused branch.
+        return torch.where(self.positive, z.where(self.positive, 0.0).exp(), z)
+
+    def free(self, theta: Tensor) -> Tensor:
+        """Parameters on the free scale of a fit: the logarithm where they are positive."""
+        return torch.where(self.positive, theta.where(self.positive, 1.0).log(), theta)
+
+    def as_inputs(self, x: Any) -> Tensor:
+        """``x`` as a float64 tensor ``[M, d]``; a flat sequence is M windows of one input."""
+        if not isinstance(x, Tensor):
+            x = torch.from_numpy(np.array(x, dtype=np.float64))
+        x = x.to(torch.float64)
+        if x.ndim == 0:
+            x = x[None]
+        if x.ndim == 1 and len(self.inputs) == 1:
+            x = x[:, None]
+        if x.ndim != 2 or x.shape[1] != len(self.inputs):
+            raise InputError(
+                f"{type(self).__name__} takes {len(self.inputs)} input column(s) "
+                f"({', '.join(self.inputs)}); got x of shape {tuple(x.shape)}"
+            )
+        return x
+
+    def state_index(self, state: int | str) -> int:
+        """Position of a state given by name or by index."""
+        if isinstance(state, str) and state in self.states:
+            return self.states.index(state)
+        try:
+            index = int(state)
+        except ValueError:
+            index = -1
+        if not 0 <= index < len(self.states):
+            raise InputError(
+                f"state {state!r} is not in the model: its {len(self.states)} states are "
+                f"{self.states[0]}..{self.states[-1]}"
+            )
+        return index
+
+    def extra_repr(self) -> str:
+        """Options and parameters, for ``print(model)``."""
+        shown = {**self.options, **(self.estimates if len(self.param_names) <= 6 else {})}
+        return ", ".join(
+            f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in shown.items()
+        )
+
+
+class Queue(Model):
+    """An open queue: Poisson arrivals at rate ``x[:, 0]`` in every state, numbered by its length.
+
+    Parameters
+    ----------
+    levels : Tensor [n]
+        Requests in the system in each state.
+    busy : Tensor [n]
+        Share of the servers that work in each state.
+    states, edges, params
+        As for `Model`. An arrival in the last state is lost.
+    """
+
+    def __init__(
+        self,
+        *,
+        states: Sequence[str | int],
+        edges: Edges,
+        params: Mapping[str, float],
+        levels: Tensor,
+        busy: Tensor,
+    ) -> None:
+        lost = torch.zeros(edges.n, dtype=torch.float64)
+        lost[-1] = 1.0
+        super().__init__(
+            states=states,
+            edges=edges,
+            params=params,
+            measures=queue_measures(levels, lost, busy),
+        )
+
+    def as_inputs(self, x: Any) -> Tensor:
+        """Loads ``[M, 1]``, which must be positive."""
+        x = super().as_inputs(x)
+        if not bool((x > 0).all() and (x < torch.inf).all()):
+            bad = x[~((x > 0) & (x < torch.inf))][0]
+            raise InputError(f"a load must be positive and finite; got {float(bad):g}")
+        return x
+
+    def start(self, x: Tensor) -> Tensor:
+        """Service that just keeps up: every rate at the mean load."""
+        return x.mean().expand(len(self.theta)).clone()
+
+
+def whole(value: Any, name: str, least: int) -> int:
+    """Return ``value`` as an int of at least ``least``, or raise an error that names the option."""
+    if isinstance(value, bool) or not float(value).is_integer() or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    return int(value)

@@ -1,0 +1,71 @@
+"""Birth-death queues: M/M/1/K, M/M/m/K, M/M/m/m+r and M/M/m/m are one class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stationary.generator import Edges
+from stationary.models._base import Queue, whole
+
+
+class MMmK(Queue):
+    """Poisson arrivals, ``servers`` exponential servers, room for ``capacity`` requests in all.
+
+    Parameters
+    ----------
+    servers : int
+        Number of servers, m. M/M/m/m+r has ``capacity = m + r``.
+    capacity : int
+        Most requests in the system, waiting or in service: states 0..capacity.
+    service_rate : float
+        Requests one busy server finishes per unit time; what a fit learns.
+
+    Examples
+    --------
+    >>> import stationary as st
+    >>> model = MMmK(servers=1, capacity=2, service_rate=2.0)
+    >>> st.steady_state(model([1.0])).pi
+    tensor([[0.5714, 0.2857, 0.1429]], dtype=torch.float64, grad_fn=...)
+    """
+
+    name = "mmmk"
+
+    def __init__(self, servers: int = 1, capacity: int = 20, service_rate: float = 1.0) -> None:
+        self.servers = whole(servers, "servers", 1)
+        self.capacity = whole(capacity, "capacity", 1)
+        level = torch.arange(self.capacity + 1, dtype=torch.float64)
+        busy = level.clamp(max=self.servers)
+        up = [(k, k + 1) for k in range(self.capacity)]
+        super().__init__(
+            states=range(self.capacity + 1),
+            edges=Edges.from_pairs(up + [(j, i) for i, j in up], self.capacity + 1),
+            params={"service_rate": service_rate},
+            levels=level,
+            busy=busy / self.servers,
+        )
+        self._busy_servers = busy[1:]
+
+    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+        """Arrivals up at the load, departures down at the busy servers' rate."""
+        down = (theta * self._busy_servers).expand(len(x), -1)
+        return torch.cat([x.expand(-1, self.capacity), down], -1)
+
+    def start(self, x: Tensor) -> Tensor:
+        """Service that just keeps up with the mean load."""
+        return super().start(x) / self.servers
+
+    def closed_form(self, x: Any) -> Tensor:
+        """Steady state ``[M, n]`` by the textbook formula, in log space."""
+        x = self.as_inputs(x)
+        k = torch.arange(self.capacity + 1, dtype=torch.float64)
+        m = torch.tensor(float(self.servers), dtype=torch.float64)
+        served = torch.where(k <= m, torch.lgamma(k + 1), torch.lgamma(m + 1) + (k - m) * m.log())
+        return torch.softmax(k * (x / self.theta.detach()).log() - served, -1)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Servers and capacity."""
+        return {"servers": self.servers, "capacity": self.capacity}

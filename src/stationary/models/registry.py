@@ -1,0 +1,58 @@
+"""Models by name, for the command line and for saved runs: a description in, a model out."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from stationary.errors import InputError
+from stationary.models._base import Model
+from stationary.models.queues import MMmK
+from stationary.models.relaxed import Relaxed
+from stationary.models.structured import MultiDiagonal, UpperTriangular
+
+MODELS: dict[str, Callable[..., Model]] = {
+    model.name: model for model in (MMmK, MultiDiagonal, UpperTriangular, Relaxed)
+}
+
+
+def describe(model: Model) -> dict[str, Any]:
+    """Return the name and options from which `build` makes the model again, parameters apart."""
+    return {"name": model.name, **model.options}
+
+
+def build(description: Mapping[str, Any]) -> Model:
+    """Make a model from its name and options; parameters may be among them.
+
+    Examples
+    --------
+    >>> build({"name": "mmmk", "servers": 2, "capacity": 10, "service_rate": 3.0}).estimates
+    {'service_rate': 3.0}
+    """
+    options = dict(description)
+    name = options.pop("name", "")
+    if name not in MODELS:
+        raise InputError(f"there is no model {name!r}{_nearest(name, MODELS)}")
+    model = MODELS[name]
+    accepted = inspect.signature(model).parameters
+    free = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
+    for option in options:
+        if option not in accepted and not free:
+            raise InputError(f"model {name} has no option {option!r}{_nearest(option, accepted)}")
+    if isinstance(options.get("model"), Mapping):
+        options["model"] = build(options["model"])
+    missing = [
+        p.name
+        for p in accepted.values()
+        if p.default is p.empty and p.kind is not p.VAR_KEYWORD and p.name not in options
+    ]
+    if missing:
+        raise InputError(f"model {name} needs the option {missing[0]!r}")
+    return model(**options)
+
+
+def _nearest(word: str, known: Mapping[str, Any]) -> str:
+    close = difflib.get_close_matches(word, known, 1)
+    return (f"; did you mean {close[0]!r}? " if close else "; ") + "there are: " + ", ".join(known)

@@ -1,0 +1,104 @@
+"""The paper's structured chains: arrivals move one state up, departures may skip states down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stationary.errors import InputError
+from stationary.generator import Edges
+from stationary.models._base import Queue, whole
+
+
+class MultiDiagonal(Queue):
+    """M/M/Multiple/K: ``d`` requests leave together at rate ``rate_d``, for d = 1..depth.
+
+    Parameters
+    ----------
+    depth : int
+        Most requests that leave at once.
+    capacity : int
+        Most requests in the system: states 0..capacity.
+    **rates : float
+        Present values of ``rate_1``, ``rate_2``, ...
+    """
+
+    name = "multidiagonal"
+
+    def __init__(self, depth: int = 3, capacity: int = 20, **rates: float) -> None:
+        self.capacity = whole(capacity, "capacity", 1)
+        self.depth = whole(depth, "depth", 1)
+        n = self.capacity + 1
+        up = [(k, k + 1) for k in range(self.capacity)]
+        down = [(k, k - d) for d in range(1, self.depth + 1) for k in range(d, n)]
+        level = torch.arange(n, dtype=torch.float64)
+        super().__init__(
+            states=range(n),
+            edges=Edges.from_pairs(up + down, n),
+            params=_params([f"rate_{d}" for d in range(1, self.depth + 1)], rates, type(self)),
+            levels=level,
+            busy=(level > 0).to(torch.float64),
+        )
+        self._leaving = torch.tensor([i - j - 1 for i, j in down])
+
+    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+        """Arrivals up at the load; from k to k - d at ``rate_d``."""
+        down = theta[self._leaving].expand(len(x), -1)
+        return torch.cat([x.expand(-1, self.capacity), down], -1)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Depth and capacity."""
+        return {"depth": self.depth, "capacity": self.capacity}
+
+
+class UpperTriangular(Queue):
+    """Arrivals one state up, a free rate from every state to every lower one; the last is overload.
+
+    States are the queue sizes ``0..states-2`` and ``overload``, which an arrival at a full queue
+    enters; in it the queue is full. It has ``states (states - 1) / 2`` parameters, far more than a
+    few observed states determine.
+
+    Parameters
+    ----------
+    states : int
+        Number of states, overload included.
+    **rates : float
+        Present values of ``rate_i_j``, from state i down to state j.
+    """
+
+    name = "uppertriangular"
+
+    def __init__(self, states: int = 22, **rates: float) -> None:
+        n = whole(states, "states", 3)
+        up = [(k, k + 1) for k in range(n - 1)]
+        down = [(i, j) for i in range(n) for j in range(i)]
+        level = torch.arange(n, dtype=torch.float64)
+        level[-1] = n - 2
+        super().__init__(
+            states=[*range(n - 1), "overload"],
+            edges=Edges.from_pairs(up + down, n),
+            params=_params([f"rate_{i}_{j}" for i, j in down], rates, type(self)),
+            levels=level,
+            busy=(level > 0).to(torch.float64),
+        )
+
+    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+        """Arrivals up at the load; from i to j < i at ``rate_i_j``."""
+        return torch.cat([x.expand(-1, len(self.states) - 1), theta.expand(len(x), -1)], -1)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Number of states."""
+        return {"states": len(self.states)}
+
+
+def _params(names: list[str], given: dict[str, float], model: type) -> dict[str, float]:
+    unknown = sorted(set(given) - set(names))
+    if unknown:
+        raise InputError(
+            f"{model.__name__} has no parameter {unknown[0]!r}; it has {names[0]}..{names[-1]}"
+        )
+    return {name: given.get(name, 1.0) for name in names}
