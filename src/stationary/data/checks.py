@@ -1,0 +1,117 @@
+"""Checks of inputs and counts, shared by `Windows` and the readers, which name rows differently."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stationary.data.categories import Observed, label
+from stationary.errors import InputError
+
+
+def find_bad_count(counts: NDArray[np.float64]) -> tuple[int, int, str] | None:
+    """First count that is none, row by row: its row, its column and what is wrong with it."""
+    bad = np.argwhere(~((counts >= 0) & (counts <= 2.0**53) & (counts == np.floor(counts))))
+    if not len(bad):
+        return None
+    row, column = map(int, bad[0])
+    value = float(counts[row, column])
+    if value > 2.0**53 and value != np.inf:
+        need = "counts above 2**53 lose digits: use shorter windows"
+    else:
+        need = "counts must be whole numbers, zero or more: correct it or remove the window"
+    return row, column, f"the count is {value!r}; {need}"
+
+
+def find_bad_input(x: NDArray[np.float64]) -> tuple[int, int, str] | None:
+    """First input that is not finite: its row, its column and what is wrong with it."""
+    bad = np.argwhere(~np.isfinite(x))
+    if not len(bad):
+        return None
+    row, column = map(int, bad[0])
+    value = float(x[row, column])
+    return row, column, f"the value is {value!r}; inputs must be finite: correct it or remove it"
+
+
+def load_mask(
+    loads: NDArray[np.float64], low: float | None, high: float | None, name: str = "load"
+) -> NDArray[np.bool_]:
+    """Where a load lies in ``[low, high]``; an error when nowhere."""
+    try:
+        least = -np.inf if low is None else float(low)
+        most = np.inf if high is None else float(high)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"a range of loads is two numbers, or None for an open end; got {low!r} and {high!r}"
+        ) from None
+    mask: NDArray[np.bool_] = (loads >= least) & (loads <= most)
+    if not mask.any():
+        raise InputError(
+            f"no window has a {name} in [{least:g}, {most:g}]; the loads there are go from "
+            f"{loads.min():g} to {loads.max():g}"
+        )
+    return mask
+
+
+def name_rows(kind: str, rows: Sequence[int], most: int = 10) -> str:
+    """Name rows for a message: ``window 3``, or ``windows 3, 5, ... and 7 more``."""
+    shown = ", ".join(map(str, rows[:most]))
+    more = f" and {len(rows) - most} more" if len(rows) > most else ""
+    return f"{kind}{'s' if len(rows) > 1 else ''} {shown}{more}"
+
+
+def input_names(inputs: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the columns of ``x``, checked."""
+    names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
+    if not names:
+        raise InputError("there must be at least one input; the first is the load")
+    for name in names:
+        if not isinstance(name, str) or not name or name != name.strip():
+            raise InputError(f"inputs must be names without space around them; got {name!r}")
+        if not name.isprintable() or names.count(name) > 1:
+            raise InputError(f"inputs must be different, printable names; got {names!r}")
+    return names
+
+
+def as_table(value: Any, name: str) -> Tensor:
+    """Return numbers as a float64 tensor of our own, which nobody else can change."""
+    if isinstance(value, Tensor):
+        return value.detach().to("cpu", torch.float64, copy=True).contiguous()
+    try:
+        return torch.from_numpy(np.array(value, dtype=np.float64, order="C"))
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{name} must be a table of numbers, every row of the same length; got {value!r:.80}"
+        ) from None
+
+
+def check_shapes(
+    x: Tensor, counts: Tensor, categories: Sequence[Observed], names: Sequence[str]
+) -> None:
+    """Raise an error that says which of the four disagree."""
+    if not x.numel() and not counts.numel():
+        raise InputError("there are no windows: x and counts are empty")
+    if x.ndim != 2 or counts.ndim != 2:
+        raise InputError(
+            f"x must have shape [M, d] or [M], counts [M, C]; got {tuple(x.shape)} and "
+            f"{tuple(counts.shape)}"
+        )
+    if len(x) != len(counts):
+        raise InputError(
+            f"x has {len(x)} windows but counts has {len(counts)} rows; give one row per window"
+        )
+    if x.shape[1] != len(names):
+        raise InputError(
+            f"x has {x.shape[1]} columns but inputs names {len(names)} ({', '.join(names)}); "
+            f"pass inputs= with one name per column"
+        )
+    if counts.shape[1] != len(categories):
+        raise InputError(
+            f"counts has {counts.shape[1]} columns but observe names {len(categories)} categories "
+            f"({', '.join(map(label, categories))}); give one category per column"
+        )

@@ -1,0 +1,266 @@
+"""Readers: windows from a file with one row a window."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stationary.data.categories import (
+    Category,
+    Observed,
+    as_categories,
+    as_category,
+    find_categories,
+    label,
+    natural,
+    parse_category,
+)
+from stationary.data.checks import (
+    find_bad_count,
+    find_bad_input,
+    input_names,
+    load_mask,
+    name_rows,
+)
+from stationary.data.tables import Table, open_table
+from stationary.data.windows import Sampling, Windows, as_sampling
+from stationary.errors import DataWarning, InputError
+
+
+def read_windows(
+    path: str | os.PathLike[str],
+    x: str | Sequence[str] = "load",
+    counts: str | Mapping[str, Category] = "Q={}",
+    observe: Iterable[Category] | None = None,
+    sampling: Sampling | str = Sampling.TIME,
+    drop_empty: bool = False,
+    loads: tuple[float | None, float | None] | None = None,
+) -> Windows:
+    r"""Read windows from a ``.csv``, ``.csv.gz``, ``.tsv`` or ``.parquet`` file, one row a window.
+
+    A row with load 0 and no counts is an idle window: it is left out with a `DataWarning`.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    x : str or sequence of str
+        Columns of the inputs; the first is the load, which must be positive.
+    counts : str or mapping
+        A pattern with ``{}``: every column that matches counts the state (or the states, written
+        ``1..20`` or ``1+3``) that ``{}`` stands for. Or a mapping from column to state or states;
+        columns of the same states are added up.
+    observe : sequence, optional
+        Categories to keep; all by default.
+    sampling : Sampling or str
+        How the counts were taken, see `Windows`; a file does not say.
+    drop_empty : bool
+        Leave out windows in which no kept category was seen, with a `DataWarning`.
+    loads : (low, high), optional
+        Keep only windows with a load in this range; None leaves an end open.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "windows.csv"
+    >>> _ = file.write_text("rate,idle,one,more\n11,30,20,9\n12,28,21,11\n")
+    >>> read_windows(file, x="rate", counts={"idle": 0, "one": 1, "more": range(2, 21)})
+    Windows(2 windows, rate 11..12, categories 0, 1, 2..20, 119 counts, sampling=time)
+    """
+    inputs, sampling = input_names([x] if isinstance(x, str) else x), as_sampling(sampling)
+    table = open_table(Path(path))
+    columns, categories = _choose_columns(table, inputs, counts)
+    values, rows = table.numbers([*inputs, *columns])
+    if not len(rows):
+        raise InputError(f"{table.path}: a header but no windows; add a line per window")
+    x_values, y_values = values[:, : len(inputs)], values[:, len(inputs) :]
+    for bad, names in (
+        (find_bad_input(x_values), inputs),
+        (find_bad_count(y_values), tuple(columns)),
+    ):
+        if bad:
+            row, column, problem = bad
+            raise InputError(f"{table.cell(int(rows[row]), names[column])}: {problem}")
+
+    observed, y_values = _add_up(categories, y_values)
+    with _about(table):
+        kept = np.ones(len(rows), dtype=bool)
+        if loads is not None:
+            kept = load_mask(x_values[:, 0], *_ends(loads), inputs[0])
+        chosen = find_categories(observed if observe is None else observe, observed)
+        observed = list(as_categories(observed[k] for k in chosen))
+    idle = kept & (x_values[:, 0] == 0) & (y_values.sum(1) == 0)
+    _warn_dropped(table, rows[idle], f"idle: {inputs[0]} is 0 and so are all counts")
+    kept &= ~idle
+    _check_loads(table, inputs[0], x_values[:, 0], rows, kept)
+    y_values = y_values[:, chosen]
+    empty = kept & (y_values.sum(1) == 0)
+    seen = f"no counts in the observed categories {_listed([label(c) for c in observed])}"
+    if (empty == kept).all():
+        raise InputError(f"{table.path}: no window is left, all have {seen}")
+    if empty.any() and not drop_empty:
+        named = name_rows(table.row_word, rows[empty].tolist())
+        raise InputError(
+            f"{table.path}, {named}: {seen}; pass drop_empty=True to leave such windows out"
+        )
+    _warn_dropped(table, rows[empty], seen)
+    kept &= ~empty
+    return Windows(x_values[kept], y_values[kept], observed, sampling, inputs)
+
+
+def parse_counts(text: str) -> str | dict[str, Observed]:
+    """Read the command line's ``--counts``.
+
+    A pattern with ``{}`` is returned as it is. Otherwise the text is a list of ``column=states``,
+    cut at the last ``=`` because columns may be called ``Q=21``; states are ``3``, ``overload``,
+    ``1-20``, ``1..20`` or ``1+2+3``.
+
+    Examples
+    --------
+    >>> parse_counts("Q=0=0,Q=21=overload,busy=1-3")
+    {'Q=0': 0, 'Q=21': 'overload', 'busy': (1, 2, 3)}
+    """
+    if "{}" in text:
+        return text
+    found: dict[str, Observed] = {}
+    for item in text.split(","):
+        column, _, states = (part.strip() for part in item.rpartition("="))
+        if not column or not states:
+            raise InputError(
+                f"counts: {item.strip()!r} is not column=states; write a pattern such as 'Q={{}}' "
+                f"or a list such as 'idle=0,busy=1-20'"
+            )
+        if column in found:
+            raise InputError(f"counts: column {column!r} is listed twice; list it once")
+        found[column] = parse_category(states)
+    return found
+
+
+def parse_observe(text: str) -> list[Observed]:
+    """Read the command line's ``--observe``: states separated by commas, ``2-5`` for four of them.
+
+    Examples
+    --------
+    >>> parse_observe("0,2-5,overload")
+    [0, 2, 3, 4, 5, 'overload']
+    """
+    found: list[Observed] = []
+    for item in text.split(","):
+        if not item.strip():
+            raise InputError(f"observe: {text!r} has an empty item; write states such as '0,1,2-5'")
+        states = parse_category(item)
+        if isinstance(states, tuple) and "+" not in item:
+            found.extend(states)
+        else:  # what is joined by + is one category
+            found.append(states)
+    return found
+
+
+def _choose_columns(
+    table: Table, inputs: Sequence[str], counts: str | Mapping[str, Category]
+) -> tuple[list[str], list[Observed]]:
+    """Columns with counts and the category of each."""
+    present = table.columns()
+    if isinstance(counts, str):
+        with _about(table):
+            chosen = _match(counts, [name for name in present if name not in inputs])
+    else:
+        with _about(table):
+            chosen = [(column, as_category(states)) for column, states in counts.items()]
+        if not chosen:
+            raise InputError(f"{table.path}: counts is an empty mapping; name at least two columns")
+    for name in [*inputs, *(column for column, _ in chosen)]:
+        if name not in present:
+            near = difflib.get_close_matches(str(name), present, n=1, cutoff=0.5)
+            raise InputError(
+                f"{table.path}: there is no column {name!r}"
+                + (f" (did you mean {near[0]!r}?)" if near else "")
+                + f"; the columns are: {_listed(present)}"
+            )
+        if present.count(name) > 1:
+            raise InputError(
+                f"{table.path}: column {name!r} is there {present.count(name)} times; rename or "
+                f"remove all but one"
+            )
+    both = sorted(set(inputs) & {column for column, _ in chosen})
+    if both:
+        raise InputError(f"{table.path}: column {both[0]!r} cannot be an input and a count")
+    return [column for column, _ in chosen], [category for _, category in chosen]
+
+
+def _match(pattern: str, names: Sequence[str]) -> list[tuple[str, Observed]]:
+    if pattern.count("{}") != 1:
+        raise InputError(
+            f"counts: the pattern {pattern!r} needs one {{}} where the state stands: 'Q={{}}'"
+        )
+    before, after = map(re.escape, pattern.split("{}"))
+    matches = [(name, re.fullmatch(f"{before}(.+){after}", name)) for name in names]
+    found = [(name, parse_category(match[1])) for name, match in matches if match]
+    if not found:
+        raise InputError(
+            f"no column matches counts={pattern!r}; the other columns are: {_listed(names)}"
+        )
+    return sorted(found, key=lambda item: natural(item[1]))
+
+
+def _add_up(
+    categories: Sequence[Observed], counts: NDArray[np.float64]
+) -> tuple[list[Observed], NDArray[np.float64]]:
+    """Distinct categories in order, with the columns of each added up."""
+    observed = list(dict.fromkeys(categories))
+    total = np.zeros((len(counts), len(observed)))
+    for column, category in enumerate(categories):
+        total[:, observed.index(category)] += counts[:, column]
+    return observed, total
+
+
+def _check_loads(
+    table: Table,
+    name: str,
+    loads: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    kept: NDArray[np.bool_],
+) -> None:
+    if not kept.any():
+        raise InputError(f"{table.path}: no window is left, all are idle")
+    bad = np.flatnonzero(kept & (loads <= 0))
+    if len(bad):
+        raise InputError(
+            f"{table.cell(int(rows[bad[0]]), name)}: the load is {loads[bad[0]]:g} in a window "
+            f"that is not idle; a load must be positive: correct it or delete the {table.row_word}"
+        )
+
+
+def _warn_dropped(table: Table, rows: NDArray[np.int64], why: str) -> None:
+    if len(rows):
+        named = name_rows(table.row_word, rows.tolist())
+        warnings.warn(f"{table.path}: dropped {named}: {why}", DataWarning, stacklevel=3)
+
+
+def _ends(loads: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
+    try:
+        low, high = loads
+    except (TypeError, ValueError):
+        raise InputError(f"loads must be a pair (low, high); got {loads!r}") from None
+    return low, high
+
+
+@contextmanager
+def _about(table: Table) -> Iterator[None]:
+    """Put the file's name in front of errors from checks that do not know it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{table.path}: {error}") from None
+
+
+def _listed(names: Sequence[str], most: int = 30) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,197 @@
+"""Tables of numbers on disk: which columns a file has, and their numbers with the row of each.
+
+CSV goes through the standard library's reader rather than pandas: it alone knows on which line of
+the file, as an editor shows it, a record starts, and it keeps repeated column names as they are.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stationary.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-"})
+
+
+@dataclass(frozen=True)
+class Table(ABC):
+    """A file with named columns.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
+
+    path: Path
+    row_word = "row"
+    """What a row of this kind of file is called."""
+
+    @abstractmethod
+    def columns(self) -> list[str]:
+        """Names of the columns, repeated ones included."""
+
+    @abstractmethod
+    def numbers(self, columns: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Numbers ``[M, k]`` of some columns, and the number ``[M]`` of each row in the file."""
+
+    def cell(self, row: int, column: str) -> str:
+        """Name a cell for a message."""
+        return f"{self.path}, {self.row_word} {row}, column {column!r}"
+
+    def number(self, value: Any, row: int, column: str) -> float:
+        """Return a cell as a number, or raise an error that names it."""
+        if value is None or str(value).strip().lower() in MISSING:
+            raise InputError(
+                f"{self.cell(row, column)}: the value is missing; fill it in or delete the "
+                f"{self.row_word}"
+            )
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{self.cell(row, column)}: {str(value)!r:.60} is not a number; correct it or "
+                f"delete the {self.row_word}"
+            ) from None
+
+
+@dataclass(frozen=True)
+class TextTable(Table):
+    """A CSV or TSV file, perhaps gzipped; its first line that is not blank is the header."""
+
+    delimiter: str = ","
+    row_word = "line"
+
+    def columns(self) -> list[str]:
+        """Names in the header, without space around them."""
+        with self._opened() as file:
+            for _, header in self._records(file):
+                return [name.strip() for name in header]
+        raise InputError(f"{self.path}: the file is empty; it needs a header and a line per window")
+
+    def numbers(self, columns: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Numbers of some columns, and the line each row starts on; the header is line 1."""
+        values, lines = array("d"), array("q")
+        with self._opened() as file:
+            records = self._records(file)
+            header = [name.strip() for name in next(records)[1]]
+            where = [header.index(name) for name in columns]
+            for line, record in records:
+                if len(record) < len(header) or any(cell.strip() for cell in record[len(header) :]):
+                    raise InputError(
+                        f"{self.path}, line {line}: {len(record)} fields where the header has "
+                        f"{len(header)}; complete or delete the line"
+                    )
+                try:
+                    values.extend([float(record[k]) for k in where])
+                except ValueError:
+                    for name, k in zip(columns, where, strict=True):
+                        self.number(record[k], line, name)
+                lines.append(line)
+        return np.array(values).reshape(-1, len(columns)), np.array(lines, dtype=np.int64)
+
+    def _records(self, file: IO[str]) -> Iterator[tuple[int, list[str]]]:
+        """Yield the records that are not blank, each with the line it starts on."""
+        reader = csv.reader(file, delimiter=self.delimiter, skipinitialspace=True)
+        line = 1
+        for record in reader:
+            if len(record) > 1 or "".join(record).strip():
+                yield line, record
+            line = reader.line_num + 1
+
+    @contextmanager
+    def _opened(self) -> Iterator[IO[str]]:
+        zipped = self.path.suffix.lower() == ".gz"
+        try:
+            # utf-8-sig, because spreadsheets put a byte order mark in front.
+            with (gzip.open if zipped else open)(
+                self.path, "rt", encoding="utf-8-sig", newline=""
+            ) as file:
+                yield file
+        except UnicodeDecodeError:
+            raise InputError(
+                f"{self.path}: this is not UTF-8 text; save it as CSV (UTF-8)"
+            ) from None
+        except (csv.Error, OSError, EOFError, zlib.error) as error:
+            raise InputError(
+                f"{self.path}: the file cannot be read ({error}); is it damaged?"
+            ) from error
+
+
+@dataclass(frozen=True)
+class ParquetTable(Table):
+    """A Parquet file; its rows are counted from 1."""
+
+    def columns(self) -> list[str]:
+        """Names of the columns, and of the index where pandas saved one."""
+        return list(map(str, self._frame.columns))
+
+    def numbers(self, columns: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Numbers of some columns, and the number of each row, from 1."""
+        from pandas.api.types import is_numeric_dtype
+
+        values = np.empty((len(self._frame), len(columns)))
+        for k, name in enumerate(columns):
+            column = self._frame[name]
+            if is_numeric_dtype(column):
+                values[:, k] = column.to_numpy(np.float64, na_value=np.nan)
+                gaps = np.flatnonzero(np.isnan(values[:, k]))
+                if len(gaps):
+                    self.number(None, int(gaps[0]) + 1, name)
+            else:
+                cells = enumerate(column.tolist(), 1)
+                values[:, k] = [self.number(value, row, name) for row, value in cells]
+        return values, np.arange(1, len(values) + 1)
+
+    @cached_property
+    def _frame(self) -> pd.DataFrame:
+        import pandas as pd
+        import pyarrow
+
+        try:
+            frame = pd.read_parquet(self.path)
+        except (pyarrow.ArrowException, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(
+                f"{self.path}: not a readable Parquet file ({reason}); is it damaged?"
+            ) from error
+        named = [name for name in frame.index.names if name and name not in frame.columns]
+        return frame.reset_index(level=named) if named else frame
+
+
+def open_table(path: Path) -> Table:
+    """Return the table in a file, by its ending."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give a .csv, .tsv or .parquet file in it")
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file; check the path")
+    name = path.name.lower().removesuffix(".gz")
+    zipped = name != path.name.lower()
+    if name.endswith(".parquet") and not zipped:
+        table: Table = ParquetTable(path)
+    elif name.endswith((".csv", ".tsv")):
+        table = TextTable(path, "\t" if name.endswith(".tsv") else ",")
+    else:
+        raise InputError(
+            f"{path}: cannot tell how to read {''.join(path.suffixes) or 'a file without ending'}; "
+            f"give a .csv, .csv.gz, .tsv or .parquet file"
+        )
+    if not path.stat().st_size:
+        raise InputError(f"{path}: the file is empty; it needs a header and a line per window")
+    return table
