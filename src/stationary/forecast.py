@@ -1,0 +1,192 @@
+"""Measures over load, each with an interval and a trust flag; and the load that meets a limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.optimize import brentq
+from torch import Tensor
+
+from stationary.errors import InputError
+from stationary.inference import Array, Covariance, interval, jacobian
+from stationary.models import Model
+from stationary.steady import steady_state
+
+_OPEN = math.log(10)
+"""Half-width, in e-folds, from which a forecast counts as open: a factor of ten each way."""
+
+_FARTHEST = 1e6
+"""How many times the heaviest observed load the search for a limit goes before it gives up."""
+
+
+def grid(model: Model, x: Any) -> Tensor:
+    """Inputs of a forecast: a sequence, an array ``[G, d]``, or columns by name."""
+    if isinstance(x, (pd.DataFrame, Mapping)):
+        missing = [name for name in model.inputs if name not in x]
+        if missing:
+            raise InputError(f"the forecast needs a column {missing[0]!r}; got {list(x)}")
+        x = np.column_stack([np.asarray(x[name], dtype=float) for name in model.inputs])
+    elif not isinstance(x, Tensor):
+        x = np.asarray(list(x) if isinstance(x, range) else x, dtype=float)
+    if len(np.atleast_1d(x)) == 0:
+        raise InputError("there is nothing to forecast: x is empty")
+    return model.as_inputs(x)
+
+
+def forecast(
+    model: Model, cov: Covariance, x: Any, level: float = 0.95, doubt: str = ""
+) -> pd.DataFrame:
+    """Every measure of the model at every input, with intervals.
+
+    Parameters
+    ----------
+    model : Model
+        A fitted model.
+    cov : Covariance
+        Of its free parameters.
+    x : sequence, array [G, d], mapping or DataFrame
+        Inputs.
+    level : float
+        Coverage of the intervals.
+    doubt : str
+        A reason not to trust any row, such as a fit that did not converge.
+
+    Returns
+    -------
+    DataFrame
+        The inputs (``x`` for a model of one input), each measure with its ``_low`` and ``_high``,
+        ``trusted`` and the ``reason`` if not. A row is not trusted where the data leaves one of
+        its measures open by more than a factor of ten each way. Trust supposes that the model is
+        right; nothing here tests that.
+    """
+    if not 0 < level < 1:
+        raise InputError(f"level must lie between 0 and 1; got {level!r}")
+    inputs = grid(model, x)
+    names = list(model.measures)
+    z = model.free(model.theta.detach()).numpy()
+    values, slopes = _evaluate(model, inputs, z)
+    columns: dict[str, Array] = {
+        "x" if len(model.inputs) == 1 else name: inputs[:, k].numpy()
+        for k, name in enumerate(model.inputs)
+    }
+    reasons = [doubt] * len(inputs)
+    for k, name in enumerate(names):
+        low, high, spread = interval(values[:, k], slopes[:, k], cov, model.measures[name], level)
+        columns |= {name: values[:, k], f"{name}_low": low, f"{name}_high": high}
+        for row in np.flatnonzero(spread > _OPEN):
+            reasons[row] = (
+                reasons[row] or f"the data leaves {name} open by more than a factor of 10"
+            )
+    columns["trusted"] = np.array([not reason for reason in reasons])
+    columns["reason"] = np.array(reasons, dtype=object)
+    return pd.DataFrame(columns)
+
+
+def _evaluate(model: Model, inputs: Tensor, z: Array) -> tuple[Array, Array]:
+    """Values ``[G, K]`` of every measure and their slopes ``[G, K, P]`` in ``z``."""
+
+    def measures(free: Tensor) -> Tensor:
+        pi = steady_state(model.generator(inputs, model.natural(free))).pi
+        return torch.stack([measure(inputs, pi) for measure in model.measures.values()], -1)
+
+    with torch.no_grad():
+        values = measures(torch.tensor(z)).numpy()
+    return values, jacobian(measures, z)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The largest load at which a measure stays at or below a bound.
+
+    Attributes
+    ----------
+    measure, bound
+        What must hold: ``measure <= bound``.
+    load, low, high : float
+        The largest load that meets it, and its interval; infinite where no load breaks it.
+    level : float
+        Coverage of the interval.
+    trusted : bool
+        Whether the forecast at that load is.
+    """
+
+    measure: str
+    bound: float
+    load: float
+    low: float
+    high: float
+    level: float
+    trusted: bool
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.measure} stays at or below {self.bound:g} up to a load of {self.load:.4g} "
+            f"({self.level:.0%} interval {self.low:.4g} to {self.high:.4g})"
+        )
+        return text if self.trusted else text + "; the data cannot carry this answer"
+
+
+def max_load(
+    model: Model,
+    cov: Covariance,
+    measure: str,
+    bound: float,
+    near: float,
+    level: float = 0.95,
+    doubt: str = "",
+) -> Limit:
+    """Invert a measure that grows with load.
+
+    Parameters
+    ----------
+    model, cov, level, doubt
+        As for `forecast`.
+    measure : str
+        Name of a measure.
+    bound : float
+        Its largest admissible value.
+    near : float
+        A load to search from, such as the heaviest observed.
+    """
+    if len(model.inputs) != 1:
+        raise InputError(f"max_load needs a model of one input; this one has {model.inputs}")
+    if measure not in model.measures:
+        raise InputError(
+            f"the model has no measure {measure!r}; it has {', '.join(model.measures)}"
+        )
+    about = model.measures[measure]
+    if not about.low < bound < about.high:
+        raise InputError(
+            f"a bound on {measure} must lie between {about.low:g} and {about.high:g}; got {bound!r}"
+        )
+
+    def crossing(column: str) -> float:
+        def excess(log_load: float) -> float:
+            row = forecast(model, cov, [math.exp(log_load)], level)
+            return float(row[column].iloc[0]) - bound
+
+        return _largest_below(excess, math.log(near))
+
+    load = crossing(measure)
+    at = load if 0 < load < math.inf else near
+    trusted = bool(forecast(model, cov, [at], level, doubt)["trusted"].iloc[0])
+    low, high = crossing(f"{measure}_high"), crossing(f"{measure}_low")
+    return Limit(measure, bound, load, low, high, level, trusted)
+
+
+def _largest_below(excess: Any, start: float) -> float:
+    """Load at which a growing function of its logarithm crosses zero, within a millionth part."""
+    farthest = math.log(_FARTHEST)
+    step = 0.25 if excess(start) <= 0 else -0.25
+    inside, edge = start, start + step
+    while (excess(edge) <= 0) == (step > 0):
+        inside, edge = edge, edge + step
+        if abs(edge - start) > farthest:
+            return math.inf if step > 0 else 0.0
+    return math.exp(brentq(excess, min(inside, edge), max(inside, edge), xtol=1e-9, rtol=1e-9))

@@ -1,0 +1,152 @@
+r"""How sure a fit is: covariance of the estimates, and intervals for what is computed from them.
+
+On the free scale ``z`` of `Model.natural`, with ``H`` the Hessian of the objective at its minimum
+and ``s_m`` the gradient of window m's part of it, the covariance is the sandwich
+
+    H^-1 ( M / (M - P) sum_m s_m s_m^T ) H^-1.
+
+Windows are taken as independent; counts inside one window need not be: successive requests see
+nearly the same queue, so a window of a thousand is worth far fewer, and the plain inverse of ``H``
+would be too sure of itself. Directions along which the likelihood is flat get a standard deviation
+of `UNDETERMINED`: there the scores vanish too, and a sandwich would call them known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.special
+import scipy.stats
+import torch
+from torch import Tensor
+
+from stationary.data.windows import Windows
+from stationary.measures import Measure
+from stationary.objective import Objective
+
+Array = np.ndarray[Any, Any]
+
+UNDETERMINED = 1e3
+"""Standard deviation, in e-folds, given to a direction the data does not determine."""
+
+_FLAT = 1e-4
+"""Curvature, in nats for a factor of e, below which a direction counts as flat."""
+
+_FEWEST_SPARE = 8
+"""Windows beyond the number of parameters from which a sandwich is worth more than its noise."""
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Covariance of the free parameters.
+
+    Attributes
+    ----------
+    matrix : ndarray [P, P]
+        Covariance of ``z``.
+    df : int
+        Degrees of freedom of the t quantiles; 0 for a normal one.
+    kind : str
+        How it was got, for people.
+    flat : ndarray [P, F]
+        Unit directions of ``z`` that the data leaves open.
+    """
+
+    matrix: Array
+    df: int
+    kind: str
+    flat: Array
+
+    @property
+    def stderr(self) -> Array:
+        """Standard errors of ``z``: relative ones for positive parameters."""
+        return np.sqrt(np.diag(self.matrix))
+
+    def quantile(self, level: float) -> float:
+        """How many standard errors an interval of this level reaches each way."""
+        tail = 0.5 + level / 2
+        return float(scipy.stats.t.ppf(tail, self.df) if self.df else scipy.stats.norm.ppf(tail))
+
+
+def covariance(objective: Objective, windows: Windows, z: Array) -> Covariance:
+    """Sandwich covariance over windows, or the inverse Hessian where windows are too few."""
+    curvature, basis = np.linalg.eigh(objective.hessian(z))
+    flat = curvature < _FLAT
+    basis_flat, basis = basis[:, flat], basis[:, ~flat]
+    curvature = curvature[~flat]
+    spare = len(windows) - len(curvature)
+    if spare >= _FEWEST_SPARE:
+        scores = _scores(objective, windows, z) @ basis / curvature
+        scores -= scores.mean(0)
+        inner = scores.T @ scores * (len(windows) / spare)
+        kind, df = f"sandwich over {len(windows)} windows", spare
+    else:
+        inner = np.diag(1 / curvature)
+        kind, df = f"observed information ({len(windows)} windows are too few for a sandwich)", 0
+    matrix = basis @ inner @ basis.T + UNDETERMINED**2 * basis_flat @ basis_flat.T
+    return Covariance(matrix, df, kind, basis_flat)
+
+
+def _scores(objective: Objective, windows: Windows, z: Array) -> Array:
+    """Gradient of every window's negative log-likelihood, ``[M, P]``."""
+    jacobian_at = jacobian(objective.log_probabilities, z)  # [U, C, P]
+    _, group = np.unique(windows.x.numpy(), axis=0, return_inverse=True)
+    result: Array = -np.einsum("mc,mcp->mp", windows.counts.numpy(), jacobian_at[group.ravel()])
+    return result
+
+
+def jacobian(function: Callable[[Tensor], Tensor], z: Array) -> Array:
+    """Jacobian ``[..., P]`` of a function of ``z`` with many outputs and few inputs.
+
+    The vector-Jacobian product is linear in its vector, so its own derivative holds one column:
+    P passes, whatever the number of outputs.
+    """
+    free = torch.tensor(z, requires_grad=True)
+    out = function(free)
+    dummy = torch.zeros_like(out, requires_grad=True)
+    (product,) = torch.autograd.grad(out, free, dummy, create_graph=True)
+    columns = [torch.autograd.grad(p, dummy, retain_graph=True)[0] for p in product]
+    return torch.stack(columns, -1).numpy()
+
+
+def interval(
+    value: Array, slope: Array, cov: Covariance, measure: Measure, level: float
+) -> tuple[Array, Array, Array]:
+    """Delta-method interval on a scale that keeps it inside the measure's range.
+
+    Parameters
+    ----------
+    value : ndarray [G]
+        The measure.
+    slope : ndarray [G, P]
+        Its derivative with respect to ``z``.
+    cov : Covariance
+        Of ``z``.
+    measure : Measure
+        Its range picks the scale: logit for a probability, log for a positive number.
+    level : float
+        Coverage, such as 0.95.
+
+    Returns
+    -------
+    low, high, spread : ndarray [G]
+        The interval, and its half-width on the scale it was built on.
+    """
+    spread = np.sqrt(np.einsum("gp,pq,gq->g", slope, cov.matrix, slope))
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        if (measure.low, measure.high) == (0.0, 1.0):
+            half = cov.quantile(level) * spread / (value * (1 - value))
+            centre = scipy.special.logit(value)
+            low, high = scipy.special.expit(centre - half), scipy.special.expit(centre + half)
+        elif measure.low == 0.0:
+            half = cov.quantile(level) * spread / value
+            low, high = value * np.exp(-half), value * np.exp(half)
+        else:
+            half = cov.quantile(level) * spread
+            low, high = value - half, value + half
+    # A probability that underflows has no digits to put an interval around.
+    gone = np.isnan(low) | np.isnan(high)
+    return np.where(gone, value, low), np.where(gone, value, high), np.where(gone, 0.0, half)

@@ -1,0 +1,96 @@
+"""What a fit minimises, as a function of the free parameters: value, gradient, Hessian.
+
+A fit moves ``z``, the logarithm of every positive parameter and the others as they are, so that no
+step can leave the parameter space and a unit step means the same for every rate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stationary.data.windows import Windows
+from stationary.generator import Generator
+from stationary.gradients import Exact, Gradient
+from stationary.losses import conditional_nll, conditional_probabilities, nll_and_gradient
+from stationary.models import Model
+from stationary.solvers import Auto, Solver
+from stationary.steady import steady_state
+
+Array = np.ndarray[Any, Any]
+
+
+class Objective:
+    """Penalised conditional negative log-likelihood of a model on windows.
+
+    Parameters
+    ----------
+    model : Model
+        The chain; its own parameters are not touched.
+    windows : Windows
+        The data. Windows of equal inputs are added up, which leaves the likelihood as it is.
+    solver, gradient
+        As for `steady_state`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        windows: Windows,
+        solver: Solver | None = None,
+        gradient: Gradient | None = None,
+    ) -> None:
+        pooled = windows.pooled()
+        self.model = model
+        self.x = model.as_inputs(pooled.x)
+        self.counts = pooled.counts
+        self.observation = windows.observation(model)
+        self.total = float(self.counts.sum())
+        self.solver = Auto() if solver is None else solver
+        self.gradient = Exact() if gradient is None else gradient
+        self.evaluations = 0
+
+    def __call__(self, z: Tensor) -> Tensor:
+        """Differentiable value, to any order."""
+        theta = self.model.natural(z)
+        nll = conditional_nll(self._pi(theta), self.counts, self.observation).sum()
+        return nll + self.model.penalty(theta)
+
+    def _pi(self, theta: Tensor) -> Tensor:
+        generator = Generator(self.model.edges, self.model.rates(self.x, theta))
+        return steady_state(generator, self.solver, self.gradient).pi
+
+    def value_and_gradient(self, z: Array) -> tuple[float, Array]:
+        """Value and exact gradient, with the chain rule written out.
+
+        The same number as backpropagation through `__call__`, without the autograd engine between
+        loss and rates, which at fifty windows of twenty states costs more than the mathematics.
+        """
+        self.evaluations += 1
+        free = torch.tensor(z, requires_grad=True)
+        theta = self.model.natural(free)
+        rates = self.model.rates(self.x, theta)
+        factor = self.solver.factor(Generator(self.model.edges, rates))
+        nll, g = nll_and_gradient(factor.pi, self.counts, self.observation)
+        penalty = self.model.penalty(theta)
+        outputs, weights = [rates], [factor.rate_gradient(g)]
+        if penalty.requires_grad:
+            outputs, weights = [rates, penalty], [weights[0], torch.ones_like(penalty)]
+        (gradient,) = torch.autograd.grad(outputs, free, weights)
+        return float(nll.sum() + penalty.detach()), gradient.numpy()
+
+    def hessian(self, z: Array) -> Array:
+        """Exact second derivatives, one pass of double backpropagation a parameter."""
+        free = torch.tensor(z, requires_grad=True)
+        (gradient,) = torch.autograd.grad(self(free), free, create_graph=True)
+        rows = [torch.autograd.grad(g, free, retain_graph=True)[0] for g in gradient]
+        H = torch.stack(rows).numpy()
+        return (H + H.T) / 2
+
+    def log_probabilities(self, z: Tensor) -> Tensor:
+        """Log of the conditional probability of every category at every distinct input."""
+        pi = self._pi(self.model.natural(z))
+        return conditional_probabilities(pi, self.observation).log()
