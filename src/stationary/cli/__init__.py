@@ -1,0 +1,70 @@
+"""The command line: one file a command, and the one place that turns errors into exit codes.
+
+Exit codes: 0 fine; 1 the fit did not converge or the limit is missed; 2 bad input or usage.
+Commands import what they need when they run, so that ``--help`` does not wait for torch.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import typer
+
+from stationary.cli.demo import demo
+from stationary.cli.fit import fit
+from stationary.cli.forecast import forecast
+from stationary.cli.models import models
+from stationary.cli.simulate import simulate
+from stationary.errors import ConvergenceWarning, DataWarning, StationaryError
+
+app = typer.Typer(
+    name="stationary",
+    help="Learn a Markov chain from light-load counts; forecast loss at loads nobody measured.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+for command in (demo, fit, forecast, simulate, models):
+    app.command()(command)
+
+
+def _version(show: bool) -> None:
+    if show:
+        from stationary import __version__
+
+        typer.echo(f"stationary {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
+    ),
+) -> None:
+    del version
+
+
+def main() -> None:
+    """Run the command line; every error a user can mend is one message and exit code 2."""
+    warnings.simplefilter("ignore", ConvergenceWarning)  # the commands say it themselves
+    warnings.showwarning = _show_warning
+    try:
+        app()
+    except StationaryError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"error: {where}{error.strerror or error}", err=True)
+        sys.exit(2)
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], *where: Any, **more: Any
+) -> None:
+    del where, more
+    text = str(message) if issubclass(category, DataWarning) else f"{category.__name__}: {message}"
+    typer.echo(f"warning: {text}", err=True)

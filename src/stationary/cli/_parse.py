@@ -1,0 +1,102 @@
+"""The small languages of the command line: models, loads, limits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from stationary.errors import InputError
+
+if TYPE_CHECKING:
+    from stationary.models import Model
+
+_MOST_LOADS = 100_000
+
+
+def parse_model(text: str, relax: float | None = None) -> Model:
+    """Make a model from ``name:option=value,...``, with free rates added if ``relax`` is given."""
+    from stationary.models import Relaxed
+    from stationary.models.registry import build
+
+    model = build(parse_options(text))
+    return model if relax is None else Relaxed(model, alpha=relax)
+
+
+def parse_options(text: str) -> dict[str, Any]:
+    """``name:option=value,...`` as a description for `stationary.models.registry.build`."""
+    name, _, rest = text.partition(":")
+    options: dict[str, Any] = {"name": name.strip().lower()}
+    for item in filter(None, (part.strip() for part in rest.split(","))):
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or not key:
+            raise InputError(f"model {text!r}: write options as option=value; got {item!r}")
+        if key in options:
+            raise InputError(f"model {text!r}: option {key!r} is given twice")
+        options[key] = _number(value, f"model {text!r}: option {key!r}")
+    return options
+
+
+def _number(text: str, what: str) -> int | float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise InputError(f"{what} must be a number; got {text!r}") from None
+    if not math.isfinite(value):
+        raise InputError(f"{what} must be finite; got {text!r}")
+    return int(value) if re.fullmatch(r"[+-]?\d+", text) else value
+
+
+def parse_loads(text: str) -> list[float]:
+    """``10:60:2`` (both ends included; a step of 1 if left out), ``10,20,30``, or both mixed."""
+    loads: list[float] = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        numbers = [float(_number(bit, f"loads {text!r}: {bit!r}")) for bit in part.split(":")]
+        if len(numbers) == 1:
+            loads += numbers
+            continue
+        low, high, step = numbers if len(numbers) == 3 else (*numbers, 1.0)
+        if len(numbers) > 3 or step <= 0 or high < low:
+            raise InputError(f"loads {part!r}: write LOW:HIGH or LOW:HIGH:STEP, upwards")
+        count = math.floor((high - low) / step + 1e-9) + 1
+        if count > _MOST_LOADS:
+            raise InputError(f"loads {part!r}: {count} of them are too many; use a larger step")
+        # Rounded, so that 60 + 2 * 1.2 is written 62.4 and not 62.400000000000006.
+        loads += [float(f"{low + k * step:.12g}") for k in range(count)]
+    if not loads:
+        raise InputError("no loads given; write them as 10:60:2 or 10,20,30")
+    return loads
+
+
+def parse_grid(texts: list[str], inputs: tuple[str, ...]) -> Any:
+    """Inputs of a forecast: loads, or ``name=loads`` for each input, all combined."""
+    if len(inputs) == 1 and len(texts) == 1:
+        return parse_loads(texts[0].removeprefix(f"{inputs[0]}="))
+    given = {name: rest for name, _, rest in (text.partition("=") for text in texts)}
+    if set(given) != set(inputs):
+        raise InputError(
+            f"give each input once, as --x {inputs[0]}=10:60:2; the inputs are {', '.join(inputs)}"
+        )
+    return list(itertools.product(*(parse_loads(given[name]) for name in inputs)))
+
+
+def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
+    """``LOW:HIGH`` with either end left out."""
+    if text is None:
+        return None
+    ends = text.split(":")
+    if len(ends) != 2 or not any(end.strip() for end in ends):
+        raise InputError(f"a range is LOW:HIGH, with either end left out; got {text!r}")
+    low, high = (
+        float(_number(end.strip(), f"range {text!r}: end")) if end.strip() else None for end in ends
+    )
+    return low, high
+
+
+def parse_bound(text: str) -> tuple[str, float]:
+    """``measure<bound`` as a pair."""
+    match = re.fullmatch(r"\s*(\w+)\s*<=?\s*(\S+)\s*", text)
+    if not match:
+        raise InputError(f"a limit is written measure<bound, as in 'loss<0.001'; got {text!r}")
+    return match[1], float(_number(match[2], f"limit {text!r}: bound"))

@@ -1,0 +1,101 @@
+"""Answers for people (tables) and for programs (JSON, CSV)."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PATIENCE = 2.0
+"""Seconds of work before a progress bar shows."""
+
+
+def as_json(value: Any) -> str:
+    """Strict JSON: a number that is not finite becomes null."""
+
+    def clean(item: Any) -> Any:
+        if isinstance(item, dict):
+            return {key: clean(entry) for key, entry in item.items()}
+        if isinstance(item, list | tuple):
+            return [clean(entry) for entry in item]
+        return None if isinstance(item, float) and not math.isfinite(item) else item
+
+    return json.dumps(clean(value), indent=2, allow_nan=False)
+
+
+def number(value: float) -> str:
+    """Four significant digits."""
+    return f"{value:.4g}"
+
+
+def table(title: str, columns: list[str], rows: list[list[str]], left: int = 1) -> None:
+    """Print a table whose first ``left`` columns are text and the others numbers."""
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(title=title, title_justify="left", title_style="bold")
+    for k, name in enumerate(columns):
+        shown.add_column(name, justify="left" if k < left else "right", overflow="fold")
+    for row in rows:
+        shown.add_row(*row)
+    # When the output goes to a file there is no edge to fold at.
+    Console(width=None if sys.stdout.isatty() else 160, highlight=False).print(shown)
+
+
+def forecast_table(frame: pd.DataFrame, title: str) -> None:
+    """Print a forecast: inputs, then each measure with its interval."""
+    measures = [name.removesuffix("_low") for name in frame if name.endswith("_low")]
+    inputs = list(frame.columns[: frame.columns.get_loc(measures[0])])
+    rows = []
+    for row in frame.to_dict("records"):
+        cells = [number(row[name]) for name in inputs]
+        for name in measures:
+            low, high = number(row[f"{name}_low"]), number(row[f"{name}_high"])
+            cells.append(f"{number(row[name])} [{low}, {high}]".replace("[", r"\["))
+        rows.append([*cells, "yes" if row["trusted"] else "no"])
+    table(title, [*inputs, *(name.replace("_", " ") for name in measures), "trusted"], rows, 0)
+    for reason in sorted(set(frame.loc[~frame["trusted"], "reason"])):
+        count = int((frame["reason"] == reason).sum())
+        typer.echo(f"not trusted in {count} of {len(frame)} rows: {reason}")
+
+
+@contextmanager
+def fit_progress(starts: int) -> Iterator[Callable[[int, int, float], None] | None]:
+    """A callback for `stationary.fit` that shows a bar on a terminal after two seconds."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    import time
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    began = time.monotonic()
+    columns = (
+        TextColumn("fitting"),
+        BarColumn(),
+        TextColumn("start {task.completed}/{task.total}"),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+    )
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    job = bar.add_task("", total=starts)
+
+    def update(start: int, evaluations: int, nll: float) -> None:
+        if time.monotonic() - began > _PATIENCE:
+            bar.start()
+            text = f"{evaluations} gradients, negative log-likelihood {nll:.3f}"
+            bar.update(job, completed=start, description=text)
+
+    try:
+        yield update
+    finally:
+        bar.stop()

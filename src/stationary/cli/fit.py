@@ -1,0 +1,131 @@
+"""``stationary fit``: from a file of windows to a saved run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from stationary.fitting import Fit
+    from stationary.forecast import Limit
+
+
+def fit(
+    windows: Annotated[Path, typer.Argument(help="CSV or Parquet file, one row a window.")],
+    model: Annotated[
+        str, typer.Option(help="Model and options, as in mmmk:servers=1,capacity=20.")
+    ],
+    x: Annotated[
+        str, typer.Option(help="Column of the load; further inputs after commas.")
+    ] = "load",
+    counts: Annotated[
+        str,
+        typer.Option(
+            help="Columns of counts: a pattern whose {} is the state, or column=states,... as in "
+            "idle=0,busy=1-20."
+        ),
+    ] = "Q={}",
+    observe: Annotated[
+        str | None, typer.Option(help="States to learn from, as in 0,1 or 0-3; all by default.")
+    ] = None,
+    loads: Annotated[
+        str | None, typer.Option(help="Learn only from windows with a load in LOW:HIGH.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the run.")
+    ] = None,
+    slo: Annotated[
+        str | None,
+        typer.Option(help="Limit to invert, as in 'loss<0.001': how much load meets it?"),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Coverage of the intervals.")] = 0.95,
+    relax: Annotated[
+        float | None,
+        typer.Option(help="Add a free rate wherever the model has none, at this penalty alpha."),
+    ] = None,
+    sampling: Annotated[
+        str, typer.Option(help="Who counted the states: 'time' (the clock) or 'arrival'.")
+    ] = "time",
+    drop_empty: Annotated[
+        bool, typer.Option("--drop-empty", help="Leave out windows without observed counts.")
+    ] = False,
+    starts: Annotated[int, typer.Option(help="Starting points of the optimiser.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the scattered starting points.")] = 0,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a run that is already in the folder.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Fit a model to counts of some of its states, by maximum likelihood.
+
+    stationary fit windows.csv --x callrate --counts 'Q={}' --observe 0,1
+    --model mmmk:servers=1,capacity=20 -o run/ --slo 'loss<0.001'
+    """
+    from stationary.cli._parse import parse_bound, parse_model, parse_range
+    from stationary.cli._show import as_json, fit_progress
+    from stationary.data.readers import parse_counts, parse_observe, read_windows
+    from stationary.fitting import fit as run_fit
+    from stationary.runs import check_target
+
+    if output is not None:
+        check_target(output, overwrite)
+    chain = parse_model(model, relax)
+    bound = parse_bound(slo) if slo else None
+    data = read_windows(
+        windows,
+        x=[name.strip() for name in x.split(",")],
+        counts=parse_counts(counts),
+        observe=parse_observe(observe) if observe else None,
+        sampling=sampling,
+        drop_empty=drop_empty,
+        loads=parse_range(loads),
+    )
+    with fit_progress(starts) as progress:
+        result = run_fit(chain, data, starts=starts, seed=seed, progress=progress)
+    limit = result.max_load(level, **{bound[0]: bound[1]}) if bound else None
+    if output is not None:
+        result.save(output, overwrite)
+    if json:
+        typer.echo(as_json(_record(result, limit, level, output)))
+    else:
+        _show(result, limit, level, output)
+    present = float(data.loads.max())
+    if not result.converged or (limit is not None and limit.load < present):
+        raise typer.Exit(1)
+
+
+def _record(result: Fit, limit: Limit | None, level: float, output: Path | None) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from stationary.models.registry import describe
+
+    return {
+        "model": describe(result.model),
+        "parameters": result.table(level).to_dict("records"),
+        "level": level,
+        "windows": len(result.windows),
+        "loads": [float(result.windows.loads.min()), float(result.windows.loads.max())],
+        "observed": list(result.windows.labels),
+        "nll": result.nll,
+        "converged": result.converged,
+        "gradient_norm": result.gradient_norm,
+        "evaluations": result.evaluations,
+        "message": result.message,
+        "standard_errors": result.covariance.kind,
+        "warnings": result.warnings(),
+        "limit": asdict(limit) if limit else None,
+        "run": str(output) if output else None,
+    }
+
+
+def _show(result: Fit, limit: Limit | None, level: float, output: Path | None) -> None:
+    typer.echo(result.summary(level))
+    if limit is not None:
+        present = float(result.windows.loads.max())
+        typer.echo(f"\n{str(limit)[0].upper()}{str(limit)[1:]}.")
+        verb = "misses" if limit.load < present else "meets"
+        typer.echo(f"The heaviest load in the data, {present:g}, {verb} the limit.")
+    if output is not None:
+        typer.echo(f"\nsaved in {output}; next: stationary forecast {output} --x LOW:HIGH:STEP")
