@@ -227,11 +227,19 @@ class Generator:
             # A chain of one state never moves; any event rate does.
             return (largest * JUST_ABOVE).where(largest > 0, 1.0)
         gamma = torch.as_tensor(gamma, dtype=self.rates.dtype, device=self.rates.device)
-        gamma = gamma.expand(self.batch_shape)
-        if not bool((gamma > largest).all()):
+        if gamma.ndim and gamma.shape != self.batch_shape:
             raise InputError(
-                f"gamma must be above the largest exit rate ({float(largest.max()):.6g}); got "
-                f"{float(gamma.min()):.6g}"
+                f"gamma must be one number or one for each chain {tuple(self.batch_shape)}; got "
+                f"shape {tuple(gamma.shape)}"
+            )
+        gamma = gamma.expand(self.batch_shape)
+        good = (gamma > largest) & gamma.isfinite()
+        if not bool(good.all()):
+            index = tuple((~good).nonzero()[0].tolist())
+            which = f" of chain {index}" if index else ""
+            raise InputError(
+                f"gamma must be finite and above the largest exit rate{which}, "
+                f"{largest[index].item():.6g}; got {gamma[index].item():.6g}"
             )
         return gamma
 

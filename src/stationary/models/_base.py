@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,7 @@ class Model(nn.Module, ABC):
     """What the command line and saved runs call this model; empty if they cannot make it."""
 
     theta: nn.Parameter
+    positive: Tensor
 
     def __init__(
         self,
@@ -87,7 +89,8 @@ class Model(nn.Module, ABC):
         self.inputs = tuple(inputs)
         self.param_names = tuple(params)
         self.measures: dict[str, Measure] = dict(measures or {})
-        self.positive = torch.tensor([name not in real for name in params], dtype=torch.bool)
+        positive = torch.tensor([name not in real for name in params], dtype=torch.bool)
+        self.register_buffer("positive", positive, persistent=False)
         self._all_positive = not real
         self.theta = nn.Parameter(torch.empty(len(params), dtype=torch.float64))
         self.set_theta(list(params.values()))
@@ -154,8 +157,11 @@ class Model(nn.Module, ABC):
     def as_inputs(self, x: Any) -> Tensor:
         """``x`` as a float64 tensor ``[M, d]``; a flat sequence is M windows of one input."""
         if not isinstance(x, Tensor):
-            x = torch.from_numpy(np.array(x, dtype=np.float64))
-        x = x.to(torch.float64)
+            try:
+                x = torch.from_numpy(np.array(x, dtype=np.float64))
+            except (TypeError, ValueError):
+                raise InputError(f"inputs must be numbers, one row a window; got {x!r}") from None
+        x = x.to(self.theta)
         if x.ndim == 0:
             x = x[None]
         if x.ndim == 1 and len(self.inputs) == 1:
@@ -171,10 +177,8 @@ class Model(nn.Module, ABC):
         """Position of a state given by name or by index."""
         if isinstance(state, str) and state in self.states:
             return self.states.index(state)
-        try:
-            index = int(state)
-        except ValueError:
-            index = -1
+        whole_number = isinstance(state, int) and not isinstance(state, bool)
+        index = int(state) if whole_number or str(state).isdecimal() else -1
         if not 0 <= index < len(self.states):
             raise InputError(
                 f"state {state!r} is not in the model: its {len(self.states)} states are "
@@ -225,8 +229,10 @@ class Queue(Model):
         """Loads ``[M, 1]``, which must be positive."""
         x = super().as_inputs(x)
         if not bool((x > 0).all() and (x < torch.inf).all()):
-            bad = x[~((x > 0) & (x < torch.inf))][0]
-            raise InputError(f"a load must be positive and finite; got {float(bad):g}")
+            row = int((~((x > 0) & (x < torch.inf))).nonzero()[0, 0])
+            raise InputError(
+                f"a load must be positive and finite; got {float(x[row, 0]):g} in window {row}"
+            )
         return x
 
     def start(self, x: Tensor) -> Tensor:
@@ -236,6 +242,7 @@ class Queue(Model):
 
 def whole(value: Any, name: str, least: int) -> int:
     """Return ``value`` as an int of at least ``least``, or raise an error that names the option."""
-    if isinstance(value, bool) or not float(value).is_integer() or value < least:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not float(value).is_integer() or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
     return int(value)

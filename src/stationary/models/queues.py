@@ -32,6 +32,7 @@ class MMmK(Queue):
     """
 
     name = "mmmk"
+    _busy_servers: Tensor
 
     def __init__(self, servers: int = 1, capacity: int = 20, service_rate: float = 1.0) -> None:
         self.servers = whole(servers, "servers", 1)
@@ -46,7 +47,7 @@ class MMmK(Queue):
             levels=level,
             busy=busy / self.servers,
         )
-        self._busy_servers = busy[1:]
+        self.register_buffer("_busy_servers", busy[1:], persistent=False)
 
     def rates(self, x: Tensor, theta: Tensor) -> Tensor:
         """Arrivals up at the load, departures down at the busy servers' rate."""

@@ -26,6 +26,7 @@ class MultiDiagonal(Queue):
     """
 
     name = "multidiagonal"
+    _leaving: Tensor
 
     def __init__(self, depth: int = 3, capacity: int = 20, **rates: float) -> None:
         self.capacity = whole(capacity, "capacity", 1)
@@ -41,7 +42,8 @@ class MultiDiagonal(Queue):
             levels=level,
             busy=(level > 0).to(torch.float64),
         )
-        self._leaving = torch.tensor([i - j - 1 for i, j in down])
+        leaving = torch.tensor([i - j - 1 for i, j in down])
+        self.register_buffer("_leaving", leaving, persistent=False)
 
     def rates(self, x: Tensor, theta: Tensor) -> Tensor:
         """Arrivals up at the load; from k to k - d at ``rate_d``."""

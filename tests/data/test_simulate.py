@@ -1,0 +1,348 @@
+"""Simulation: against steady states, exact variances and an independent simulator.
+
+Windows that start in steady state are independent of each other, so a mean over M of them has the
+standard error ``sd / sqrt(M)`` whatever the correlation within a window. Seeds are fixed, and 4.5
+standard errors keep a right simulator from failing on the draw.
+"""
+
+import math
+
+import ciw
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+
+from stationary.data import (
+    Arrivals,
+    Events,
+    PoissonCounts,
+    Sampling,
+    Trajectory,
+    Windows,
+    simulate,
+    trajectory,
+)
+from stationary.errors import DataWarning, InputError
+from stationary.generator import Generator
+from stationary.models import FromFunction, MMmK, MultiDiagonal, Relaxed, UpperTriangular
+from stationary.steady import steady_state
+
+SCHEMES = [Events(), Events(gamma=60.0), Arrivals(), PoissonCounts()]
+MODELS = [
+    MMmK(servers=1, capacity=4, service_rate=25.0),
+    MMmK(servers=3, capacity=5, service_rate=6.0),
+    MultiDiagonal(depth=2, capacity=4, rate_1=9.0, rate_2=6.0),
+    UpperTriangular(states=4, rate_1_0=20.0, rate_2_1=11.0, rate_3_0=5.0, rate_3_2=4.0),
+]
+
+
+def assert_mean(samples, expected):
+    """Mean of independent rows within 4.5 of its own standard errors."""
+    samples = np.asarray(samples, dtype=float)
+    error = samples.std(0, ddof=1) / math.sqrt(len(samples))
+    assert (error > 0).all()
+    assert (np.abs(samples.mean(0) - expected) < 4.5 * error).all()
+
+
+def steady(model, x):
+    return steady_state(model([x])).pi[0].detach().numpy()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+def test_the_seed_fixes_everything(scheme):
+    model, x = MODELS[0], [11.0, 12.0, 13.0]
+    one = simulate(model, x, seed=5, scheme=scheme)
+    np.random.seed(0)  # noqa: NPY002 - a global seed must not matter
+    torch.manual_seed(1)
+    assert one == simulate(model, x, seed=5, scheme=scheme)
+    assert one == simulate(model, x, seed=np.random.default_rng(5), scheme=scheme)
+    assert one != simulate(model, x, seed=6, scheme=scheme)
+    assert one.observe == (0, 1, 2, 3, 4)
+    assert one.inputs == model.inputs
+    assert one.x.tolist() == [[11], [12], [13]]
+    assert one.sampling is scheme.sampling
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+def test_frequencies_are_the_steady_state(model, scheme):
+    x = 14.0
+    counts = simulate(model, [x] * 4000, duration=1.0, seed=11, scheme=scheme).counts.numpy()
+    pi = steady(model, x)
+    # A ratio of means, made linear: y_j - pi_j y has mean 0 exactly when y_j / y tends to pi_j.
+    assert_mean(counts - pi * counts.sum(1, keepdims=True), 0.0)
+
+
+def test_events_count_gamma_t_plus_one():
+    model, duration = MODELS[0], 0.7
+    gamma = np.repeat([50.0, 80.0], 3000)
+    made = simulate(model, [11.0] * 6000, duration, seed=2, scheme=Events(gamma=gamma))
+    total = made.counts.sum(1).numpy()
+    assert_mean(total[:3000], 50.0 * duration + 1)
+    assert_mean(total[3000:], 80.0 * duration + 1)
+    assert total[:3000].var(ddof=1) == pytest.approx(50.0 * duration, rel=0.12)
+    just_above = simulate(model, [11.0] * 3000, duration, seed=3).counts.sum(1)
+    assert_mean(just_above, 36.0 * duration + 1)
+
+
+def test_events_have_the_exact_variance():
+    """Variance of the counts from powers of P: what Algorithm 1 implies, correlation and all."""
+    model, x, gamma = MODELS[0], 14.0, 60.0
+    counts = simulate(model, [x] * 20_000, seed=4, scheme=Events(gamma)).counts.numpy()
+    P, _ = model([x]).uniformize(gamma)
+    P, pi = P[0].detach().numpy(), steady(model, x)
+    events = np.arange(200)
+    weight = scipy.stats.poisson.pmf(events, gamma)
+    expected = (gamma + 1) * pi * (1 - pi) + gamma * pi**2
+    power = np.eye(len(pi))
+    for lag in range(1, 200):
+        power = power @ P
+        pairs = weight @ np.clip(events + 1 - lag, 0, None)
+        expected = expected + 2 * pairs * pi * (np.diag(power) - pi)
+    assert_mean((counts - counts.mean(0)) ** 2, expected)
+    independent = (gamma + 1) * pi  # what uncorrelated looks would have, about
+    assert expected[0] > 2 * independent[0]
+
+
+def test_arrivals_are_a_poisson_stream_and_losses_match_the_closed_form():
+    model, x, duration = MMmK(servers=2, capacity=5, service_rate=6.0), 13.0, 2.0
+    made = simulate(model, [x] * 6000, duration, seed=7, scheme=Arrivals())
+    counts = made.counts.numpy()
+    total = counts.sum(1)
+    assert_mean(total, x * duration)
+    assert_mean((total - total.mean()) ** 2, x * duration)
+    loss = float(model.closed_form([x])[0, -1])
+    assert loss > 0.1
+    assert_mean(counts[:, -1] - loss * total, 0.0)
+    # Arrivals see a correlated queue: far more spread than the Poisson shortcut has.
+    shortcut = simulate(model, [x] * 6000, duration, seed=7, scheme=PoissonCounts()).counts.numpy()
+    assert counts[:, -1].var() > 2 * shortcut[:, -1].var()
+
+
+def test_poisson_counts_have_their_mean_as_variance():
+    model, x = MODELS[0], 14.0
+    counts = simulate(model, [x] * 8000, 3.0, seed=8, scheme=PoissonCounts()).counts.numpy()
+    mean = x * 3.0 * steady(model, x)
+    assert_mean(counts, mean)
+    assert_mean((counts - mean) ** 2, mean)
+
+
+# --- an independent simulator -------------------------------------------------------------------
+
+
+def occupancy_by_window(times, states, n, edges):
+    """Time in each state between edges, by the exact integral of a step function: ``[W, n]``."""
+    ends = np.append(times[1:], edges[-1])
+    share = np.zeros((len(edges) - 1, n))
+    for state in range(n):
+        spent = np.where(states == state, ends - times, 0.0)
+        so_far = np.interp(edges, np.append(times, ends[-1]), np.append(0.0, np.cumsum(spent)))
+        share[:, state] = np.diff(so_far)
+    return share
+
+
+def assert_same_spread_and_mean(ours, theirs, block=10):
+    """Compare means and variances of two runs of windows, neighbours perhaps correlated."""
+    for one, other in (
+        (ours, theirs),
+        ((ours - ours.mean(0)) ** 2, (theirs - theirs.mean(0)) ** 2),
+    ):
+        blocks = [
+            v[: len(v) // block * block].reshape(-1, block, v.shape[1]).mean(1)
+            for v in (one, other)
+        ]
+        error = np.sqrt(sum(v.var(0, ddof=1) / len(v) for v in blocks))
+        assert (np.abs(one.mean(0) - other.mean(0)) < 4.5 * error).all()
+        assert (error < 0.25 * other.mean(0)).all()  # else the comparison says nothing
+
+
+@pytest.mark.parametrize(
+    ("servers", "capacity", "load", "service"), [(1, 5, 8.0, 10.0), (3, 6, 9.0, 4.0)]
+)
+def test_agrees_with_ciw(servers, capacity, load, service):
+    n, length, count = capacity + 1, 2.0, 3000
+    edges = 10.0 + length * np.arange(count + 1)  # ciw starts empty; 10 is many relaxation times
+    ciw.seed(21)
+    theirs = ciw.Simulation(
+        ciw.create_network(
+            arrival_distributions=[ciw.dists.Exponential(load)],
+            service_distributions=[ciw.dists.Exponential(service)],
+            number_of_servers=[servers],
+            queue_capacities=[capacity - servers],
+        ),
+        tracker=ciw.trackers.SystemPopulation(),
+    )
+    theirs.simulate_until_max_time(edges[-1] + 50.0)  # records exist for those who left only
+    times, states = np.array(theirs.statetracker.history).T
+    keep = times < edges[-1]
+    their_time = occupancy_by_window(times[keep], states[keep], n, edges)
+    records = theirs.get_all_records()
+    their_counts, _, _ = np.histogram2d(
+        [record.arrival_date for record in records],
+        [record.queue_size_at_arrival for record in records],
+        bins=(edges, np.arange(n + 1) - 0.5),
+    )
+
+    model = MMmK(servers=servers, capacity=capacity, service_rate=service)
+    path = trajectory(model, load, duration=edges[-1], seed=22)
+    our_time = occupancy_by_window(path.times, path.states, n, edges)
+    counts = simulate(model, [load] * count, length, seed=23, scheme=Arrivals()).counts.numpy()
+    assert_same_spread_and_mean(our_time, their_time)
+    assert_same_spread_and_mean(counts, their_counts)
+    np.testing.assert_allclose(path.occupancy(n), their_time.sum(0) / their_time.sum(), atol=0.02)
+
+
+# --- paths --------------------------------------------------------------------------------------
+
+
+def test_trajectory_reads_like_a_step_function():
+    path = Trajectory(np.array([0.0, 1.0, 3.0]), np.array([0, 2, 1]), 4.0)
+    assert path.occupancy(4).tolist() == [0.25, 0.25, 0.5, 0.0]
+    assert path.at([0.0, 0.5, 1.0, 2.9, 3.0, 4.0]).tolist() == [0, 0, 2, 2, 1, 1]
+    with pytest.raises(InputError, match="visits state 2; got n=2"):
+        path.occupancy(2)
+    with pytest.raises(InputError, match=r"\[0, 4\]"):
+        path.at([4.5])
+    with pytest.raises(InputError, match=r"\[0, 4\]"):
+        path.at(math.nan)
+
+
+def test_trajectory_moves_along_edges_and_follows_its_seed():
+    model = MMmK(servers=2, capacity=3, service_rate=5.0)
+    path = trajectory(model, [8.0], duration=500.0, seed=1)
+    again = trajectory(model([8.0]), duration=500.0, seed=1)
+    assert np.array_equal(path.times, again.times)
+    assert np.array_equal(path.states, again.states)
+    assert path.times[0] == 0
+    assert (np.diff(path.times) > 0).all()
+    assert path.times[-1] < path.duration == 500.0
+    assert set(np.abs(np.diff(path.states))) == {1}
+    assert not np.array_equal(path.states[:9], trajectory(model, 8.0, duration=500.0).states[:9])
+    with pytest.raises(ValueError, match="read-only"):
+        path.times[0] = 1.0
+
+
+def test_trajectory_starts_where_told_and_stays_where_absorbed():
+    model = UpperTriangular(states=4)
+    assert trajectory(model, 5.0, duration=1.0, start="overload").states[0] == 3
+    assert trajectory(model, 5.0, duration=1.0, start=1).states[0] == 1
+    absorbing = Generator.from_dense(torch.tensor([[0.0, 5.0], [0.0, 0.0]], dtype=torch.float64))
+    path = trajectory(absorbing, duration=100.0, start=0)
+    assert path.states.tolist() == [0, 1]
+    assert trajectory(absorbing, duration=2.0, start=1).states.tolist() == [1]
+
+
+# --- what is refused ----------------------------------------------------------------------------
+
+
+def test_windows_without_counts_are_dropped_and_named():
+    model = MODELS[0]
+    for scheme in (Arrivals(), PoissonCounts()):
+        with pytest.warns(DataWarning, match="dropped windows"):
+            made = simulate(model, [11.0] * 50, duration=0.05, seed=1, scheme=scheme)
+        assert 0 < len(made) < 50
+        with pytest.raises(InputError, match=r"nothing was seen in 3 windows .* lengthen"):
+            simulate(model, [11.0] * 3, duration=1e-9, scheme=scheme)
+    assert len(simulate(model, [11.0] * 3, duration=1e-9)) == 3
+
+
+def _plain(x, theta):
+    return torch.stack([x[:, 0], theta["r"].expand(len(x))], -1)
+
+
+PLAIN = FromFunction(_plain, states=["up", "down"], params={"r": 2.0}, edges=[(0, 1), (1, 0)])
+
+
+def test_any_model_can_be_simulated_with_its_state_names():
+    made = simulate(PLAIN, [3.0] * 4)
+    assert isinstance(made, Windows)
+    assert made.observe == ("up", "down")
+    assert simulate(Relaxed(MODELS[0]), [11.0]).observe == (0, 1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("model", [PLAIN, Relaxed(MODELS[0])], ids=["function", "relaxed"])
+def test_arrivals_need_a_queue(model):
+    with pytest.raises(InputError, match=r"Arrivals\(\) needs a queue.*use Events\(\)"):
+        simulate(model, [3.0], scheme=Arrivals())
+
+
+def test_arrivals_need_the_load_one_state_up():
+    class Balking(MMmK):
+        def rates(self, x, theta):
+            return super().rates(0.5 * x, theta)
+
+    with pytest.raises(InputError, match=r"one state up to be the load; it is not in Balking"):
+        simulate(Balking(), [3.0], scheme=Arrivals())
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"duration": 0.0}, "duration must be positive and finite; got 0.0"),
+        ({"duration": -1}, "got -1"),
+        ({"duration": math.nan}, "got nan"),
+        ({"duration": math.inf}, "got inf"),
+        ({"duration": "long"}, "got 'long'"),
+        ({"duration": 1e12}, r"events, more than .* shorten"),
+        ({"duration": 1e12, "scheme": Arrivals()}, "arrivals and departures, more than"),
+        ({"duration": 1e18, "scheme": PoissonCounts()}, r"above 2\*\*53; shorten"),
+        ({"seed": -1}, "seed must be a whole number from 0 up; got -1"),
+        ({"seed": 1.5}, "seed .* got 1.5"),
+        ({"seed": "x"}, "seed .* got 'x'"),
+        ({"seed": None}, "seed .* got None"),
+        ({"seed": True}, "seed .* got True"),
+        ({"x": []}, "x is empty"),
+        ({"x": [11.0, -1.0]}, "load must be positive and finite; got -1"),
+        ({"x": [math.nan]}, "positive and finite; got nan"),
+        ({"x": ["many"]}, "x must be numbers"),
+        ({"x": [[1.0, 2.0]]}, r"1 input column\(s\)"),
+        ({"x": [math.inf], "model": PLAIN}, r"x must be finite; got \[inf\] in window 0"),
+        ({"x": [3.0], "model": "mmmk"}, "takes a model; got str"),
+        ({"scheme": "events"}, r"Events\(\), Arrivals\(\) or PoissonCounts\(\); got 'events'"),
+        ({"scheme": Events(gamma=3.0)}, "gamma must be above the largest exit rate"),
+        ({"scheme": Events(gamma=[90.0, 90.0])}, r"one for each of the 1 windows; got \[90"),
+        ({"scheme": Events(gamma=math.inf)}, "gamma must be finite"),
+        ({"scheme": Events(gamma="fast")}, "gamma must be a number"),
+    ],
+)
+def test_bad_simulations_are_named(changes, part):
+    with pytest.raises(InputError, match=part):
+        simulate(**{"model": MODELS[0], "x": [11.0], **changes})
+
+
+def test_poisson_counts_need_positive_loads():
+    model = FromFunction(
+        lambda x, theta: torch.stack([x[:, 0].exp(), theta["r"].expand(len(x))], -1),
+        states=2,
+        params={"r": 2.0},
+        edges=[(0, 1), (1, 0)],
+    )
+    with pytest.raises(InputError, match="positive loads; got -1 in window 1"):
+        simulate(model, [1.0, -1.0], scheme=PoissonCounts())
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"x": None}, "needs x="),
+        ({"x": [8.0, 9.0]}, r"one chain; got a batch of shape \(2,\)"),
+        ({"model": "queue"}, "model or a generator; got str"),
+        ({"model": MODELS[0]([8.0])}, "x= goes with a model"),
+        ({"model": MODELS[0]([8.0]), "x": None, "start": 9}, r"a state 0\.\.4; got 9"),
+        ({"model": MODELS[0]([8.0]), "x": None, "start": "up"}, r"a state 0\.\.4; got 'up'"),
+        ({"start": 9}, "state '9' is not in the model"),
+        ({"start": 1.5}, "1.5"),
+        ({"duration": 0}, "duration must be positive"),
+        ({"duration": 1e9}, "jumps, more than"),
+        ({"seed": -3}, "seed .* got -3"),
+    ],
+)
+def test_bad_paths_are_named(changes, part):
+    with pytest.raises(InputError, match=part):
+        trajectory(**{"model": MODELS[0], "x": 8.0, "duration": 5.0, **changes})
+
+
+def test_sampling_of_each_scheme():
+    assert Events().sampling is Sampling.TIME
+    assert Arrivals().sampling is PoissonCounts().sampling is Sampling.ARRIVAL

@@ -1,0 +1,40 @@
+"""The README and the pages of docs/ are run as a reader would run them."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
+def test_python_blocks_run_in_order(page, tmp_path):
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
+    done = subprocess.run([sys.executable, "-W", "error", script], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "bash")], ids=lambda p: p.name)
+def test_commands_run_in_order(page, tmp_path):
+    for line in "".join(blocks(page, "bash")).splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "stationary", f"{page.name} shows a command that no test runs: {line}"
+        command = Path(sys.executable).with_name(program)
+        done = subprocess.run([command, *arguments], cwd=tmp_path, capture_output=True)
+        assert done.returncode == 0, f"{line}\n{done.stderr.decode()}"
+
+
+def test_links_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
