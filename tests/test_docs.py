@@ -20,7 +20,9 @@ def blocks(page: Path, language: str) -> list[str]:
 def test_python_blocks_run_in_order(page, tmp_path):
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
-    done = subprocess.run([sys.executable, "-W", "error", script], cwd=tmp_path, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script], cwd=tmp_path, capture_output=True
+    )
     assert done.returncode == 0, done.stderr.decode()
 
 

@@ -8,6 +8,7 @@ row of rates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,13 +91,13 @@ class Edges:
         return self.src.cpu().numpy(), self.dst.cpu().numpy()
 
     @cached_property
-    def birth_death(self) -> tuple[Tensor, Tensor] | None:
+    def birth_death(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
         """Positions of the edges ``k -> k+1`` and ``k+1 -> k`` in order of k, if these are all."""
-        step = self.dst - self.src
-        if len(self) != 2 * (self.n - 1) or not bool((step.abs() == 1).all()):
+        src, dst = self.numpy
+        if len(src) != 2 * (self.n - 1) or not (abs(dst - src) == 1).all():
             return None
-        up, down = (step == 1).nonzero()[:, 0], (step == -1).nonzero()[:, 0]
-        return up[self.src[up].argsort()], down[self.dst[down].argsort()]
+        up, down = np.flatnonzero(dst > src), np.flatnonzero(dst < src)
+        return up[src[up].argsort()], down[dst[down].argsort()]
 
     @cached_property
     def strongly_connected(self) -> bool:
@@ -106,9 +107,9 @@ class Edges:
         count, _ = scipy.sparse.csgraph.connected_components(graph, connection="strong")
         return bool(count == 1)
 
-    def to(self, device: torch.device | str) -> Edges:
+    def to(self, device: torch.device) -> Edges:
         """Return the same edges on another device."""
-        if self.src.device == torch.device(device):
+        if self.src.device == device:
             return self
         return Edges(self.src.to(device), self.dst.to(device), self.n)
 
@@ -155,9 +156,9 @@ class Generator:
         self.edges = edges.to(rates.device)
         self.rates = rates
         if rates.numel():
-            low, high = torch.aminmax(rates.detach())
+            low, high = (end.item() for end in torch.aminmax(rates.detach()))
             # `not (a and b)` so that a NaN, which compares false, is caught as well.
-            if not (low >= 0 and high < torch.inf):
+            if not (low >= 0 and high < math.inf):
                 self._raise_bad_rate()
 
     @classmethod

@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# A category this unlikely is impossible in float64; the floor keeps 0 log 0 out of the sums.
-_TINY = float(np.finfo(np.float64).tiny)
+# A category this unlikely is impossible; the floor keeps 0 log 0 out of the sums, and is high
+# enough for any count over it to stay finite.
+_TINY = 1e-290
 
 
 def conditional_probabilities(pi: Tensor, observation: Tensor) -> Tensor:
@@ -59,34 +60,41 @@ def conditional_nll(pi: Tensor, counts: Tensor, observation: Tensor) -> Tensor:
     return -(counts * conditional_probabilities(pi, observation).log()).sum(-1)
 
 
-def nll_and_gradient(pi: Tensor, counts: Tensor, observation: Tensor) -> tuple[Tensor, Tensor]:
-    """`conditional_nll` and its gradient ``dL/dpi [M, n]`` in one compiled pass, outside autograd.
+def categories(observation: Tensor) -> Tensor:
+    """Category of each state ``[n]``, or C where it is not observed: categories do not overlap."""
+    return torch.where(observation.any(0), observation.argmax(0), len(observation))
 
-    At the size of a usual fit, torch's dispatch costs more than these sums.
+
+def nll_and_gradient(pi: Tensor, counts: Tensor, category: Tensor) -> tuple[float, Tensor]:
+    """Sum of `conditional_nll` and its gradient ``dL/dpi [M, n]`` in one compiled pass.
+
+    At the size of a usual fit, torch's dispatch costs more than these sums. ``category`` is what
+    `categories` makes of an observation map.
     """
-    # Categories do not overlap, so a state's category is one index; C marks an unobserved state.
-    category = torch.where(observation.any(0), observation.argmax(0), len(observation))
-    value, gradient = np.empty(len(pi)), np.empty(pi.shape)
-    _nll(pi.numpy(), counts.numpy(), category.numpy(), value, gradient)
-    return torch.from_numpy(value), torch.from_numpy(gradient)
+    gradient = np.empty(pi.shape)
+    value = _nll(pi.numpy(), counts.numpy(), category.numpy(), gradient)
+    return value, torch.from_numpy(gradient)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _nll(pi, counts, category, value, gradient):  # type: ignore[no-untyped-def]
+def _nll(pi, counts, category, gradient):  # type: ignore[no-untyped-def]
     windows, categories = counts.shape
     p = np.empty(categories + 1)
     g = np.empty(categories + 1)
+    value = 0.0
     for m in range(windows):
         p[:] = 0.0
         for s in range(pi.shape[1]):
             p[category[s]] += pi[m, s]
-        total = p[:categories].sum()
-        seen = counts[m].sum()
-        value[m] = 0.0
+        total = 0.0
         for c in range(categories):
-            share = max(p[c], _TINY)
-            value[m] -= counts[m, c] * np.log(share / total)
-            g[c] = seen / total - counts[m, c] / share
+            p[c] = max(p[c], _TINY)
+            total += p[c]
+        seen = counts[m].sum()
+        for c in range(categories):
+            value -= counts[m, c] * np.log(p[c] / total)
+            g[c] = seen / total - counts[m, c] / p[c]
         g[categories] = 0.0
         for s in range(pi.shape[1]):
             gradient[m, s] = g[category[s]]
+    return value

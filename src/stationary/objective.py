@@ -6,6 +6,7 @@ step can leave the parameter space and a unit step means the same for every rate
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,12 @@ from torch import Tensor
 from stationary.data.windows import Windows
 from stationary.generator import Generator
 from stationary.gradients import Exact, Gradient
-from stationary.losses import conditional_nll, conditional_probabilities, nll_and_gradient
+from stationary.losses import (
+    categories,
+    conditional_nll,
+    conditional_probabilities,
+    nll_and_gradient,
+)
 from stationary.models import Model
 from stationary.solvers import Auto, Solver
 from stationary.steady import steady_state
@@ -48,6 +54,7 @@ class Objective:
         self.x = model.as_inputs(pooled.x)
         self.counts = pooled.counts
         self.observation = windows.observation(model)
+        self._category = categories(self.observation)
         self.total = float(self.counts.sum())
         self.solver = Auto() if solver is None else solver
         self.gradient = Exact() if gradient is None else gradient
@@ -70,24 +77,34 @@ class Objective:
         loss and rates, which at fifty windows of twenty states costs more than the mathematics.
         """
         self.evaluations += 1
-        free = torch.tensor(z, requires_grad=True)
+        free = torch.from_numpy(z.copy()).requires_grad_()
         theta = self.model.natural(free)
         rates = self.model.rates(self.x, theta)
         factor = self.solver.factor(Generator(self.model.edges, rates))
-        nll, g = nll_and_gradient(factor.pi, self.counts, self.observation)
-        penalty = self.model.penalty(theta)
+        nll, g = nll_and_gradient(factor.pi, self.counts, self._category)
         outputs, weights = [rates], [factor.rate_gradient(g)]
-        if penalty.requires_grad:
-            outputs, weights = [rates, penalty], [weights[0], torch.ones_like(penalty)]
+        penalty = self.model.penalty(theta)
+        if isinstance(penalty, Tensor):
+            outputs.append(penalty)
+            weights.append(torch.ones_like(penalty))
+            penalty = penalty.item()
         (gradient,) = torch.autograd.grad(outputs, free, weights)
-        return float(nll.sum() + penalty.detach()), gradient.numpy()
+        return nll + penalty, gradient.numpy()
+
+    def curvature(self, z: Array) -> Callable[[Array], Array]:
+        """Return the product of the Hessian at ``z`` with a vector, one backward pass each."""
+        free = torch.tensor(z, requires_grad=True)
+        (gradient,) = torch.autograd.grad(self(free), free, create_graph=True)
+
+        def product(vector: Array) -> Array:
+            along = torch.from_numpy(vector)
+            return torch.autograd.grad(gradient, free, along, retain_graph=True)[0].numpy()
+
+        return product
 
     def hessian(self, z: Array) -> Array:
         """Exact second derivatives, one pass of double backpropagation a parameter."""
-        free = torch.tensor(z, requires_grad=True)
-        (gradient,) = torch.autograd.grad(self(free), free, create_graph=True)
-        rows = [torch.autograd.grad(g, free, retain_graph=True)[0] for g in gradient]
-        H = torch.stack(rows).numpy()
+        H = np.stack(list(map(self.curvature(z), np.eye(len(z)))))
         return (H + H.T) / 2
 
     def log_probabilities(self, z: Tensor) -> Tensor:

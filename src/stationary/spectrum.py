@@ -7,6 +7,7 @@ from torch import Tensor
 
 from stationary.errors import InputError
 from stationary.generator import Generator
+from stationary.solvers import Auto
 
 _LONGEST = 2**60
 
@@ -28,9 +29,12 @@ def spectral_gap(generator: Generator, gamma: Tensor | float | None = None) -> T
     >>> spectral_gap(Generator.from_dense(Q), gamma=4.0)
     tensor(0.5000, dtype=torch.float64)
     """
-    generator.check_irreducible()
     P, _ = generator.uniformize(gamma)
-    modulus = torch.linalg.eigvals(P.detach()).abs().sort(-1, descending=True).values
+    # Scaled by sqrt(pi), a reversible chain is a symmetric matrix and any other closer to one.
+    # Unscaled, an M/M/1/K at low load is so far from normal that half the digits are lost.
+    pi = Auto().factor(generator).pi.clamp_min(torch.finfo(P.dtype).tiny)
+    scale = pi.sqrt()[..., :, None] / pi.sqrt()[..., None, :]
+    modulus = torch.linalg.eigvals(P.detach() * scale).abs().sort(-1, descending=True).values
     # The first is 1, the eigenvalue of the steady state itself.
     return 1 - modulus[..., 1] if generator.n > 1 else modulus[..., 0]
 

@@ -153,12 +153,7 @@ def by_source(generator: Generator) -> tuple[Ints, Ints, Ints]:
 
 def as_inputs(model: Model, x: Any) -> torch.Tensor:
     """Return the inputs ``[M, d]`` of a model, at least one row of them and finite."""
-    try:
-        inputs = model.as_inputs(x)
-    except InputError:
-        raise
-    except (TypeError, ValueError):
-        raise InputError(f"x must be numbers, a row per window; got {x!r:.80}") from None
+    inputs = model.as_inputs(x)
     if not len(inputs):
         raise InputError("x is empty; give the inputs of at least one window")
     if not bool(inputs.isfinite().all()):

@@ -61,9 +61,9 @@ class _SteadyState(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        rates, pi = ctx.saved_tensors  # raises if the rates were changed in place since
         if not torch.is_grad_enabled():
             return ctx.factor.rate_gradient(g), None
-        rates, pi = ctx.saved_tensors
         v = _Poisson.apply(rates, g - (pi * g).sum(-1, keepdim=True), ctx.factor)
         return rate_gradient(ctx.factor.edges, pi, v), None
 

@@ -107,9 +107,10 @@ class Model(nn.Module, ABC):
         """Generator of every window, at the model's own parameters."""
         return self.generator(x, self.theta)
 
-    def penalty(self, theta: Tensor) -> Tensor:
+    def penalty(self, theta: Tensor) -> Tensor | float:
         """Regularisation added to the negative log-likelihood; none by default."""
-        return theta.new_zeros(())
+        del theta
+        return 0.0
 
     def start(self, x: Tensor) -> Tensor:
         """Where a fit to windows with inputs ``x`` starts: the model's present parameters."""

@@ -32,7 +32,8 @@ class MMmK(Queue):
     """
 
     name = "mmmk"
-    _busy_servers: Tensor
+    _up: Tensor
+    _down: Tensor
 
     def __init__(self, servers: int = 1, capacity: int = 20, service_rate: float = 1.0) -> None:
         self.servers = whole(servers, "servers", 1)
@@ -47,12 +48,13 @@ class MMmK(Queue):
             levels=level,
             busy=busy / self.servers,
         )
-        self.register_buffer("_busy_servers", busy[1:], persistent=False)
+        still = torch.zeros(self.capacity, dtype=torch.float64)
+        self.register_buffer("_up", torch.cat([still + 1, still]), persistent=False)
+        self.register_buffer("_down", torch.cat([still, busy[1:]]), persistent=False)
 
     def rates(self, x: Tensor, theta: Tensor) -> Tensor:
         """Arrivals up at the load, departures down at the busy servers' rate."""
-        down = (theta * self._busy_servers).expand(len(x), -1)
-        return torch.cat([x.expand(-1, self.capacity), down], -1)
+        return x * self._up + theta * self._down
 
     def start(self, x: Tensor) -> Tensor:
         """Service that just keeps up with the mean load."""

@@ -65,7 +65,7 @@ class Relaxed(Model):
         known = len(self.base.param_names)
         return torch.cat([self.base.rates(x, theta[:known]), theta[known:].expand(len(x), -1)], -1)
 
-    def penalty(self, theta: Tensor) -> Tensor:
+    def penalty(self, theta: Tensor) -> Tensor | float:
         """``alpha ||Q~||_2^2`` on top of the parametric chain's own penalty."""
         known = len(self.base.param_names)
         return self.base.penalty(theta[:known]) + self.alpha * theta[known:].square().sum()

@@ -31,6 +31,11 @@ class MultiDiagonal(Queue):
     def __init__(self, depth: int = 3, capacity: int = 20, **rates: float) -> None:
         self.capacity = whole(capacity, "capacity", 1)
         self.depth = whole(depth, "depth", 1)
+        if self.depth > self.capacity:
+            raise InputError(
+                f"depth must be at most the capacity, {self.capacity}, or rates would have no "
+                f"effect; got {self.depth}"
+            )
         n = self.capacity + 1
         up = [(k, k + 1) for k in range(self.capacity)]
         down = [(k, k - d) for d in range(1, self.depth + 1) for k in range(d, n)]

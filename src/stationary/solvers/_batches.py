@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -18,7 +19,7 @@ from stationary.generator import Generator
 Array = np.ndarray[Any, Any]
 
 # Below this many multiply-adds a second thread costs more than it saves.
-_WORTH_A_THREAD = 4_000_000
+_WORTH_A_THREAD = 1_500_000
 
 
 @lru_cache(maxsize=1)
@@ -51,9 +52,13 @@ def in_threads(
 def rows_of(tensor: Tensor) -> Array:
     """Flatten a batch ``[..., k]`` to a contiguous array ``[B, k]`` outside the graph."""
     # Sizes spelt out: -1 is ambiguous when a chain of one state has no edges.
-    rows = tensor.detach().reshape(tensor.shape[:-1].numel(), tensor.shape[-1])
-    array: Array = rows.contiguous().numpy()
-    return array
+    rows = tensor.detach().numpy().reshape(math.prod(tensor.shape[:-1]), tensor.shape[-1])
+    return np.ascontiguousarray(rows)
+
+
+def batch_of(rows: Array, batch_shape: Sequence[int]) -> Tensor:
+    """Rows ``[B, k]`` as a tensor ``[..., k]``, in the same memory."""
+    return torch.from_numpy(rows.reshape(*batch_shape, rows.shape[-1]))
 
 
 def raise_failure(generator: Generator, status: Array) -> NoReturn:

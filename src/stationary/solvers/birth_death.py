@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.solvers import _kernels
 from stationary.solvers._base import Accuracy, Factor, Solver
-from stationary.solvers._batches import Array, in_threads, raise_failure, rows_of
+from stationary.solvers._batches import Array, batch_of, in_threads, raise_failure, rows_of
 
 
 @dataclass(frozen=True)
@@ -22,29 +21,29 @@ class BirthDeath(Solver):
 
     def factor(self, generator: Generator) -> Factor:
         """Run the recursion for every chain."""
-        if generator.edges.birth_death is None:
+        paths = generator.edges.birth_death
+        if paths is None:
             raise InputError(
                 "BirthDeath() needs exactly the edges k -> k+1 and k+1 -> k; use GTH() or Auto()"
             )
         if generator.rates.device.type != "cpu":
             raise InputError("BirthDeath() runs on the CPU; use GTH() or Auto() on this device")
-        return _BirthDeathFactor(generator)
+        return _BirthDeathFactor(generator, paths)
 
 
 class _BirthDeathFactor(Factor):
     accuracy = Accuracy.ENTRYWISE
 
-    def __init__(self, generator: Generator) -> None:
-        assert generator.edges.birth_death is not None  # noqa: S101 - for the type checker
+    def __init__(self, generator: Generator, paths: tuple[Array, Array]) -> None:
         self.edges = generator.edges
-        self._paths = tuple(index.numpy() for index in generator.edges.birth_death)
+        self._paths = paths
         self._rates = rows_of(generator.rates)
         self._pi = np.empty((len(self._rates), generator.n))
         status = np.empty(len(self._rates), dtype=np.int64)
         self._run(_kernels.bd_distribution, self._pi, status)
-        if status.any():
+        if np.count_nonzero(status):
             raise_failure(generator, status)
-        self.pi = torch.from_numpy(self._pi).reshape(*generator.batch_shape, generator.n)
+        self.pi = batch_of(self._pi, generator.batch_shape)
 
     def _run(self, kernel: Callable[..., None], *rows: Array) -> None:
         in_threads(kernel, self._paths, (self._rates, *rows), 4 * self.edges.n)
@@ -52,14 +51,14 @@ class _BirthDeathFactor(Factor):
     def solve(self, h: Tensor) -> Tensor:
         v = np.empty_like(self._pi)
         self._run(_kernels.bd_solve, self._pi, rows_of(h), v)
-        return torch.from_numpy(v).reshape(h.shape)
+        return batch_of(v, h.shape[:-1])
 
     def solve_transposed(self, b: Tensor) -> Tensor:
         u = np.empty_like(self._pi)
         self._run(_kernels.bd_solve_transposed, self._pi, rows_of(b), u)
-        return torch.from_numpy(u).reshape(b.shape)
+        return batch_of(u, b.shape[:-1])
 
     def rate_gradient(self, g: Tensor) -> Tensor:
         out = np.empty_like(self._rates)
         self._run(_kernels.bd_rate_gradient, self._pi, rows_of(g), out)
-        return torch.from_numpy(out).reshape(*g.shape[:-1], len(self.edges))
+        return batch_of(out, g.shape[:-1])

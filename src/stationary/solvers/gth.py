@@ -13,7 +13,7 @@ from stationary.errors import SolverError
 from stationary.generator import Generator
 from stationary.solvers import _kernels
 from stationary.solvers._base import Accuracy, Factor, Solver
-from stationary.solvers._batches import in_threads, raise_failure, rows_of
+from stationary.solvers._batches import batch_of, in_threads, raise_failure, rows_of
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class _CompiledFactor(Factor):
         rates = rows_of(generator.rates)
         batch = len(rates)
         self.edges = generator.edges
+        self._rates = rates
         self._A = np.empty((batch, n, n))
         self._pi = np.empty((batch, n))
         self._ground = np.empty(batch, dtype=np.int64)
@@ -47,9 +48,9 @@ class _CompiledFactor(Factor):
             (rates, self._A, self._pi, self._ground, status),
             n**3 // 3,
         )
-        if status.any():
+        if np.count_nonzero(status):
             raise_failure(generator, status)
-        self.pi = torch.from_numpy(self._pi).reshape(*generator.batch_shape, n)
+        self.pi = batch_of(self._pi, generator.batch_shape)
 
     def solve(self, h: Tensor) -> Tensor:
         return self._substitute(_kernels.gth_solve, h)
@@ -60,17 +61,17 @@ class _CompiledFactor(Factor):
     def _substitute(self, kernel: Callable[..., None], rhs: Tensor) -> Tensor:
         out = np.empty_like(self._pi)
         in_threads(kernel, (), (self._A, self._ground, rows_of(rhs), out), 2 * out.shape[1] ** 2)
-        return torch.from_numpy(out).reshape(rhs.shape)
+        return batch_of(out, rhs.shape[:-1])
 
     def rate_gradient(self, g: Tensor) -> Tensor:
         out = np.empty((len(self._pi), len(self.edges)))
         in_threads(
             _kernels.gth_rate_gradient,
             self.edges.numpy,
-            (self._A, self._ground, self._pi, rows_of(g), out),
+            (self._rates, self._A, self._ground, self._pi, rows_of(g), out),
             2 * self.edges.n**2,
         )
-        return torch.from_numpy(out).reshape(*g.shape[:-1], len(self.edges))
+        return batch_of(out, g.shape[:-1])
 
 
 class _TensorFactor(Factor):
@@ -81,36 +82,80 @@ class _TensorFactor(Factor):
     def __init__(self, generator: Generator) -> None:
         n = generator.n
         self.edges = generator.edges
-        A = generator.dense().detach()
-        pivots = [A.new_ones(generator.batch_shape)]  # the ground's, which no equation uses
-        for k in range(n - 1, 0, -1):
-            pivot = A[..., k, :k].sum(-1)
-            pivots.insert(1, pivot)
-            A[..., :k, k] /= pivot[..., None]
-            A[..., :k, :k] += A[..., :k, k, None] * A[..., k, None, :k]
-        pi = torch.zeros_like(A[..., 0])
-        pi[..., 0] = 1.0
-        for i in range(n - 1):
-            pi[..., i + 1 :] += pi[..., i, None] * A[..., i, i + 1 :]
-            pi = pi / pi.amax(-1, keepdim=True)  # nothing overflows
-        self.pi = pi / pi.sum(-1, keepdim=True)
-        if not bool((self.pi > 0).all()):
+        Q = generator.dense().detach()
+        self._order = torch.arange(n, device=Q.device).expand(Q.shape[:-1])
+        A, pi = _eliminate(Q.clone())
+        if bool((pi[..., 0] < _kernels.RARE_GROUND * pi.amax(-1)).any()):
+            # The likeliest state becomes the ground; a swap is its own inverse.
+            likely = pi.argmax(-1, keepdim=True)
+            self._order = self._order.scatter(-1, likely, 0)
+            self._order[..., :1] = likely
+            Q = Q.gather(-2, self._order[..., None].expand_as(Q))
+            A, pi = _eliminate(Q.gather(-1, self._order[..., None, :].expand_as(Q)))
+        self.pi = self._swapped(pi)
+        if not bool((pi > 0).all()):
             generator.check_irreducible()
-        if not bool(self.pi.isfinite().all()):
+        if not bool(pi.isfinite().all()):
             generator.check_irreducible()
             raise SolverError("elimination overflowed: the rates of a chain are too far apart")
         eye = torch.eye(n, dtype=A.dtype, device=A.device)
         self._upper = eye - A.triu(1)
-        self._lower = torch.diag_embed(torch.stack(pivots, -1)) - A.tril(-1)
+        self._lower = 2 * torch.diag_embed(A.diagonal(dim1=-2, dim2=-1)) - A.tril()
         self._not_ground = (torch.arange(n, device=A.device) > 0).to(A)
 
+    def _swapped(self, vector: Tensor) -> Tensor:
+        return vector.gather(-1, self._order)
+
+    def _upper_solve(self, h: Tensor) -> Tensor:
+        w = torch.linalg.solve_triangular(
+            self._upper, self._swapped(h)[..., None], upper=True, unitriangular=True
+        )
+        return w * self._not_ground[:, None]
+
     def solve(self, h: Tensor) -> Tensor:
-        w = torch.linalg.solve_triangular(self._upper, h[..., None], upper=True, unitriangular=True)
-        w = w * self._not_ground[:, None]
-        return torch.linalg.solve_triangular(self._lower, w, upper=False)[..., 0]
+        w = self._upper_solve(h)
+        return self._swapped(torch.linalg.solve_triangular(self._lower, w, upper=False)[..., 0])
 
     def solve_transposed(self, b: Tensor) -> Tensor:
-        z = torch.linalg.solve_triangular(self._lower.mT, b[..., None], upper=True)
+        b = self._swapped(b)[..., None]
+        z = torch.linalg.solve_triangular(self._lower.mT, b, upper=True)
         z = z * self._not_ground[:, None]
         upper = self._upper.mT
-        return torch.linalg.solve_triangular(upper, z, upper=False, unitriangular=True)[..., 0]
+        u = torch.linalg.solve_triangular(upper, z, upper=False, unitriangular=True)
+        return self._swapped(u[..., 0])
+
+    def rate_gradient(self, g: Tensor) -> Tensor:
+        # Differences of v built up from smaller ones, for every chain: see `_kernels`.
+        h = ((g[..., :, None] - g[..., None, :]) * self.pi[..., None, :]).sum(-1)
+        w = self._upper_solve(h)[..., 0]
+        D = torch.zeros_like(self._lower)
+        for k in range(1, self.edges.n):
+            pivot = self._lower[..., k, k, None]
+            row = (-self._lower[..., k, None, :k] @ D[..., :k, :k])[..., 0, :]
+            D[..., k, :k] = (row + w[..., k, None]) / pivot
+            D[..., :k, k] = -D[..., k, :k]
+        places = self._order[..., self.edges.src] * self.edges.n + self._order[..., self.edges.dst]
+        return self.pi[..., self.edges.src] * -D.flatten(-2).gather(-1, places)
+
+
+def _eliminate(A: Tensor) -> tuple[Tensor, Tensor]:
+    """Eliminate in place; return ``U``, pivots and ``-L`` in one matrix, and ``pi``."""
+    n = A.shape[-1]
+    for k in range(n - 1, 0, -1):
+        pivot = A[..., k, :k].sum(-1)
+        A[..., k, k] = pivot
+        A[..., :k, k] /= pivot[..., None]
+        A[..., :k, :k] += A[..., :k, k, None] * A[..., k, None, :k]
+    A[..., 0, 0] = 1.0  # the ground's pivot, which no equation uses
+    pi = torch.zeros_like(A[..., 0])
+    pi[..., 0] = 1.0
+    for i in range(n - 1):
+        pi[..., i + 1 :] += pi[..., i, None] * A[..., i, i + 1 :]
+        pi = pi / pi.amax(-1, keepdim=True)  # nothing overflows
+    if bool((pi < torch.finfo(pi.dtype).tiny).any()):  # what lies behind may be lost: take logs
+        logs = torch.zeros_like(pi[..., :1])
+        for k in range(1, n):
+            last = torch.logsumexp(logs + A[..., :k, k].log(), -1, keepdim=True)
+            logs = torch.cat([logs, last], -1)
+        pi = torch.softmax(logs, -1)
+    return A, pi / pi.sum(-1, keepdim=True)

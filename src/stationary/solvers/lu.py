@@ -12,6 +12,7 @@ from stationary.generator import Generator
 from stationary.solvers._base import Accuracy, Factor, Solver
 
 _TOLERANCE = 1e-8
+_EPS = torch.finfo(torch.float64).eps
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,16 @@ class _LUFactor(Factor):
         unit[..., ground] = 1.0
         # Rounding can leave a rare state slightly negative: its probability is lost, not negative.
         self.pi = self._transposed(unit).clamp_min(0.0)
-        largest = (self.pi * generator.exit_rates().detach()).amax(-1)
-        largest = largest.clamp_min(torch.finfo(Q.dtype).tiny)  # a single state has no flow
+        exits = generator.exit_rates().detach()
+        largest = (self.pi * exits).amax(-1).clamp_min(torch.finfo(Q.dtype).tiny)
         residual = (self.pi[..., None, :] @ Q)[..., 0, :].abs().amax(-1) / largest
-        if not bool((residual < _TOLERANCE).all()):
+        # A residual is small wherever two sets of states hardly communicate, right or wrong. But
+        # -Q without its ground has a nonnegative inverse: this is what rounding of Q can do to pi.
+        error = self._transposed(self._off_ground(_EPS * exits)).abs().amax(-1)
+        if not bool(((residual < _TOLERANCE) & (error < _TOLERANCE)).all()):
             raise SolverError(
-                f"LU left a residual of {float(residual.max()):.1e}: the chain is too "
-                f"ill-conditioned for it; use GTH()"
+                f"LU left a residual of {float(residual.max()):.1e} and an error of up to "
+                f"{float(error.max()):.1e}: the chain is too ill-conditioned for it; use GTH()"
             )
 
     def _transposed(self, rhs: Tensor) -> Tensor:

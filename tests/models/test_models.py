@@ -1,0 +1,463 @@
+"""Models: closed forms, the paper's matrices, parameters and states by name, what is refused."""
+
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+
+import problems
+import stationary as st
+from stationary.errors import InputError, RateError
+from stationary.models import registry
+
+MMmK, MultiDiagonal, UpperTriangular = (
+    st.models.MMmK,
+    st.models.MultiDiagonal,
+    st.models.UpperTriangular,
+)
+
+
+def tensor(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def with_diagonal(rows):
+    """Rates by hand, the diagonal filled in."""
+    Q = tensor(*rows)
+    return Q - torch.diag(Q.sum(-1))
+
+
+EVERY = [
+    MMmK(servers=2, capacity=5, service_rate=3.0),
+    MultiDiagonal(depth=2, capacity=5, rate_1=3.0, rate_2=0.5),
+    UpperTriangular(states=5),
+    st.models.Relaxed(MMmK(servers=1, capacity=3), alpha=2.0),
+]
+
+
+# M/M/m/K.
+
+
+@pytest.mark.parametrize(("servers", "capacity"), [(1, 1), (1, 20), (5, 20), (20, 20), (30, 20)])
+def test_mmmk_against_its_closed_form(servers, capacity):
+    model = MMmK(servers=servers, capacity=capacity, service_rate=2.5)
+    x = [0.01, 1.0, 2.5, 60.0]
+    pi = st.steady_state(model(x)).pi.detach()
+    torch.testing.assert_close(pi, model.closed_form(x), rtol=1e-12, atol=0)
+
+
+def erlang_b(servers, load):
+    """Textbook recursion for the share of calls that find every server busy."""
+    loss = Fraction(1)
+    for m in range(1, servers + 1):
+        loss = load * loss / (m + load * loss)
+    return loss
+
+
+@pytest.mark.parametrize(("servers", "load"), [(1, 1), (5, 3), (5, 40), (60, 10)])
+def test_loss_of_mmmm_is_erlang_b(servers, load):
+    model = MMmK(servers=servers, capacity=servers, service_rate=2.0)
+    loss = st.steady_state(model([2.0 * load])).pi.detach()[:, -1]
+    exact = erlang_b(servers, Fraction(load))
+    assert problems.relative_error(loss, [exact]) < 1e-14
+
+
+@pytest.mark.parametrize(("servers", "room"), [(1, 19), (5, 15), (10, 90)])
+@pytest.mark.parametrize("load", [Fraction(1, 8), Fraction(3), Fraction(50)])
+def test_loss_of_a_queue_with_waiting_room_in_exact_fractions(servers, room, load):
+    # M/M/m/m+r: a^m / m! (a / m)^r over the sum of all its terms.
+    terms = [load**k / math.factorial(k) for k in range(servers)]
+    terms += [terms[-1] * load / servers * (load / servers) ** r for r in range(room + 1)]
+    model = MMmK(servers=servers, capacity=servers + room, service_rate=4.0)
+    loss = st.steady_state(model([float(4 * load)])).pi.detach()[:, -1]
+    assert problems.relative_error(loss, [terms[-1] / sum(terms)]) < 1e-13
+
+
+def test_mmmk_matrix():
+    # The paper's appendix: theta, 2 theta, ..., m theta, m theta below the diagonal.
+    expected = with_diagonal(
+        [[0, 7, 0, 0, 0], [3, 0, 7, 0, 0], [0, 6, 0, 7, 0], [0, 0, 6, 0, 7], [0, 0, 0, 6, 0]]
+    )
+    assert torch.equal(MMmK(servers=2, capacity=4, service_rate=3.0)([7.0]).dense()[0], expected)
+
+
+# The paper's structured chains.
+
+
+def test_multi_diagonal_matrix():
+    expected = with_diagonal(
+        [
+            [0, 7, 0, 0, 0, 0],
+            [1, 0, 7, 0, 0, 0],
+            [2, 1, 0, 7, 0, 0],
+            [3, 2, 1, 0, 7, 0],
+            [0, 3, 2, 1, 0, 7],
+            [0, 0, 3, 2, 1, 0],
+        ]
+    )
+    model = MultiDiagonal(depth=3, capacity=5, rate_1=1.0, rate_2=2.0, rate_3=3.0)
+    assert torch.equal(model([7.0]).dense()[0], expected)
+    assert model.param_names == ("rate_1", "rate_2", "rate_3")
+
+
+def test_multi_diagonal_of_depth_one_is_mm1k():
+    shallow = MultiDiagonal(depth=1, capacity=9, rate_1=3.0)
+    single = MMmK(servers=1, capacity=9, service_rate=3.0)
+    assert torch.equal(shallow([2.0]).dense(), single([2.0]).dense())
+
+
+def test_a_depth_beyond_the_capacity_is_refused():
+    # Its deepest rates would have no edge, and no data could tell them.
+    with pytest.raises(InputError, match="depth must be at most the capacity, 3"):
+        MultiDiagonal(depth=4, capacity=3)
+
+
+def test_upper_triangular_matrix():
+    rates = {f"rate_{i}_{j}": 10.0 * i + j for i in range(4) for j in range(i)}
+    expected = with_diagonal([[0, 7, 0, 0], [10, 0, 7, 0], [20, 21, 0, 7], [30, 31, 32, 0]])
+    model = UpperTriangular(states=4, **rates)
+    assert torch.equal(model([7.0]).dense()[0], expected)
+    assert model.estimates == rates
+
+
+def test_upper_triangular_has_as_many_parameters_as_the_paper_says():
+    assert len(UpperTriangular(states=21).theta) == 21 * 20 // 2
+
+
+def test_upper_triangular_ends_in_overload():
+    model = UpperTriangular(states=5)
+    assert model.states == ("0", "1", "2", "3", "overload")
+    assert model.state_index("overload") == 4
+    # In overload the queue is full: as long as in the state before it.
+    only_overload = tensor([0, 0, 0, 0, 1])
+    assert model.measures["mean_queue"](tensor([1]), only_overload).tolist() == [3.0]
+    assert model.measures["loss"](tensor([1]), only_overload).tolist() == [1.0]
+
+
+# Relaxed.
+
+
+def test_relaxed_adds_rates_only_where_there_are_none():
+    base = MMmK(servers=1, capacity=3, service_rate=2.0)
+    model = st.models.Relaxed(base, alpha=5.0, initial=0.25)
+    known, all_of_it = base([1.0]).dense()[0], model([1.0]).dense()[0]
+    off = ~torch.eye(4, dtype=torch.bool)
+    free = off & (known == 0)
+    assert torch.equal(all_of_it[off & ~free], known[off & ~free])
+    assert bool((all_of_it[free] == 0.25).all())
+    assert len(model.theta) == 1 + int(free.sum())
+    assert "extra_0_2" in model.param_names
+    assert "extra_0_1" not in model.param_names
+
+
+def test_relaxed_penalty_is_alpha_times_the_sum_of_squares():
+    model = st.models.Relaxed(MMmK(servers=1, capacity=3), alpha=5.0)
+    extra = torch.arange(1.0, 7.0, dtype=torch.float64)
+    theta = torch.cat([tensor(100.0), extra])
+    assert float(model.penalty(theta)) == pytest.approx(5.0 * float((extra**2).sum()))
+    assert model.penalty(theta).shape == ()
+
+
+def test_relaxed_twice_has_nothing_to_add_and_keeps_the_penalty():
+    once = st.models.Relaxed(MMmK(servers=1, capacity=3), alpha=5.0, initial=1.0)
+    twice = st.models.Relaxed(once, alpha=7.0)
+    assert twice.param_names == once.param_names
+    assert twice.penalty(twice.theta).item() == once.penalty(once.theta).item() == 30.0
+
+
+@pytest.mark.parametrize("model", EVERY, ids=lambda m: m.name)
+def test_the_gradient_reaches_every_parameter(model):
+    x = tensor(2.0, 5.0)
+
+    def loss(z):
+        theta = model.natural(z)
+        pi = st.steady_state(model.generator(x, theta)).pi
+        # Weights that no symmetry of the chain can cancel.
+        weight = torch.arange(pi.shape[1], dtype=torch.float64).square()
+        return (pi.log() * weight).sum() + model.penalty(theta)
+
+    z = model.free(model.theta.detach()).requires_grad_()
+    assert torch.autograd.gradcheck(loss, z)
+    (gradient,) = torch.autograd.grad(loss(z), z)
+    assert bool((gradient != 0).all())
+
+
+def test_backward_fills_the_gradient_of_theta():
+    model = MMmK(servers=1, capacity=3, service_rate=2.0)
+    st.steady_state(model([1.0])).pi[0, 0].backward()
+    # pi_0 = 1 / (1 + r + r^2 + r^3) at r = 1/2, dr/dtheta = -1/4.
+    assert model.theta.grad.tolist() == pytest.approx([(1 + 2 / 2 + 3 / 4) / 4 / 1.875**2])
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.0, math.inf, math.nan])
+def test_alpha_must_be_positive(alpha):
+    with pytest.raises(InputError, match="alpha must be positive and finite"):
+        st.models.Relaxed(MMmK(), alpha=alpha)
+
+
+def test_relaxed_takes_inputs_as_its_model_does():
+    model = st.models.Relaxed(MMmK(servers=1, capacity=3), alpha=1.0)
+    with pytest.raises(InputError, match="load must be positive"):
+        model([-1.0])
+    start = model.start(model.as_inputs([2.0, 4.0]))
+    assert start.tolist() == [3.0] + [1e-3] * 6
+
+
+# FromFunction: load and temperature as inputs, in both forms.
+
+
+def failing(x, theta):
+    return theta["wear"] * x[:, 0] * torch.exp(theta["heat"] * x[:, 1])
+
+
+def as_edges(x, theta):
+    return torch.stack([failing(x, theta), theta["repair"].expand(len(x))], -1)
+
+
+def as_matrix(x, theta):
+    Q = x.new_zeros(len(x), 2, 2)
+    Q[:, 0, 1] = failing(x, theta)
+    Q[:, 1, 0] = theta["repair"]
+    Q[:, 1, 1] = 99.0  # a diagonal, which is ignored
+    return Q
+
+
+def machine(rates_fn, **options):
+    return st.models.FromFunction(
+        rates_fn,
+        states=["up", "down"],
+        params={"wear": 0.1, "heat": -0.5, "repair": 2.0},
+        real=["heat"],
+        inputs=["load", "temperature"],
+        **options,
+    )
+
+
+@pytest.mark.parametrize(
+    "model", [machine(as_matrix), machine(as_edges, edges=[(0, 1), (1, 0)])], ids=["dense", "edges"]
+)
+def test_a_model_from_a_function_of_two_inputs(model):
+    x = tensor([10.0, 0.0], [10.0, 2.0], [40.0, 2.0])
+    fail = tensor(1.0, math.exp(-1), 4 * math.exp(-1))
+    pi = st.steady_state(model(x)).pi
+    torch.testing.assert_close(pi[:, 1].detach(), fail / (fail + 2.0))
+    (gradient,) = torch.autograd.grad(pi[:, 1].sum(), model.theta)
+    assert bool((gradient != 0).all())
+    assert model.estimates == {"wear": 0.1, "heat": -0.5, "repair": 2.0}
+    down = model.measures["p_down"]
+    assert torch.equal(down(x, pi), pi[:, 1])
+    assert (down.low, down.high) == (0.0, 1.0)
+
+
+def test_a_function_may_number_its_states():
+    model = st.models.FromFunction(
+        lambda x, theta: theta["rate"] * torch.ones(len(x), 3, 3, dtype=torch.float64),
+        states=3,
+        params={"rate": 1.0},
+    )
+    assert model.states == ("0", "1", "2")
+    assert sorted(model.measures) == ["p_0", "p_1", "p_2"]
+    pi = st.steady_state(model([1.0, 2.0])).pi
+    torch.testing.assert_close(pi.detach(), torch.full((2, 3), 1 / 3, dtype=torch.float64))
+
+
+def test_a_function_that_returns_the_wrong_shape_is_told_the_right_one():
+    model = machine(as_matrix, edges=[(0, 1), (1, 0)])
+    with pytest.raises(InputError, match=r"must return shape \(3, 2\).*got \(3, 2, 2\)"):
+        model(torch.ones(3, 2))
+
+
+def test_a_function_that_returns_a_negative_rate_is_told_which():
+    model = machine(lambda x, theta: -as_matrix(x, theta))
+    with pytest.raises(RateError, match=r"from state 0 to state 1 is -0\.1 in chain \(0,\)"):
+        model(torch.tensor([[1.0, 0.0]]))
+
+
+# Inputs.
+
+
+@pytest.mark.parametrize(
+    "x", [3.0, [3.0], [[3.0]], range(3, 4), tensor(3.0), torch.tensor([3]), torch.tensor([[3.0]])]
+)
+def test_many_ways_to_write_one_load(x):
+    inputs = MMmK().as_inputs(x)
+    assert inputs.tolist() == [[3.0]]
+    assert inputs.dtype == torch.float64
+
+
+def test_inputs_need_the_models_columns():
+    with pytest.raises(InputError, match=r"1 input column\(s\) \(load\); got x of shape \(1, 2\)"):
+        MMmK()([[1.0, 2.0]])
+    with pytest.raises(InputError, match=r"2 input column\(s\) \(load, temperature\)"):
+        machine(as_matrix)([1.0, 2.0])
+
+
+@pytest.mark.parametrize("load", [0.0, -1.0, math.nan, math.inf])
+def test_loads_must_be_positive_and_finite(load):
+    with pytest.raises(InputError, match=f"positive and finite; got {load:g} in window 1"):
+        MMmK()([1.0, load])
+
+
+def test_inputs_must_be_numbers():
+    with pytest.raises(InputError, match="inputs must be numbers"):
+        MMmK()(["many"])
+
+
+def test_no_windows_is_an_empty_batch():
+    assert MMmK(capacity=3)([]).batch_shape == (0,)
+
+
+# Parameters.
+
+
+def test_set_theta_and_estimates():
+    model = MultiDiagonal(depth=2, capacity=4)
+    model.set_theta([2.0, 3.0])
+    assert model.estimates == {"rate_1": 2.0, "rate_2": 3.0}
+    model.set_theta(tensor(4.0, 5.0))
+    assert model.theta.tolist() == [4.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([1.0], "has 2 parameters; got 1"),
+        ([1.0, 2.0, 3.0], "has 2 parameters; got 3"),
+        ([1.0, 0.0], "rate_2 must be positive; got 0"),
+        ([-1.0, 1.0], "rate_1 must be positive; got -1"),
+        ([1.0, math.nan], "rate_2 must be positive; got nan"),
+        ([1.0, math.inf], "rate_2 must be positive; got inf"),
+    ],
+)
+def test_bad_parameters_are_named(values, words):
+    model = MultiDiagonal(depth=2, capacity=4)
+    with pytest.raises(InputError, match=words):
+        model.set_theta(values)
+    assert model.theta.tolist() == [1.0, 1.0]
+
+
+def test_a_real_parameter_may_be_negative_but_not_infinite():
+    model = machine(as_matrix)
+    model.set_theta([0.1, -7.0, 1.0])
+    with pytest.raises(InputError, match="heat must be finite; got -inf"):
+        model.set_theta([0.1, -math.inf, 1.0])
+
+
+@pytest.mark.parametrize("model", [*EVERY, machine(as_matrix)], ids=lambda m: type(m).__name__)
+def test_the_free_scale_and_back(model):
+    theta = model.theta.detach()
+    z = model.free(theta)
+    torch.testing.assert_close(model.natural(z), theta, rtol=1e-15, atol=0)
+    assert torch.equal(z[model.positive], theta[model.positive].log())
+    assert torch.equal(z[~model.positive], theta[~model.positive])
+    assert torch.autograd.gradcheck(model.natural, z.clone().requires_grad_())
+
+
+def test_a_large_real_parameter_does_not_overflow():
+    # exp(1000) is infinite; 0 times its derivative would be NaN.
+    z = tensor(0.0, 1000.0, 0.0).requires_grad_()
+    theta = machine(as_matrix).natural(z)
+    theta.sum().backward()
+    assert theta.tolist() == [1.0, 1000.0, 1.0]
+    assert z.grad.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_fits_start_where_service_just_keeps_up():
+    x = tensor([10.0], [20.0])
+    assert MMmK(servers=3).start(x).tolist() == [5.0]
+    assert MultiDiagonal(depth=2).start(x).tolist() == [15.0, 15.0]
+    assert machine(as_matrix).start(x).tolist() == [0.1, -0.5, 2.0]
+
+
+def test_a_model_prints_its_options_and_parameters():
+    text = repr(MMmK(servers=2, capacity=5, service_rate=3.0))
+    assert text == "MMmK(servers=2, capacity=5, service_rate=3)"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: MMmK(servers=0), "servers must be a whole number of at least 1; got 0"),
+        (lambda: MMmK(capacity=1.5), "capacity must be a whole number of at least 1; got 1.5"),
+        (lambda: MMmK(servers=True), "servers must be a whole number"),
+        (lambda: MMmK(capacity="many"), "capacity must be a whole number"),
+        (lambda: MMmK(service_rate=-1.0), "service_rate must be positive; got -1"),
+        (lambda: MultiDiagonal(depth=0), "depth must be a whole number"),
+        (lambda: MultiDiagonal(depth=2, rate_3=1.0), "no parameter 'rate_3'"),
+        (lambda: UpperTriangular(states=2), "states must be a whole number of at least 3"),
+        (lambda: UpperTriangular(states=4, rate_0_1=1.0), "no parameter 'rate_0_1'"),
+        (lambda: machine(as_matrix, edges=[(0, 0)]), "self-loop"),
+        (
+            lambda: st.models.FromFunction(as_matrix, states=["up", "up"], params={"wear": 1.0}),
+            "2 states needs as many different state names; got 1",
+        ),
+        (
+            lambda: st.models.FromFunction(
+                as_matrix, states=2, params={"wear": 1.0}, real=["heat"]
+            ),
+            r"not in params: \['heat'\]",
+        ),
+    ],
+)
+def test_bad_options_are_named(make, words):
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+# States.
+
+
+@pytest.mark.parametrize(
+    ("state", "index"), [(0, 0), ("0", 0), ("3", 3), ("overload", 4), (4, 4), ("4", 4)]
+)
+def test_states_by_name_and_by_position(state, index):
+    assert UpperTriangular(states=5).state_index(state) == index
+
+
+@pytest.mark.parametrize("state", [-1, 5, "5", "-1", "full", "", "1.0", True])
+def test_unknown_states_are_refused(state):
+    with pytest.raises(InputError, match=r"not in the model: its 5 states are 0\.\.overload"):
+        UpperTriangular(states=5).state_index(state)
+
+
+# The registry.
+
+
+@pytest.mark.parametrize("model", EVERY, ids=lambda m: m.name)
+def test_a_description_makes_the_model_again(model):
+    again = registry.build(registry.describe(model))
+    assert type(again) is type(model)
+    assert again.states == model.states
+    assert again.param_names == model.param_names
+    assert again.options == model.options
+    again.set_theta(model.theta.detach())
+    assert torch.equal(again([2.0]).dense(), model([2.0]).dense())
+
+
+def test_a_description_may_set_parameters():
+    model = registry.build({"name": "multidiagonal", "depth": 2, "capacity": 4, "rate_2": 0.5})
+    assert model.estimates == {"rate_1": 1.0, "rate_2": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("description", "words"),
+    [
+        ({"name": "mmk"}, "no model 'mmk'; did you mean 'mmmk'.*there are: mmmk"),
+        ({"name": "zzz"}, "no model 'zzz'; there are: mmmk"),
+        ({}, "no model ''"),
+        ({"name": "mmmk", "server": 2}, "no option 'server'; did you mean 'servers'"),
+        ({"name": "multidiagonal", "speed": 2.0}, "no parameter 'speed'"),
+        ({"name": "relaxed"}, "needs the option 'model'"),
+        ({"name": "relaxed", "model": {"name": "mmk"}}, "did you mean 'mmmk'"),
+        ({"name": "mmmk", "servers": 0}, "servers must be a whole number"),
+    ],
+)
+def test_bad_descriptions_are_refused(description, words):
+    with pytest.raises(InputError, match=words):
+        registry.build(description)
+
+
+def test_every_named_model_is_in_the_registry():
+    for name, model in registry.MODELS.items():
+        assert model.name == name

@@ -1,0 +1,156 @@
+"""The conditional likelihood, by hand, by scipy and by autograd."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+
+from stationary.losses import (
+    categories,
+    conditional_nll,
+    conditional_probabilities,
+    nll_and_gradient,
+)
+
+FIRST_TWO = torch.eye(4, dtype=torch.float64)[:2]
+LUMPED = torch.tensor([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]], dtype=torch.float64)
+SCATTERED = torch.tensor([[0.0, 0.0, 0.0, 1.0], [1.0, 0.0, 1.0, 0.0]], dtype=torch.float64)
+MAPS = [FIRST_TWO, LUMPED, SCATTERED]
+
+
+def tensor(*rows):
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def random_case(observation, seed=0, windows=5):
+    random = torch.Generator().manual_seed(seed)
+    pi = 0.05 + torch.rand(windows, observation.shape[1], generator=random, dtype=torch.float64)
+    shape = (windows, len(observation))
+    counts = torch.randint(0, 50, shape, generator=random).to(torch.float64)
+    return pi / pi.sum(-1, keepdim=True), counts, observation
+
+
+def test_by_hand():
+    pi, counts = tensor([0.5, 0.3, 0.1, 0.1]), tensor([5.0, 3.0])
+    expected = -5 * math.log(0.5 / 0.8) - 3 * math.log(0.3 / 0.8)
+    assert conditional_nll(pi, counts, FIRST_TWO).tolist() == pytest.approx([expected])
+    value, gradient = nll_and_gradient(pi, counts, categories(FIRST_TWO))
+    assert value == pytest.approx(expected)
+    assert gradient[0].tolist() == pytest.approx([8 / 0.8 - 5 / 0.5, 8 / 0.8 - 3 / 0.3, 0.0, 0.0])
+
+
+def test_states_know_their_category():
+    # The number of categories marks a state that is not observed.
+    assert categories(FIRST_TWO).tolist() == [0, 1, 2, 2]
+    assert categories(LUMPED).tolist() == [0, 1, 1, 2]
+    assert categories(SCATTERED).tolist() == [1, 2, 1, 0]
+
+
+def test_lumped_states_add_up():
+    pi, counts = tensor([0.5, 0.3, 0.1, 0.1]), tensor([5.0, 4.0])
+    expected = -5 * math.log(0.5 / 0.9) - 4 * math.log(0.4 / 0.9)
+    assert conditional_nll(pi, counts, LUMPED).tolist() == pytest.approx([expected])
+    assert conditional_probabilities(pi, LUMPED)[0].tolist() == pytest.approx([5 / 9, 4 / 9])
+
+
+@pytest.mark.parametrize("observation", MAPS)
+def test_equals_the_multinomial_likelihood_up_to_its_constant(observation):
+    pi, counts, observation = random_case(observation)
+    shares = conditional_probabilities(pi, observation).numpy()
+    log_likelihood = scipy.stats.multinomial.logpmf(
+        counts.numpy(), counts.sum(-1).numpy().astype(int), shares
+    )
+    # The constant is the number of orders the counts may come in.
+    orders = scipy.special.gammaln(counts.sum(-1).numpy() + 1)
+    orders -= scipy.special.gammaln(counts.numpy() + 1).sum(-1)
+    ours = conditional_nll(pi, counts, observation).numpy()
+    np.testing.assert_allclose(ours, orders - log_likelihood, rtol=1e-10)
+
+
+@pytest.mark.parametrize("observation", MAPS)
+def test_the_compiled_pass_equals_autograd(observation):
+    pi, counts, observation = random_case(observation, seed=1)
+    leaf = pi.clone().requires_grad_()
+    loss = conditional_nll(leaf, counts, observation)
+    loss.sum().backward()
+    value, gradient = nll_and_gradient(pi, counts, categories(observation))
+    assert value == pytest.approx(loss.sum().item(), rel=1e-13)
+    torch.testing.assert_close(gradient, leaf.grad, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("observation", MAPS)
+def test_derivatives(observation):
+    pi, counts, observation = random_case(observation, seed=2, windows=2)
+    pi.requires_grad_()
+    assert torch.autograd.gradcheck(lambda pi: conditional_nll(pi, counts, observation), pi)
+    assert torch.autograd.gradgradcheck(lambda pi: conditional_nll(pi, counts, observation), pi)
+
+
+@pytest.mark.parametrize("observation", MAPS)
+def test_a_scale_of_pi_does_not_matter(observation):
+    # Conditioned on being observed, only ratios count: the gradient is orthogonal to pi.
+    pi, counts, observation = random_case(observation, seed=3)
+    _, gradient = nll_and_gradient(pi, counts, categories(observation))
+    assert float((gradient * pi).sum(-1).abs().max()) < 1e-12
+    torch.testing.assert_close(
+        conditional_nll(pi, counts, observation), conditional_nll(pi / 7, counts, observation)
+    )
+
+
+def test_no_count_of_an_impossible_category_costs_nothing():
+    pi, counts = tensor([1.0, 0.0, 0.0, 0.0]), tensor([5.0, 0.0])
+    leaf = pi.clone().requires_grad_()
+    loss = conditional_nll(leaf, counts, FIRST_TWO)
+    loss.sum().backward()
+    assert loss.tolist() == [0.0]
+    assert bool(leaf.grad.isfinite().all())
+    value, gradient = nll_and_gradient(pi, counts, categories(FIRST_TWO))
+    assert value == 0.0
+    assert bool(gradient.isfinite().all())
+
+
+def test_a_count_of_an_impossible_category_is_costly_but_finite():
+    # An optimiser that strays there can come back.
+    pi, counts = tensor([1.0, 0.0, 0.0, 0.0]), tensor([5.0, 1.0])
+    loss = conditional_nll(pi, counts, FIRST_TWO)
+    value, gradient = nll_and_gradient(pi, counts, categories(FIRST_TWO))
+    assert 600 < float(loss) < 710
+    assert value == pytest.approx(loss.item())
+    assert float(gradient[0, 1]) < -1e280
+
+
+def test_every_category_impossible_stays_finite():
+    pi, counts = tensor([0.0, 0.0, 0.5, 0.5]), tensor([5.0, 1.0])
+    leaf = pi.clone().requires_grad_()
+    loss = conditional_nll(leaf, counts, FIRST_TWO)
+    loss.sum().backward()
+    value, gradient = nll_and_gradient(pi, counts, categories(FIRST_TWO))
+    assert value == pytest.approx(loss.item())
+    for result in (loss, leaf.grad, gradient):
+        assert bool(result.isfinite().all())
+
+
+def test_rare_categories_keep_their_digits():
+    # Two states of probability 1e-200 and 3e-200, of which only the ratio is seen.
+    pi, counts = tensor([1e-200, 3e-200, 0.5, 0.5]), tensor([1.0, 1.0])
+    expected = -math.log(0.25) - math.log(0.75)
+    assert conditional_nll(pi, counts, FIRST_TWO).tolist() == pytest.approx([expected], rel=1e-14)
+    value, _ = nll_and_gradient(pi, counts, categories(FIRST_TWO))
+    assert value == pytest.approx(expected, rel=1e-14)
+
+
+def test_a_window_with_no_counts_says_nothing():
+    pi, _, _ = random_case(FIRST_TWO, windows=1)
+    value, gradient = nll_and_gradient(pi, tensor([0.0, 0.0]), categories(FIRST_TWO))
+    assert value == 0.0
+    assert not bool(gradient.any())
+
+
+def test_no_windows():
+    pi, counts = torch.empty(0, 4, dtype=torch.float64), torch.empty(0, 2, dtype=torch.float64)
+    assert conditional_nll(pi, counts, FIRST_TWO).shape == (0,)
+    value, gradient = nll_and_gradient(pi, counts, categories(FIRST_TWO))
+    assert value == 0.0
+    assert gradient.shape == (0, 4)
