@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-
 _TURN = 0.02
 """Seconds a rival keeps the machine: in use, too, a fit finds its caches warm."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import minimize_scalar
 
@@ -12,11 +14,14 @@ from stationary.losses import conditional_nll
 LOADS = np.repeat(np.arange(11.0, 16.0), 10)
 
 
-def paper_windows(model: st.models.Model, extra: float, observe: list[int]) -> st.Windows:
-    """Fifty one-second windows of the paper's fast-mixing rows (Algorithm 1)."""
-    gamma = model(LOADS).exit_rates().amax(-1).detach() + extra
+def paper_windows(
+    model: st.models.Model, extra: float, observe: list[int], loads: Any = None
+) -> st.Windows:
+    """Fifty one-second windows of one of the paper's rows (Algorithm 1), at light load."""
+    loads = LOADS if loads is None else loads
+    gamma = model(loads).exit_rates().amax(-1).detach() + extra
     return st.simulate(
-        model, LOADS, duration=1.0, seed=0, scheme=st.Events(gamma=gamma.tolist())
+        model, loads, duration=1.0, seed=0, scheme=st.Events(gamma=gamma.tolist())
     ).observing(observe, drop_empty=True)
 
 

@@ -14,12 +14,19 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from stationary.errors import InputError
-from stationary.inference import Array, Covariance, interval, jacobian
+from stationary.inference import Array, Covariance, check_level, interval, jacobian
 from stationary.models import Model
+from stationary.scales import Scale
 from stationary.steady import steady_state
 
 _OPEN = math.log(10)
 """Half-width, in e-folds, from which a forecast counts as open: a factor of ten each way."""
+
+_KNOWN = 0.1
+"""Half-width, relative to the value, up to which it counts as known on any scale.
+
+The odds of a utilisation of 0.9999 may be open by a factor of ten; the utilisation is not.
+"""
 
 _FARTHEST = 1e6
 """How many times the heaviest observed load the search for a limit goes before it gives up."""
@@ -65,21 +72,22 @@ def forecast(
         its measures open by more than a factor of ten each way. Trust supposes that the model is
         right; nothing here tests that.
     """
-    if not 0 < level < 1:
-        raise InputError(f"level must lie between 0 and 1; got {level!r}")
+    check_level(level)
     inputs = grid(model, x)
     names = list(model.measures)
-    z = model.free(model.theta.detach()).numpy()
-    values, slopes = _evaluate(model, inputs, z)
+    values, slopes = _evaluate(model, inputs, cov.scale)
     columns: dict[str, Array] = {
         "x" if len(model.inputs) == 1 else name: inputs[:, k].numpy()
         for k, name in enumerate(model.inputs)
     }
     reasons = [doubt] * len(inputs)
     for k, name in enumerate(names):
-        low, high, spread = interval(values[:, k], slopes[:, k], cov, model.measures[name], level)
-        columns |= {name: values[:, k], f"{name}_low": low, f"{name}_high": high}
-        for row in np.flatnonzero(spread > _OPEN):
+        measure = model.measures[name]
+        value = np.clip(values[:, k], measure.low, measure.high)  # probabilities round above 1
+        low, high, spread = interval(value, slopes[:, k], cov, measure, level)
+        columns |= {name: value, f"{name}_low": low, f"{name}_high": high}
+        known = np.maximum(high - value, value - low) <= _KNOWN * np.abs(value)
+        for row in np.flatnonzero((spread > _OPEN) & ~known):
             reasons[row] = (
                 reasons[row] or f"the data leaves {name} open by more than a factor of 10"
             )
@@ -88,11 +96,12 @@ def forecast(
     return pd.DataFrame(columns)
 
 
-def _evaluate(model: Model, inputs: Tensor, z: Array) -> tuple[Array, Array]:
-    """Values ``[G, K]`` of every measure and their slopes ``[G, K, P]`` in ``z``."""
+def _evaluate(model: Model, inputs: Tensor, scale: Scale) -> tuple[Array, Array]:
+    """Values ``[G, K]`` of every measure and their slopes ``[G, K, P]`` on a scale."""
+    z = scale.free(model.theta.detach()).numpy()
 
     def measures(free: Tensor) -> Tensor:
-        pi = steady_state(model.generator(inputs, model.natural(free))).pi
+        pi = steady_state(model.generator(inputs, scale.natural(free))).pi
         return torch.stack([measure(inputs, pi) for measure in model.measures.values()], -1)
 
     with torch.no_grad():
@@ -125,11 +134,35 @@ class Limit:
     trusted: bool
 
     def __str__(self) -> str:
-        text = (
-            f"{self.measure} stays at or below {self.bound:g} up to a load of {self.load:.4g} "
-            f"({self.level:.0%} interval {self.low:.4g} to {self.high:.4g})"
-        )
+        name, level = self.measure.replace("_", " "), f"{100 * self.level:g}%"
+        if self.load == 0:
+            text = f"{name} stays at or below {self.bound:g} at no load"
+        elif self.load == math.inf:
+            text = f"{name} stays at or below {self.bound:g} at any load"
+        else:
+            text = f"{name} stays at or below {self.bound:g} up to a load of {self.load:.4g}"
+        if self.low != self.high:
+            high = "any" if self.high == math.inf else f"{self.high:.4g}"
+            text += f" ({level} interval {self.low:.4g} to {high})"
         return text if self.trusted else text + "; the data cannot carry this answer"
+
+
+def check_bound(model: Model, measure: str, bound: float) -> None:
+    """Raise unless the model has this measure, of one input, and the bound is in its range."""
+    if len(model.inputs) != 1:
+        raise InputError(
+            f"a limit on the load needs a model of one input; this one has "
+            f"{', '.join(model.inputs)}: use forecast"
+        )
+    if measure not in model.measures:
+        raise InputError(
+            f"the model has no measure {measure!r}; it has {', '.join(model.measures)}"
+        )
+    about = model.measures[measure]
+    if not about.low < bound < about.high:
+        raise InputError(
+            f"a bound on {measure} must lie between {about.low:g} and {about.high:g}; got {bound!r}"
+        )
 
 
 def max_load(
@@ -154,17 +187,7 @@ def max_load(
     near : float
         A load to search from, such as the heaviest observed.
     """
-    if len(model.inputs) != 1:
-        raise InputError(f"max_load needs a model of one input; this one has {model.inputs}")
-    if measure not in model.measures:
-        raise InputError(
-            f"the model has no measure {measure!r}; it has {', '.join(model.measures)}"
-        )
-    about = model.measures[measure]
-    if not about.low < bound < about.high:
-        raise InputError(
-            f"a bound on {measure} must lie between {about.low:g} and {about.high:g}; got {bound!r}"
-        )
+    check_bound(model, measure, bound)
 
     def crossing(column: str) -> float:
         def excess(log_load: float) -> float:

@@ -125,6 +125,9 @@ class Generator:
         Rate of each edge, float64, finite and not negative; leading dimensions are the batch.
     n : int, optional
         Number of states, needed when ``edges`` is a tensor.
+    index : Tensor, optional
+        Which chain of a larger set each of the batch is, for strategies that remember chains from
+        step to step.
 
     Examples
     --------
@@ -135,7 +138,13 @@ class Generator:
             [ 3., -3.]], dtype=torch.float64)
     """
 
-    def __init__(self, edges: Edges | Tensor, rates: Tensor, n: int | None = None) -> None:
+    def __init__(
+        self,
+        edges: Edges | Tensor,
+        rates: Tensor,
+        n: int | None = None,
+        index: Tensor | None = None,
+    ) -> None:
         if isinstance(edges, Tensor):
             if edges.ndim != 2 or edges.shape[0] != 2 or n is None:
                 raise InputError(
@@ -155,6 +164,7 @@ class Generator:
             )
         self.edges = edges.to(rates.device)
         self.rates = rates
+        self.index = index
         if rates.numel():
             low, high = (end.item() for end in torch.aminmax(rates.detach()))
             # `not (a and b)` so that a NaN, which compares false, is caught as well.
@@ -185,6 +195,11 @@ class Generator:
 
     def __repr__(self) -> str:
         return f"Generator(n={self.n}, edges={len(self.edges)}, batch={tuple(self.batch_shape)})"
+
+    def windows(self) -> list[int]:
+        """Identity of every chain of the flattened batch: the given index, or its position."""
+        count = math.prod(self.batch_shape)
+        return list(range(count)) if self.index is None else self.index.reshape(-1).tolist()
 
     def exit_rates(self) -> Tensor:
         """Total rate out of each state, ``[..., n]``."""

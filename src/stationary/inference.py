@@ -24,8 +24,10 @@ import torch
 from torch import Tensor
 
 from stationary.data.windows import Windows
+from stationary.errors import InputError
 from stationary.measures import Measure
 from stationary.objective import Objective
+from stationary.scales import Scale
 
 Array = np.ndarray[Any, Any]
 
@@ -46,34 +48,56 @@ class Covariance:
     Attributes
     ----------
     matrix : ndarray [P, P]
-        Covariance of ``z``.
+        Covariance of the coordinates ``z`` of ``scale``.
     df : int
         Degrees of freedom of the t quantiles; 0 for a normal one.
     kind : str
         How it was got, for people.
     flat : ndarray [P, F]
         Unit directions of ``z`` that the data leaves open.
+    scale : Scale
+        What ``z`` is.
     """
 
     matrix: Array
     df: int
     kind: str
     flat: Array
+    scale: Scale
 
     @property
     def stderr(self) -> Array:
-        """Standard errors of ``z``: relative ones for positive parameters."""
+        """Standard errors of ``z``: relative ones where it is a logarithm."""
         return np.sqrt(np.diag(self.matrix))
 
     def quantile(self, level: float) -> float:
         """How many standard errors an interval of this level reaches each way."""
+        check_level(level)
         tail = 0.5 + level / 2
         return float(scipy.stats.t.ppf(tail, self.df) if self.df else scipy.stats.norm.ppf(tail))
 
 
-def covariance(objective: Objective, windows: Windows, z: Array) -> Covariance:
-    """Sandwich covariance over windows, or the inverse Hessian where windows are too few."""
-    curvature, basis = np.linalg.eigh(objective.hessian(z))
+def check_level(level: float) -> None:
+    """Raise unless this is the coverage of an interval."""
+    if not 0 < level < 1:
+        raise InputError(f"level must lie between 0 and 1, as in 0.95; got {level!r}")
+
+
+def covariance(objective: Objective, windows: Windows, theta: Tensor) -> Covariance:
+    """Sandwich covariance over windows, or the inverse Hessian where windows are too few.
+
+    A positive parameter estimated at zero has no logarithm to be uncertain about: it is taken on a
+    linear scale, in units of where its fit started, as if it could go either way.
+    """
+    hessian, scale = _hessian(objective, theta), objective.scale
+    unit = objective.model.start(objective.x)
+    at_zero = scale.log & (theta < unit) & torch.from_numpy(np.diag(hessian) < _FLAT)
+    if bool(at_zero.any()):
+        scale = Scale(scale.log & ~at_zero, torch.where(at_zero, unit, scale.unit))
+        objective = objective.on(scale)
+        hessian = _hessian(objective, theta)
+    z = scale.free(theta).numpy()
+    curvature, basis = np.linalg.eigh(hessian)
     flat = curvature < _FLAT
     basis_flat, basis = basis[:, flat], basis[:, ~flat]
     curvature = curvature[~flat]
@@ -87,7 +111,27 @@ def covariance(objective: Objective, windows: Windows, z: Array) -> Covariance:
         inner = np.diag(1 / curvature)
         kind, df = f"observed information ({len(windows)} windows are too few for a sandwich)", 0
     matrix = basis @ inner @ basis.T + UNDETERMINED**2 * basis_flat @ basis_flat.T
-    return Covariance(matrix, df, kind, basis_flat)
+    return Covariance(matrix, df, kind, basis_flat, scale)
+
+
+def _hessian(objective: Objective, theta: Tensor) -> Array:
+    hessian = objective.hessian(objective.scale.free(theta).numpy())
+    # Second derivatives that overflow say nothing about their directions: flat, as zeros are.
+    return np.nan_to_num(hessian, posinf=0.0, neginf=0.0)
+
+
+def nats_above_minimum(objective: Objective, z: Array) -> float:
+    """Newton's estimate of how far the objective lies above its minimum near ``z``.
+
+    Infinite where the objective curves downwards, so that no minimum is near.
+    """
+    _, slope = objective.value_and_gradient(z)
+    curvature, basis = np.linalg.eigh(objective.hessian(z))
+    if not (curvature > -_FLAT).all():
+        return float("inf")
+    along = basis.T @ slope
+    steep = curvature > _FLAT
+    return float((along[steep] ** 2 / curvature[steep]).sum() / 2)
 
 
 def _scores(objective: Objective, windows: Windows, z: Array) -> Array:
@@ -99,13 +143,16 @@ def _scores(objective: Objective, windows: Windows, z: Array) -> Array:
 
 
 def jacobian(function: Callable[[Tensor], Tensor], z: Array) -> Array:
-    """Jacobian ``[..., P]`` of a function of ``z`` with many outputs and few inputs.
+    """Jacobian ``[..., P]`` of a function of ``z``, by rows or by columns, whichever are fewer.
 
     The vector-Jacobian product is linear in its vector, so its own derivative holds one column:
     P passes, whatever the number of outputs.
     """
     free = torch.tensor(z, requires_grad=True)
     out = function(free)
+    if out.numel() < len(z):
+        rows = [torch.autograd.grad(o, free, retain_graph=True)[0] for o in out.flatten()]
+        return torch.stack(rows).reshape(*out.shape, len(z)).numpy()
     dummy = torch.zeros_like(out, requires_grad=True)
     (product,) = torch.autograd.grad(out, free, dummy, create_graph=True)
     columns = [torch.autograd.grad(p, dummy, retain_graph=True)[0] for p in product]
@@ -133,7 +180,8 @@ def interval(
     Returns
     -------
     low, high, spread : ndarray [G]
-        The interval, and its half-width on the scale it was built on.
+        The interval, with the value inside, and its half-width: in e-folds (of the odds, for a
+        probability), or as a multiple of the value for a measure of either sign.
     """
     spread = np.sqrt(np.einsum("gp,pq,gq->g", slope, cov.matrix, slope))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -147,6 +195,9 @@ def interval(
         else:
             half = cov.quantile(level) * spread
             low, high = value - half, value + half
+            half = half / np.abs(value)
     # A probability that underflows has no digits to put an interval around.
     gone = np.isnan(low) | np.isnan(high)
-    return np.where(gone, value, low), np.where(gone, value, high), np.where(gone, 0.0, half)
+    # The way to the scale and back rounds, so a narrow interval might miss its own centre.
+    low, high = np.minimum(np.where(gone, value, low), value), np.where(gone, value, high)
+    return low, np.maximum(high, value), np.where(gone, 0.0, half)

@@ -6,6 +6,7 @@ step can leave the parameter space and a unit step means the same for every rate
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from stationary.losses import (
     nll_and_gradient,
 )
 from stationary.models import Model
+from stationary.scales import Scale
 from stationary.solvers import Auto, Solver
 from stationary.steady import steady_state
 
@@ -58,11 +60,18 @@ class Objective:
         self.total = float(self.counts.sum())
         self.solver = Auto() if solver is None else solver
         self.gradient = Exact() if gradient is None else gradient
+        self.scale = model.scale()
         self.evaluations = 0
+
+    def on(self, scale: Scale) -> Objective:
+        """Return the same objective as a function of other coordinates."""
+        other = copy.copy(self)
+        other.scale = scale
+        return other
 
     def __call__(self, z: Tensor) -> Tensor:
         """Differentiable value, to any order."""
-        theta = self.model.natural(z)
+        theta = self.scale.natural(z)
         nll = conditional_nll(self._pi(theta), self.counts, self.observation).sum()
         return nll + self.model.penalty(theta)
 
@@ -78,7 +87,7 @@ class Objective:
         """
         self.evaluations += 1
         free = torch.from_numpy(z.copy()).requires_grad_()
-        theta = self.model.natural(free)
+        theta = self.scale.natural(free)
         rates = self.model.rates(self.x, theta)
         factor = self.solver.factor(Generator(self.model.edges, rates))
         nll, g = nll_and_gradient(factor.pi, self.counts, self._category)
@@ -109,5 +118,5 @@ class Objective:
 
     def log_probabilities(self, z: Tensor) -> Tensor:
         """Log of the conditional probability of every category at every distinct input."""
-        pi = self._pi(self.model.natural(z))
+        pi = self._pi(self.scale.natural(z))
         return conditional_probabilities(pi, self.observation).log()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,9 +41,11 @@ def plot_forecast(
     ax : Axes, optional
         Where to draw; a new figure by default.
     """
-    if "x" not in frame or measure not in frame:
+    measures = [name for name in frame if f"{name}_low" in frame and f"{name}_high" in frame]
+    if "x" not in frame or measure not in measures:
         raise InputError(
-            f"a plot needs columns 'x' and {measure!r}; the forecast has {', '.join(frame)}"
+            f"a plot needs a column 'x' and the measure {measure!r} with its interval; the "
+            f"forecast has {'' if 'x' in frame else 'no x, and '}the measures {', '.join(measures)}"
         )
     if ax is None:
         ax = Figure(figsize=(8, 5), layout="constrained").add_subplot()
@@ -80,6 +83,8 @@ def plot_forecast(
 def save_figure(ax: Axes, path: str | os.PathLike[str]) -> None:
     """Write the figure of these axes; the ending of the name chooses the format."""
     figure: Any = ax.figure
+    if not Path(path).suffix:  # matplotlib would write another file than was asked for
+        raise InputError(f"{path}: give the plot an ending, .png, .svg or .pdf")
     try:
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:

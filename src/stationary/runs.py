@@ -1,16 +1,16 @@
 """Saved runs: a folder that holds a fit, written whole or not at all.
 
-``fit.json`` (readable), ``params.safetensors`` (estimates and covariance) and ``windows.parquet``.
-The JSON file carries a checksum of the other two. Loading executes nothing from the folder: the
-model is made again from its name and options.
+``fit.json`` (readable), ``params.safetensors`` (estimates and covariance), ``windows.parquet``,
+and ``history.parquet`` of a stochastic fit. The JSON file carries checksums of the others. Loading
+executes nothing from the folder: the model is made again from its name and options.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import platform
-import shutil
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -28,15 +28,25 @@ from stationary._version import __version__
 from stationary.data.categories import members
 from stationary.data.windows import Windows
 from stationary.errors import InputError, RunError
-from stationary.fitting import Fit
 from stationary.inference import Covariance
-from stationary.models import Model
-from stationary.models.registry import build, describe
+from stationary.models import Model, Relaxed
+from stationary.models.registry import MODELS, build, describe
+from stationary.result import Fit
+from stationary.scales import Scale
 
 T = TypeVar("T")
 
 FORMAT = 1
 _JSON, _PARAMS, _WINDOWS = "fit.json", "params.safetensors", "windows.parquet"
+_HISTORY = "history.parquet"  # of a stochastic fit
+_FILES = {_JSON, _PARAMS, _WINDOWS, _HISTORY}
+
+
+class _Header(BaseModel):
+    """What every version of ``fit.json`` starts with."""
+
+    format: int
+    versions: dict[str, str] = {}
 
 
 class RunFile(BaseModel):
@@ -59,41 +69,62 @@ class RunFile(BaseModel):
     inputs: list[str]
     observe: list[list[int | str]]
     sampling: str
+    notes: list[str] = []
     checksums: dict[str, str]
 
 
 def save(fit: Fit, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
     """Write a fit to a folder; what is there is kept unless it is a run and may be replaced."""
-    target = Path(folder)
-    check_target(target, overwrite)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    check_target(Path(folder), overwrite)
+    target = Path(folder).resolve()  # so that a link is followed, not replaced
     try:
-        _write(fit, scratch)
-        scratch.chmod(0o755)  # mkdtemp makes it private
-        if target.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-            target.replace(old)
-            scratch.replace(target)
-            shutil.rmtree(old)
-        else:
-            scratch.replace(target)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
+            new, old = Path(scratch, "new"), Path(scratch, "old")
+            new.mkdir()
+            _write(fit, new)
+            _swap(new, target, old)
+    except OSError as error:
+        raise InputError(
+            f"{folder}: the run cannot be written: {error.strerror or error}; name another folder"
+        ) from error
+
+
+def _swap(new: Path, target: Path, old: Path) -> None:
+    """Put a folder in another's place, or leave that one as it was."""
+    there = target.exists()
+    if there:
+        target.replace(old)
+    try:
+        new.replace(target)
+    except BaseException:
+        if there:
+            old.replace(target)
+        raise
 
 
 def check_target(folder: Path, overwrite: bool) -> None:
     """Raise unless a run may be written here, so that a long fit is not lost at its end."""
-    if not folder.exists():
+    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not above.is_dir():
+        raise InputError(f"{above} is a file; name a folder for the run")
+    if not os.access(above if above != folder else folder.absolute().parent, os.W_OK):
+        raise InputError(f"{folder} cannot be written: no permission; name another folder")
+    if above != folder:
         return
-    if not folder.is_dir():
-        raise InputError(f"{folder} is a file; name a folder for the run")
-    if not any(folder.iterdir()):
-        return
-    if not (folder / _JSON).exists():
-        raise InputError(f"{folder} holds other files; name a new folder for the run")
-    if not overwrite:
-        raise InputError(f"{folder} holds a run already; name another folder, or overwrite it")
+    if folder.resolve() == Path.cwd():  # a shell would be left in a folder that is gone
+        raise InputError("the run cannot replace the folder you are in; name another folder")
+    found = {path.name for path in folder.iterdir()}
+    others = sorted(found - _FILES)
+    if others or (found and _JSON not in found):
+        raise InputError(
+            f"{folder} holds other files ({(others or sorted(found))[0]}); name a new folder for "
+            f"the run"
+        )
+    if found and not overwrite:
+        raise InputError(
+            f"{folder} holds a run already; name another folder, or overwrite it (--overwrite)"
+        )
 
 
 def _write(fit: Fit, folder: Path) -> None:
@@ -101,12 +132,16 @@ def _write(fit: Fit, folder: Path) -> None:
         "theta": fit.model.theta.detach().contiguous(),
         "covariance": torch.from_numpy(fit.covariance.matrix).contiguous(),
         "flat": torch.from_numpy(fit.covariance.flat).contiguous(),
+        "scale_log": fit.covariance.scale.log.contiguous(),
+        "scale_unit": fit.covariance.scale.unit.contiguous(),
     }
     safetensors.torch.save_file(tensors, folder / _PARAMS)
     windows = fit.windows
     columns = {f"x:{name}": windows.x[:, k] for k, name in enumerate(windows.inputs)}
     columns |= {f"count:{label}": windows.counts[:, k] for k, label in enumerate(windows.labels)}
     pd.DataFrame({k: v.numpy() for k, v in columns.items()}).to_parquet(folder / _WINDOWS)
+    if not fit.history.empty:
+        fit.history.to_parquet(folder / _HISTORY)
     content = RunFile(
         format=FORMAT,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -116,7 +151,7 @@ def _write(fit: Fit, folder: Path) -> None:
             "torch": torch.__version__,
             "scipy": scipy.__version__,
         },
-        model=describe(fit.model),
+        model=describe(fit.model) if _can_remake(fit.model) else {"name": ""},
         estimates=fit.estimates,
         nll=fit.nll,
         converged=fit.converged,
@@ -130,9 +165,17 @@ def _write(fit: Fit, folder: Path) -> None:
         inputs=list(windows.inputs),
         observe=[list(members(category)) for category in windows.observe],
         sampling=windows.sampling,
-        checksums={name: _checksum(folder / name) for name in (_PARAMS, _WINDOWS)},
+        notes=list(fit.notes),
+        checksums={file.name: _checksum(file) for file in sorted(folder.iterdir())},
     )
     (folder / _JSON).write_text(content.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def _can_remake(model: Model) -> bool:
+    """Whether name and options say it all: a subclass has code that they do not name."""
+    if isinstance(model, Relaxed) and not _can_remake(model.base):
+        return False
+    return MODELS.get(model.name) is type(model)
 
 
 def load(folder: str | os.PathLike[str], model: Model | None = None) -> Fit:
@@ -147,20 +190,28 @@ def load(folder: str | os.PathLike[str], model: Model | None = None) -> Fit:
     """
     path = Path(folder)
     content = _read_json(path)
-    for name, expected in content.checksums.items():
-        file = path / name
-        if not file.is_file():
+    for name in sorted({_PARAMS, _WINDOWS} | (_FILES & content.checksums.keys())):
+        if not (path / name).is_file():
             _damaged(path, f"{name} is missing")
-        if _checksum(file) != expected:
+        if _checksum(path / name) != content.checksums.get(name):
             _damaged(path, f"{name} is not what was saved")
     tensors = _guard(path, lambda: safetensors.torch.load_file(path / _PARAMS))
     frame = _guard(path, lambda: pd.read_parquet(path / _WINDOWS))
+    history = pd.DataFrame()
+    if _HISTORY in content.checksums:
+        history = _guard(path, lambda: pd.read_parquet(path / _HISTORY))
     if model is None:
         if not content.model.get("name"):
             raise RunError(
                 f"{path} holds a fit of a model of your own; pass it as load(folder, model=...)"
             )
         model = _guard(path, lambda: build(content.model))
+    elif model.param_names != tuple(content.estimates):
+        raise RunError(
+            f"{path} holds a fit of a model with the parameters {', '.join(content.estimates)}; "
+            f"the one given has {', '.join(model.param_names)}: pass the model that was fitted"
+        )
+    model = copy.deepcopy(model)  # the caller's own stays as it is
     _guard(path, lambda: model.set_theta(tensors["theta"]))
     windows = _guard(
         path,
@@ -180,38 +231,58 @@ def load(folder: str | os.PathLike[str], model: Model | None = None) -> Fit:
         gradient_norm=content.gradient_norm,
         evaluations=content.evaluations,
         message=content.message,
-        covariance=Covariance(
-            tensors["covariance"].numpy(),
-            content.covariance_df,
-            content.covariance_kind,
-            tensors["flat"].numpy(),
+        covariance=_guard(
+            path,
+            lambda: Covariance(
+                tensors["covariance"].numpy(),
+                content.covariance_df,
+                content.covariance_kind,
+                tensors["flat"].numpy(),
+                Scale(tensors["scale_log"], tensors["scale_unit"]),
+            ),
         ),
         seed=content.seed,
         starts=content.starts,
+        notes=tuple(content.notes),
+        history=history,
     )
 
 
 def _read_json(path: Path) -> RunFile:
+    if not path.exists():
+        raise RunError(f"{path}: there is no such folder; make it with 'stationary fit ... -o'")
     if not path.is_dir():
-        raise RunError(f"{path} is not a run folder; make one with 'stationary fit ... -o {path}'")
+        raise RunError(f"{path} is a file; give the folder that 'stationary fit ... -o' wrote")
+    if not any((path / name).exists() for name in _FILES):
+        raise RunError(f"{path} is not a run; give a folder that 'stationary fit ... -o' wrote")
     try:
         text = (path / _JSON).read_text(encoding="utf-8")
     except FileNotFoundError:
         _damaged(path, f"{_JSON} is missing")
     except UnicodeDecodeError:
         _damaged(path, f"{_JSON} is not text")
+    except OSError as error:
+        _damaged(path, f"{_JSON}: {error.strerror or error}")
+    _refuse_newer(path, text)
     try:
-        content = RunFile.model_validate_json(text)
+        return RunFile.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         _damaged(path, f"{_JSON}: {where}: {first['msg']}")
-    if content.format > FORMAT:
+
+
+def _refuse_newer(path: Path, text: str) -> None:
+    """Say so before the fields are checked, which a newer version may have renamed."""
+    try:
+        header = _Header.model_validate_json(text)
+    except ValidationError:
+        return
+    if header.format > FORMAT:
         raise RunError(
             f"{path} was written by a newer stationary "
-            f"({content.versions.get('stationary', 'unknown')}); this is {__version__}: upgrade"
+            f"({header.versions.get('stationary', 'unknown')}); this is {__version__}: upgrade"
         )
-    return content
 
 
 def _guard(path: Path, read: Callable[[], T]) -> T:

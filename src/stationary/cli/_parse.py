@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
+    from stationary.gradients import Gradient
     from stationary.models import Model
 
 _MOST_LOADS = 100_000
@@ -28,6 +29,8 @@ def parse_options(text: str) -> dict[str, Any]:
     """``name:option=value,...`` as a description for `stationary.models.registry.build`."""
     name, _, rest = text.partition(":")
     options: dict[str, Any] = {"name": name.strip().lower()}
+    if options["name"] == "relaxed":
+        raise InputError("relax a model with --relax, as in --model mmmk:servers=1 --relax 100")
     for item in filter(None, (part.strip() for part in rest.split(","))):
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not key:
@@ -48,20 +51,67 @@ def _number(text: str, what: str) -> int | float:
     return int(value) if re.fullmatch(r"[+-]?\d+", text) else value
 
 
+def parse_gradient(text: str, seed: int) -> Gradient:
+    """Make a gradient strategy from ``exact``, ``infinity:p=0.1``, ``dc-bptt:steps=128``, ..."""
+    from stationary import gradients
+
+    name, _, rest = text.partition(":")
+    options = dict(item.partition("=")[::2] for item in filter(None, rest.split(",")))
+
+    def take(key: str, default: str) -> str:
+        return options.pop(key, default).strip()
+
+    def number(key: str, default: str) -> float:
+        return float(_number(take(key, default), f"gradient {text!r}: option {key!r}"))
+
+    strategy: Gradient
+    if name == "exact":
+        strategy = gradients.Exact()
+    elif name == "infinity":
+        series = {"powers": gradients.Powers, "doubling": gradients.Doubling}
+        chosen = take("series", "powers")
+        if chosen not in series:
+            raise InputError(f"gradient {text!r}: series is one of {', '.join(series)}")
+        p = take("p", "0.1")
+        strategy = gradients.Infinity(
+            p="auto" if p == "auto" else float(_number(p, f"gradient {text!r}: option 'p'")),
+            seed=seed,
+            series=series[chosen](),
+            draws=int(number("draws", "1")),
+            control=take("control", "no") in ("yes", "true", "1"),
+        )
+    elif name in ("bptt", "dc-bptt"):
+        through_time = gradients.BPTT if name == "bptt" else gradients.DivideAndConquerBPTT
+        steps = number("steps", "128")
+        if not steps.is_integer():
+            raise InputError(f"gradient {text!r}: steps must be a whole number; got {steps:g}")
+        strategy = through_time(int(steps))
+    else:
+        raise InputError(
+            f"there is no gradient {name!r}; there are exact, infinity:p=0.1, bptt:steps=16 and "
+            f"dc-bptt:steps=128"
+        )
+    if options:
+        raise InputError(f"gradient {name} has no option {next(iter(options))!r}")
+    return strategy
+
+
 def parse_loads(text: str) -> list[float]:
     """``10:60:2`` (both ends included; a step of 1 if left out), ``10,20,30``, or both mixed."""
     loads: list[float] = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
-        numbers = [float(_number(bit, f"loads {text!r}: {bit!r}")) for bit in part.split(":")]
+        numbers = [float(_number(bit, f"loads {text!r}: a load")) for bit in part.split(":")]
         if len(numbers) == 1:
             loads += numbers
             continue
-        low, high, step = numbers if len(numbers) == 3 else (*numbers, 1.0)
+        low, high, step = (*numbers, 1.0)[:3]
         if len(numbers) > 3 or step <= 0 or high < low:
             raise InputError(f"loads {part!r}: write LOW:HIGH or LOW:HIGH:STEP, upwards")
+        if not high - low < _MOST_LOADS * step:
+            raise InputError(
+                f"loads {part!r}: more than {_MOST_LOADS} of them are too many; use a larger step"
+            )
         count = math.floor((high - low) / step + 1e-9) + 1
-        if count > _MOST_LOADS:
-            raise InputError(f"loads {part!r}: {count} of them are too many; use a larger step")
         # Rounded, so that 60 + 2 * 1.2 is written 62.4 and not 62.400000000000006.
         loads += [float(f"{low + k * step:.12g}") for k in range(count)]
     if not loads:
@@ -74,11 +124,17 @@ def parse_grid(texts: list[str], inputs: tuple[str, ...]) -> Any:
     if len(inputs) == 1 and len(texts) == 1:
         return parse_loads(texts[0].removeprefix(f"{inputs[0]}="))
     given = {name: rest for name, _, rest in (text.partition("=") for text in texts)}
-    if set(given) != set(inputs):
+    if set(given) != set(inputs) or len(texts) != len(inputs):
         raise InputError(
             f"give each input once, as --x {inputs[0]}=10:60:2; the inputs are {', '.join(inputs)}"
         )
-    return list(itertools.product(*(parse_loads(given[name]) for name in inputs)))
+    axes = [parse_loads(given[name]) for name in inputs]
+    if math.prod(map(len, axes)) > _MOST_LOADS:
+        raise InputError(
+            f"the inputs make {math.prod(map(len, axes))} combinations, more than {_MOST_LOADS}; "
+            f"use larger steps"
+        )
+    return list(itertools.product(*axes))
 
 
 def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
@@ -91,6 +147,8 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
     low, high = (
         float(_number(end.strip(), f"range {text!r}: end")) if end.strip() else None for end in ends
     )
+    if low is not None and high is not None and low > high:
+        raise InputError(f"a range is LOW:HIGH, upwards; got {text!r}")
     return low, high
 
 

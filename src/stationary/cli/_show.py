@@ -69,32 +69,38 @@ def forecast_table(frame: pd.DataFrame, title: str) -> None:
 
 
 @contextmanager
-def fit_progress(starts: int) -> Iterator[Callable[[int, int, float], None] | None]:
-    """A callback for `stationary.fit` that shows a bar on a terminal after two seconds."""
+def progress_bar(what: str, total: int) -> Iterator[Callable[[int, str], None] | None]:
+    """Yield a function of what is done and a text; on a terminal, after two seconds, a bar."""
     if not sys.stderr.isatty():
         yield None
         return
     import time
 
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     began = time.monotonic()
     columns = (
-        TextColumn("fitting"),
+        TextColumn(what),
         BarColumn(),
-        TextColumn("start {task.completed}/{task.total}"),
+        TextColumn("{task.completed}/{task.total}"),
         TextColumn("{task.description}"),
         TimeElapsedColumn(),
+        TimeRemainingColumn(),
     )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    job = bar.add_task("", total=starts)
+    job = bar.add_task("", total=total)
 
-    def update(start: int, evaluations: int, nll: float) -> None:
+    def update(done: int, text: str) -> None:
         if time.monotonic() - began > _PATIENCE:
             bar.start()
-            text = f"{evaluations} gradients, negative log-likelihood {nll:.3f}"
-            bar.update(job, completed=start, description=text)
+            bar.update(job, completed=done, description=text)
 
     try:
         yield update

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stationary.errors import InputError
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -41,6 +43,8 @@ def demo(
     from stationary.models import MMmK
     from stationary.plots import plot_forecast, save_figure
 
+    if output.exists() and not output.is_dir():
+        raise InputError(f"{output} is a file; name a folder for the demo")
     source = files("stationary") / "data" / "demo" / "simulated-four-servers.csv"
     windows = read_windows(Path(str(source)), sampling="arrival")
     light = windows.between(None, _LIGHT).observing(_OBSERVED)

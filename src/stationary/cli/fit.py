@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stationary.errors import InputError
+
 if TYPE_CHECKING:
-    from stationary.fitting import Fit
+    from collections.abc import Callable
+
     from stationary.forecast import Limit
+    from stationary.result import Fit
+    from stationary.stochastic import Step
 
 
 def fit(
@@ -51,6 +57,24 @@ def fit(
     drop_empty: Annotated[
         bool, typer.Option("--drop-empty", help="Leave out windows without observed counts.")
     ] = False,
+    gradient: Annotated[
+        str,
+        typer.Option(
+            help="exact; infinity:p=0.1 (or p=auto, series=doubling, control=yes, draws=4); "
+            "bptt:steps=16; dc-bptt:steps=128. All but exact fit by stochastic steps."
+        ),
+    ] = "exact",
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the windows of a stochastic fit [50].")
+    ] = None,
+    lr: Annotated[float, typer.Option(help="Learning rate of a stochastic fit (Adam).")] = 0.1,
+    batch: Annotated[int, typer.Option(help="Windows a stochastic step.")] = 1,
+    average: Annotated[
+        bool, typer.Option("--average", help="Average the second half of the stochastic steps.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a stochastic fit that was cut off.")
+    ] = False,
     starts: Annotated[int, typer.Option(help="Starting points of the optimiser.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the scattered starting points.")] = 0,
     overwrite: Annotated[
@@ -63,30 +87,64 @@ def fit(
     stationary fit windows.csv --x callrate --counts 'Q={}' --observe 0,1
     --model mmmk:servers=1,capacity=20 -o run/ --slo 'loss<0.001'
     """
-    from stationary.cli._parse import parse_bound, parse_model, parse_range
-    from stationary.cli._show import as_json, fit_progress
+    from dataclasses import replace
+
+    from stationary.cli._parse import parse_bound, parse_gradient, parse_model, parse_range
+    from stationary.cli._show import as_json, progress_bar
     from stationary.data.readers import parse_counts, parse_observe, read_windows
     from stationary.fitting import fit as run_fit
+    from stationary.forecast import check_bound
+    from stationary.gradients import Exact
+    from stationary.inference import check_level
+    from stationary.optimisers import Adam
     from stationary.runs import check_target
+    from stationary.stochastic import Training
 
+    # Whatever can be wrong with the options is said before the work is done.
+    check_level(level)
     if output is not None:
         check_target(output, overwrite)
     chain = parse_model(model, relax)
-    bound = parse_bound(slo) if slo else None
+    strategy = parse_gradient(gradient, seed)
+    training = None
+    if epochs is not None or not isinstance(strategy, Exact):
+        training = Training(
+            epochs=50 if epochs is None else epochs,
+            rule=Adam(lr=lr),
+            batch=batch,
+            average=average,
+            folder=None if output is None else _unfinished(output),
+        )
+    elif resume:
+        raise InputError("--resume goes with a stochastic fit: --gradient infinity or --epochs")
+    bound = None if slo is None else parse_bound(slo)
+    if bound is not None:
+        check_bound(chain, *bound)
     data = read_windows(
         windows,
         x=[name.strip() for name in x.split(",")],
         counts=parse_counts(counts),
-        observe=parse_observe(observe) if observe else None,
+        observe=None if observe is None else parse_observe(observe),
         sampling=sampling,
         drop_empty=drop_empty,
         loads=parse_range(loads),
     )
-    with fit_progress(starts) as progress:
-        result = run_fit(chain, data, starts=starts, seed=seed, progress=progress)
+    if training is None:
+        with progress_bar("start", starts) as bar:
+            result = run_fit(
+                chain, data, starts=starts, seed=seed, progress=bar and _exact_progress(bar)
+            )
+    else:
+        with progress_bar("epoch", training.epochs) as bar:
+            training = replace(training, callback=bar and _epoch_progress(bar))
+            result = run_fit(
+                chain, data, gradient=strategy, training=training, seed=seed, resume=resume
+            )
     limit = result.max_load(level, **{bound[0]: bound[1]}) if bound else None
     if output is not None:
         result.save(output, overwrite)
+        if training is not None:
+            shutil.rmtree(_unfinished(output), ignore_errors=True)
     if json:
         typer.echo(as_json(_record(result, limit, level, output)))
     else:
@@ -94,6 +152,19 @@ def fit(
     present = float(data.loads.max())
     if not result.converged or (limit is not None and limit.load < present):
         raise typer.Exit(1)
+
+
+def _unfinished(output: Path) -> Path:
+    """Folder of the checkpoints of a stochastic fit that has not ended."""
+    return output.with_name(f"{output.name}.unfinished")
+
+
+def _exact_progress(update: Callable[[int, str], None]) -> Callable[[int, int, float], None]:
+    return lambda start, evaluations, nll: update(start, f"{evaluations} gradients, nll {nll:.3f}")
+
+
+def _epoch_progress(update: Callable[[int, str], None]) -> Callable[[Step], None]:
+    return lambda step: update(step.epoch, f"step {step.step}, loss {step.loss:.4g}")
 
 
 def _record(result: Fit, limit: Limit | None, level: float, output: Path | None) -> dict[str, Any]:

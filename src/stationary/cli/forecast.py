@@ -46,5 +46,5 @@ def forecast(
     elif csv:
         typer.echo(frame.to_csv(index=False), nl=False)
     else:
-        title = f"Forecast with {level:.0%} intervals; the fit saw loads {low:g} to {high:g}"
+        title = f"Forecast with {100 * level:g}% intervals; the fit saw loads {low:g} to {high:g}"
         forecast_table(frame, title)

@@ -23,7 +23,7 @@ def models(
             entry["name"],
             entry["about"],
             ", ".join(f"{k}={v}" for k, v in entry["options"].items()),
-            ", ".join(entry["parameters"]),
+            ", ".join(_shortened(entry["parameters"])),
             ", ".join(entry["measures"]),
         ]
         for entry in found
@@ -38,13 +38,14 @@ def _describe(name: str) -> dict[str, Any]:
     from stationary.models.registry import MODELS
 
     model = MODELS[name]()
-    parameters = list(model.param_names)
-    if len(parameters) > 4:
-        parameters = [*parameters[:2], "...", parameters[-1]]
     return {
         "name": name,
-        "about": (inspect.getdoc(MODELS[name]) or "").splitlines()[0],
+        "about": (inspect.getdoc(MODELS[name]) or "").splitlines()[0].replace("``", ""),
         "options": model.options,
-        "parameters": parameters,
+        "parameters": list(model.param_names),
         "measures": list(model.measures),
     }
+
+
+def _shortened(names: list[str]) -> list[str]:
+    return names if len(names) <= 4 else [*names[:2], "...", names[-1]]

@@ -10,6 +10,8 @@ import typer
 
 from stationary.errors import InputError
 
+_MOST_WINDOWS = 1_000_000
+
 
 class SchemeName(StrEnum):
     """How windows are sampled."""
@@ -58,6 +60,14 @@ def simulate(
 
     if windows < 1:
         raise InputError(f"--windows must be at least 1; got {windows}")
+    points = parse_loads(x)
+    if windows * len(points) > _MOST_WINDOWS:
+        raise InputError(
+            f"--windows {windows} at {len(points)} loads are more than {_MOST_WINDOWS} windows; "
+            f"take fewer, or longer ones"
+        )
+    if output.suffix.lower() != ".csv":
+        raise InputError(f"{output}: simulate writes CSV; give the file the ending .csv")
     if output.exists() and not overwrite:
         raise InputError(f"{output} exists; name another file, or pass --overwrite")
     if gamma is not None and scheme is not SchemeName.EVENTS:
@@ -78,7 +88,7 @@ def simulate(
         SchemeName.ARRIVALS: Arrivals(),
         SchemeName.POISSON: PoissonCounts(),
     }
-    loads = [value for value in parse_loads(x) for _ in range(windows)]
+    loads = [value for value in points for _ in range(windows)]
     data = run(chain, loads, duration=duration, seed=seed, scheme=schemes[scheme])
     data.to_csv(output)
     typer.echo(f"wrote {len(data)} windows to {output}")

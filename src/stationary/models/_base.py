@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from stationary.errors import InputError
 from stationary.generator import Edges, Generator
 from stationary.measures import Measure, queue_measures
+from stationary.scales import Scale
 
 
 class Model(nn.Module, ABC):
@@ -91,7 +92,6 @@ class Model(nn.Module, ABC):
         self.measures: dict[str, Measure] = dict(measures or {})
         positive = torch.tensor([name not in real for name in params], dtype=torch.bool)
         self.register_buffer("positive", positive, persistent=False)
-        self._all_positive = not real
         self.theta = nn.Parameter(torch.empty(len(params), dtype=torch.float64))
         self.set_theta(list(params.values()))
 
@@ -144,16 +144,17 @@ class Model(nn.Module, ABC):
         with torch.no_grad():
             self.theta.copy_(value)
 
+    def scale(self) -> Scale:
+        """Return the free scale of a fit: logarithms of positive parameters, others as they are."""
+        return Scale(self.positive, torch.ones_like(self.theta.detach()))
+
     def natural(self, z: Tensor) -> Tensor:
         """Parameters from the free scale of a fit: the exponential where they are positive."""
-        if self._all_positive:
-            return z.exp()
-        # The inner mask keeps a large unconstrained value from overflowing in the unused branch.
-        return torch.where(self.positive, z.where(self.positive, 0.0).exp(), z)
+        return self.scale().natural(z)
 
     def free(self, theta: Tensor) -> Tensor:
         """Parameters on the free scale of a fit: the logarithm where they are positive."""
-        return torch.where(self.positive, theta.where(self.positive, 1.0).log(), theta)
+        return self.scale().free(theta)
 
     def as_inputs(self, x: Any) -> Tensor:
         """``x`` as a float64 tensor ``[M, d]``; a flat sequence is M windows of one input."""

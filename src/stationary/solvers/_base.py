@@ -6,6 +6,7 @@ Following lineax, a solver turns a generator into a `Factor`, and the factor ans
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
@@ -41,6 +42,8 @@ class Factor(ABC):
     edges: Edges
     pi: Tensor
     accuracy: ClassVar[Accuracy]
+    by_chain: ClassVar[tuple[str, ...]] = ()
+    """Attributes beside ``pi`` whose first dimension is the flattened batch."""
 
     @abstractmethod
     def solve(self, h: Tensor) -> Tensor:
@@ -49,6 +52,14 @@ class Factor(ABC):
     @abstractmethod
     def solve_transposed(self, b: Tensor) -> Tensor:
         """One solution ``u [..., n]`` of ``-Q^T u = b``, for ``b`` with ``sum(b) = 0``."""
+
+    def select(self, chains: Tensor) -> Factor:
+        """Return the factor of some of the chains of a batch of one dimension."""
+        chosen = copy.copy(self)
+        for name in ("pi", *self.by_chain):
+            value = getattr(self, name)
+            setattr(chosen, name, value[chains if isinstance(value, Tensor) else chains.numpy()])
+        return chosen
 
     def rate_gradient(self, g: Tensor) -> Tensor:
         """``dL/dq_ij = pi_i (v_j - v_i)`` ``[..., E]`` from ``g = dL/dpi``; kernels may fuse it."""

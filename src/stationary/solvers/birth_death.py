@@ -33,6 +33,7 @@ class BirthDeath(Solver):
 
 class _BirthDeathFactor(Factor):
     accuracy = Accuracy.ENTRYWISE
+    by_chain = ("_rates", "_pi")
 
     def __init__(self, generator: Generator, paths: tuple[Array, Array]) -> None:
         self.edges = generator.edges

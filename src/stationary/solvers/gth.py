@@ -31,6 +31,7 @@ class GTH(Solver):
 
 class _CompiledFactor(Factor):
     accuracy = Accuracy.ENTRYWISE
+    by_chain = ("_rates", "_A", "_pi", "_ground")
 
     def __init__(self, generator: Generator) -> None:
         n = generator.n
@@ -78,6 +79,7 @@ class _TensorFactor(Factor):
     """The same elimination, one state at a time over the whole batch, on any device."""
 
     accuracy = Accuracy.ENTRYWISE
+    by_chain = ("_order", "_upper", "_lower")
 
     def __init__(self, generator: Generator) -> None:
         n = generator.n

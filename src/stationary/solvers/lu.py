@@ -39,6 +39,7 @@ class LU(Solver):
 
 class _LUFactor(Factor):
     accuracy = Accuracy.NORMWISE
+    by_chain = ("_lu", "_pivots")
 
     def __init__(self, generator: Generator, ground: int) -> None:
         Q = generator.dense().detach()
@@ -47,7 +48,7 @@ class _LUFactor(Factor):
         self.edges = generator.edges
         self._ground = ground
         # The unchecked form: a pivot that rounds to zero shows in the residual below.
-        self._lu = torch.linalg.lu_factor_ex(A)[:2]
+        self._lu, self._pivots, _ = torch.linalg.lu_factor_ex(A)
         unit = torch.zeros_like(A[..., 0])
         unit[..., ground] = 1.0
         # Rounding can leave a rare state slightly negative: its probability is lost, not negative.
@@ -65,7 +66,7 @@ class _LUFactor(Factor):
             )
 
     def _transposed(self, rhs: Tensor) -> Tensor:
-        return torch.linalg.lu_solve(*self._lu, rhs[..., None], adjoint=True)[..., 0]
+        return torch.linalg.lu_solve(self._lu, self._pivots, rhs[..., None], adjoint=True)[..., 0]
 
     def _off_ground(self, vector: Tensor) -> Tensor:
         vector = vector.clone()
@@ -74,7 +75,7 @@ class _LUFactor(Factor):
 
     def solve(self, h: Tensor) -> Tensor:
         # A's ground column is ones: that unknown absorbs pi . h, and v_ground is free, so zero.
-        return self._off_ground(torch.linalg.lu_solve(*self._lu, h[..., None])[..., 0])
+        return self._off_ground(torch.linalg.lu_solve(self._lu, self._pivots, h[..., None])[..., 0])
 
     def solve_transposed(self, b: Tensor) -> Tensor:
         return self._transposed(self._off_ground(b))

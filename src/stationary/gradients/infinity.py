@@ -1,0 +1,193 @@
+r"""Infinity-SGD: the gradient as a randomly stopped series, unbiased (Theorem 1, corrected).
+
+The exact gradient is ``dL/dq_ij = pi_i (v_j - v_i)`` with ``v = sum_l t_l`` a series of
+`stationary.gradients.series` for ``-Q v = h``, ``h = g - (pi . g) 1``. Draw ``X`` on {1, 2, ...}
+with ``Pr[X > l] = (1 - p)^l`` and use
+
+    v_hat = sum_{l < X} t_l / (1 - p)^l,
+
+whose mean is ``v``, since term l is there with probability ``(1 - p)^l``. It costs ``X - 1``
+mat-vecs. The printed theorem sums to ``X`` and divides by ``Pr[X > l]``, one term too many; its
+authors' program makes every term too large by ``1 / (1 - p)``. Centring ``g`` changes nothing in
+exact arithmetic, but keeps the growing weights from amplifying the rounding of the constant part.
+
+With a guess ``v0`` the series is summed for what is left of the equation,
+
+    v_hat = v0 + sum_{l < X} t_l(r) / (1 - p)^l,    r = h + Q v0,
+
+still unbiased for any ``v0`` chosen before X is drawn, with a variance that vanishes as ``v0``
+nears ``v``. The guess is the last one for the same window plus the unweighted terms of the last
+draw: steps of the convergent iteration, which carry none of the weights' noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from stationary.errors import InputError, SolverError
+from stationary.generator import Generator
+from stationary.gradients._base import Gradient
+from stationary.gradients.exact import rate_gradient
+from stationary.gradients.series import Powers, Series, generator_times
+from stationary.solvers import Factor, Solver
+
+_MOST_TERMS = 10_000_000
+
+
+class _State:
+    """What a strategy remembers from step to step: random numbers, steps taken, guesses."""
+
+    def __init__(self, seed: int | None) -> None:
+        self.random = torch.Generator()
+        if seed is None:
+            self.random.seed()
+        else:
+            self.random.manual_seed(seed)
+        self.steps = 0
+        self.draws = torch.empty(0, dtype=torch.long)
+        self.guesses: dict[int, Tensor] = {}
+
+    def export(self) -> dict[str, Any]:
+        """Return all of it, for a checkpoint."""
+        return {
+            "random": self.random.get_state(),
+            "steps": self.steps,
+            "guesses": {str(window): guess for window, guess in self.guesses.items()},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `export` returned."""
+        self.random.set_state(state["random"])
+        self.steps = state["steps"]
+        self.guesses = {int(window): guess for window, guess in state["guesses"].items()}
+
+
+@dataclass(frozen=True)
+class Infinity(Gradient):
+    """Randomly stopped, unbiased gradients at the price of a few mat-vecs.
+
+    Parameters
+    ----------
+    p : float, callable or "auto"
+        Stopping probability; ``1 / p`` terms on average. A function of the number of gradients
+        taken so far gives a schedule; ``"auto"`` asks the series for one of finite variance.
+    seed : int, optional
+        Of the draws. Without it every run differs.
+    series : Series
+        What is summed: `Powers` (the paper's), `Doubling` or `Preconditioned`.
+    draws : int
+        Independent draws that are averaged.
+    shared : bool
+        One draw for the whole batch instead of one for each window.
+    control : bool
+        Sum only what is left of the last guess for the same window (see the module).
+
+    Notes
+    -----
+    First derivatives only. Steps change the strategy's random state: one object, one run.
+    """
+
+    p: float | Callable[[int], float] | Literal["auto"] = 0.1
+    seed: int | None = None
+    series: Series = field(default_factory=Powers)
+    draws: int = 1
+    shared: bool = False
+    control: bool = False
+    state: _State = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.p, str):
+            if self.p != "auto":
+                raise InputError(f'p must be a number, a function or "auto"; got {self.p!r}')
+        elif not callable(self.p):
+            _check_probability(self.p)
+        if self.draws < 1:
+            raise InputError(f"draws must be at least 1; got {self.draws!r}")
+        object.__setattr__(self, "state", _State(self.seed))
+
+    def apply(self, generator: Generator, solver: Solver) -> tuple[Tensor, Factor]:
+        """Exact steady state with a random way back."""
+        factor = solver.factor(generator)
+        return _RandomlyStopped.apply(generator.rates, generator, factor, self), factor
+
+    def probability(self, generator: Generator) -> Tensor:
+        """Stopping probability of each chain ``[...]`` at this step."""
+        if self.p == "auto":
+            p = self.series.stop(generator)
+        elif callable(self.p):
+            p = torch.tensor(_check_probability(self.p(self.state.steps)))
+        else:
+            p = torch.tensor(float(self.p))
+        return p.to(generator.rates.detach()).expand(generator.batch_shape)
+
+    def estimate(self, generator: Generator, pi: Tensor, g: Tensor) -> Tensor:
+        """One unbiased estimate of ``v [..., n]``, up to a constant."""
+        h = g - (pi * g).sum(-1, keepdim=True)
+        windows = generator.windows() if self.control else []
+        guess = self._guess(windows, h)
+        if self.control:
+            h = h + generator_times(generator, guess)
+        p = self.probability(generator)
+        stop = self._draw(p)
+        self.state.draws, self.state.steps = stop, self.state.steps + 1
+        total, plain = torch.zeros_like(h), torch.zeros_like(h)
+        for k, term in zip(range(int(stop.max())), self.series.terms(generator, h), strict=False):
+            going = (stop > k).to(h)
+            total.addcmul_(term, (going.mean(0) * (1 - p) ** -k)[..., None])
+            if self.control:
+                plain.addcmul_(term, going.amax(0)[..., None])
+        if not bool(total.isfinite().all()):
+            raise SolverError(
+                f"the randomly stopped gradient is not finite after {int(stop.max())} terms: the "
+                f"weights outgrew the series; use a smaller p, p='auto', or series=Doubling()"
+            )
+        if self.control:
+            after = (guess + plain).reshape(-1, h.shape[-1])
+            self.state.guesses.update(zip(windows, after, strict=True))
+        return guess + total
+
+    def _guess(self, windows: list[int], h: Tensor) -> Tensor:
+        known = self.state.guesses
+        if not any(window in known for window in windows):
+            return torch.zeros_like(h)
+        zero = h.new_zeros(h.shape[-1])
+        return torch.stack([known.get(window, zero) for window in windows]).reshape(h.shape)
+
+    def _draw(self, p: Tensor) -> Tensor:
+        """``X [draws, ...]`` with ``Pr[X > l] = (1 - p)^l``, by inversion."""
+        shape = (self.draws, *([1] * p.ndim)) if self.shared else (self.draws, *p.shape)
+        uniform = torch.rand(shape, generator=self.state.random, dtype=torch.float64)
+        # 1 - uniform lies in (0, 1]; its logarithm is finite.
+        stop = 1 + ((1 - uniform).log() / torch.log1p(-p.cpu())).floor()
+        return stop.clamp(max=_MOST_TERMS).long().to(p.device)
+
+
+class _RandomlyStopped(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, rates: Tensor, generator: Generator, factor: Factor, strategy: Infinity
+    ) -> Tensor:
+        del rates
+        ctx.generator, ctx.factor, ctx.strategy = generator, factor, strategy
+        return factor.pi.clone()
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
+        if torch.is_grad_enabled():
+            raise SolverError(
+                "Infinity() gives first derivatives only; for create_graph=True use Exact()"
+            )
+        pi = ctx.factor.pi
+        v = ctx.strategy.estimate(ctx.generator, pi, g)
+        return rate_gradient(ctx.generator.edges, pi, v), None, None, None
+
+
+def _check_probability(p: float) -> float:
+    if not 0 < p < 1:
+        raise InputError(f"a stopping probability lies between 0 and 1; got {p!r}")
+    return float(p)

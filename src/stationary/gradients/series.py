@@ -1,0 +1,186 @@
+r"""Series that sum to the solution of the Poisson equation ``-Q v = h``, where ``pi . h = 0``.
+
+Each is a splitting: with an invertible ``M`` near ``-Q`` and ``T = I + M^-1 Q``,
+
+    v = sum_l T^l M^-1 h.
+
+The paper takes ``M = gamma I``, so that ``T`` is the uniformized chain ``P`` and far terms shrink
+by ``1 - delta``, with ``delta`` its spectral gap. The factor of a nearby chain as ``M`` shrinks
+them fast whatever the gap. Doubling adds the paper's terms in blocks of ``1, 1, 2, 4, 8, ...``, by
+``sum_{l < 2^(k+1)} P^l = (I + P^(2^k)) sum_{l < 2^k} P^l``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from stationary.errors import InputError
+from stationary.generator import Generator
+from stationary.solvers import Factor
+from stationary.spectrum import spectral_gap
+
+_SMALL = 64
+"""States up to which one product with a dense matrix is quicker than a pass over the edges."""
+
+
+def generator_times(generator: Generator, v: Tensor) -> Tensor:
+    """``Q v`` in one pass over the edges, ``sum_j q_ij (v_j - v_i)``, outside the graph."""
+    src, dst = generator.edges.src, generator.edges.dst
+    flow = generator.rates.detach() * (v[..., dst] - v[..., src])
+    return torch.zeros_like(v).index_add(-1, src, flow)
+
+
+@dataclass(frozen=True)
+class Series(ABC):
+    """A convergent series for ``v``. A new one overrides `terms` and `stop`.
+
+    Examples
+    --------
+    Jacobi's splitting, ``M`` the diagonal of ``-Q``:
+
+    >>> import torch
+    >>> from stationary import Generator, Infinity, steady_state
+    >>> class Jacobi(Series):
+    ...     def terms(self, generator, h):
+    ...         diagonal = generator.exit_rates().detach()
+    ...         term = h / diagonal
+    ...         while True:
+    ...             yield term
+    ...             term = term + generator_times(generator, term) / diagonal
+    ...     def stop(self, generator):
+    ...         return torch.tensor(0.2)
+    >>> Q = torch.rand(4, 4, dtype=torch.float64, requires_grad=True)
+    >>> gradient = Infinity(p="auto", seed=0, series=Jacobi())
+    >>> steady_state(Generator.from_dense(Q), gradient=gradient).pi[0].backward()
+    """
+
+    @abstractmethod
+    def terms(self, generator: Generator, h: Tensor) -> Iterator[Tensor]:
+        """Yield the terms ``[..., n]`` one after the other, without end."""
+
+    @abstractmethod
+    def stop(self, generator: Generator) -> Tensor:
+        """A stopping probability ``[...]`` or scalar at which the variance is finite."""
+
+
+@dataclass(frozen=True)
+class Powers(Series):
+    """The paper's series ``(1 / gamma) sum_l P^l h``: a pass over the edges a term.
+
+    Parameters
+    ----------
+    margin : float
+        How far ``gamma`` lies above the largest exit rate. A larger one narrows the gap.
+    """
+
+    margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.margin >= 0:
+            raise InputError(f"margin must not be negative; got {self.margin!r}")
+
+    def gamma(self, generator: Generator) -> Tensor:
+        """Uniformization rate ``[...]``."""
+        return generator.event_rate().detach() + self.margin
+
+    def terms(self, generator: Generator, h: Tensor) -> Iterator[Tensor]:
+        """``P^l h / gamma``."""
+        gamma = self.gamma(generator)
+        term = h / gamma[..., None]
+        P = generator.uniformize(gamma)[0].detach() if generator.n <= _SMALL else None
+        while True:
+            yield term
+            if P is None:
+                term = term + generator_times(generator, term) / gamma[..., None]
+            else:
+                term = (P @ term[..., None])[..., 0]
+
+    def largest_stop(self, generator: Generator) -> Tensor:
+        """Stopping probability ``[...]`` below which the variance is finite, ``delta (2 - delta)``.
+
+        Term l has size ``(1 - delta)^l`` and weight ``(1 - p)^-l`` with probability ``(1 - p)^l``,
+        so the second moment is a geometric series of ratio ``(1 - delta)^2 / (1 - p)``. The paper
+        asks for ``p < delta``, which is enough but not needed.
+        """
+        delta = spectral_gap(generator, self.gamma(generator))
+        return delta * (2 - delta)
+
+    def stop(self, generator: Generator) -> Tensor:
+        """Half of `largest_stop`.
+
+        Work times variance grows with p as ``1 / (largest - p)``, so half the largest costs twice
+        the unattainable best of p = 0, and a larger p soon costs much more.
+        """
+        return self.largest_stop(generator) / 2
+
+
+@dataclass(frozen=True)
+class Doubling(Series):
+    """The paper's series in blocks that double: a product of dense matrices a block.
+
+    For small chains. Blocks grow until the chain has mixed and vanish at once after it, so that any
+    stopping probability gives a finite variance.
+    """
+
+    def terms(self, generator: Generator, h: Tensor) -> Iterator[Tensor]:
+        """``h / gamma``, then ``P^(2^k)`` times the sum so far, for k = 0, 1, ..."""
+        power, gamma = generator.uniformize()
+        power = power.detach()
+        total = h / gamma.detach()[..., None]
+        yield total
+        while True:
+            term = (power @ total[..., None])[..., 0]
+            # A constant in v means nothing, but would double with every block.
+            term = term - term.mean(-1, keepdim=True)
+            yield term
+            total = total + term
+            power = power @ power
+            power = power / power.sum(-1, keepdim=True)  # or rounding would be squared on and on
+
+    def stop(self, generator: Generator) -> Tensor:
+        """Stop such that half of the draws reach the block in which the chain mixes."""
+        blocks = 2 - spectral_gap(generator).log2()
+        return 1 - 0.5 ** (1 / blocks)
+
+
+@dataclass(frozen=True, eq=False)
+class Preconditioned(Series):
+    """The series of a factor of a nearby chain, which converges fast whatever the spectral gap.
+
+    Parameters
+    ----------
+    factor : Factor
+        Of the same chains, or of all the windows of a fit, at parameters not far away, as in
+        ``GTH().factor(model.generator(windows.x, theta))``.
+    p : float
+        Stopping probability for ``p="auto"``; finite variance needs ``p < 1 - rho(T)^2``.
+    """
+
+    factor: Factor
+    p: float = 0.5
+
+    def terms(self, generator: Generator, h: Tensor) -> Iterator[Tensor]:
+        """``T^l M^-1 h``, with ``M^-1`` the factor's solution on vectors centred by its own pi."""
+        factor = self.factor if generator.index is None else self.factor.select(generator.index)
+        if h.shape != factor.pi.shape:
+            raise InputError(
+                f"the factor is of chains of shape {tuple(factor.pi.shape)}, the gradient of "
+                f"shape {tuple(h.shape)}; make the factor from the same windows"
+            )
+
+        def solve(r: Tensor) -> Tensor:
+            return factor.solve(r - (factor.pi * r).sum(-1, keepdim=True))
+
+        term = solve(h)
+        while True:
+            yield term
+            term = term + solve(generator_times(generator, term))
+
+    def stop(self, generator: Generator) -> Tensor:
+        """The given one."""
+        return generator.rates.new_tensor(self.p)

@@ -1,0 +1,92 @@
+r"""The paper's other baseline: conditional least squares, with ``pi`` as free parameters.
+
+Every window gets a distribution ``pi_m`` of its own, and the steady-state equation becomes a
+penalty (the paper's Eq. 3):
+
+    sum_m  L(y_m, pi_m)  +  weight sum_m || pi_m^T Q(x_m, theta) ||.
+
+Data and ``theta`` meet only through the penalty. A small weight leaves ``pi_m`` free to follow the
+data and ``theta`` without a pull; a large one makes a narrow, curved valley. It is here to be
+compared with, not to be used.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from stationary.data.windows import Windows
+from stationary.errors import InputError
+from stationary.fitting import judged
+from stationary.generator import Generator
+from stationary.losses import conditional_nll
+from stationary.models import Model
+from stationary.objective import Objective
+from stationary.result import Fit
+
+
+class LagrangianObjective:
+    """The objective as a function of free parameters ``z [P]`` and logits ``[U, n]`` of ``pi``.
+
+    Parameters
+    ----------
+    model : Model
+        The chain.
+    windows : Windows
+        The data; windows of equal inputs share one ``pi``.
+    weight : float
+        Of the penalty, the paper's lambda.
+    """
+
+    def __init__(self, model: Model, windows: Windows, weight: float) -> None:
+        if not (weight > 0 and math.isfinite(weight)):
+            raise InputError(f"weight must be positive and finite; got {weight!r}")
+        self.exact = Objective(model, windows)
+        self.weight = weight
+
+    def __call__(self, z: Tensor, logits: Tensor) -> Tensor:
+        """Differentiable value."""
+        exact = self.exact
+        theta = exact.scale.natural(z)
+        pi = logits.softmax(-1)
+        nll = conditional_nll(pi, exact.counts, exact.observation).sum()
+        generator = Generator(exact.model.edges, exact.model.rates(exact.x, theta))
+        flow = pi[:, generator.edges.src] * generator.rates
+        balance = torch.zeros_like(pi).index_add(-1, generator.edges.dst, flow)
+        balance = balance.index_add(-1, generator.edges.src, -flow)
+        residual = torch.linalg.vector_norm(balance, dim=-1).sum()
+        return nll + self.weight * residual + exact.model.penalty(theta)
+
+
+def conditional_least_squares(
+    model: Model, windows: Windows, weight: float = 100.0, steps: int = 5000, lr: float = 0.01
+) -> Fit:
+    """Minimise the Lagrangian by Adam and return what it makes of ``theta``.
+
+    The `Fit` is judged by the exact likelihood: ``converged`` says whether it came near the
+    maximum, and ``message`` how far from it it stayed.
+
+    Parameters
+    ----------
+    model, windows
+        As for `stationary.fit`.
+    weight : float
+        Of the penalty.
+    steps, lr
+        Of Adam, from the model's start and uniform distributions.
+    """
+    if steps < 1 or not lr > 0:
+        raise InputError(f"steps must be at least 1 and lr positive; got {steps!r}, {lr!r}")
+    objective = LagrangianObjective(model, windows, weight)
+    exact = objective.exact
+    z = model.free(model.start(exact.x)).requires_grad_()
+    logits = torch.zeros(len(exact.x), model.edges.n, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.Adam([z, logits], lr=lr)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        objective(z, logits).backward()
+        optimiser.step()
+    ended = f"{steps} steps of conditional least squares"
+    return judged(exact, windows, exact.scale.natural(z.detach()), ended, steps)

@@ -1,0 +1,175 @@
+"""Maximum likelihood by second-order steps on all windows at once, from several starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from scipy.optimize import OptimizeResult, minimize
+
+from stationary.data.paths import as_random
+from stationary.errors import InputError, RateError, ReducibleError, SolverError
+from stationary.inference import Array
+from stationary.objective import Objective
+
+Progress = Callable[[int, int, float], None]
+"""Called as ``progress(start, evaluations, nll)``."""
+
+_MOST_NEWTON = 40
+"""Parameters up to which whole Hessians pay; beyond, products with them."""
+
+_COARSE = 1e-6
+"""Gradient at which quasi-Newton steps hand over to Newton steps, where there are many parameters.
+
+Line searches compare values, of which float64 holds 16 digits: they stall above `_TOLERANCE`.
+"""
+
+_TOLERANCE = 1e-8
+"""Largest gradient, in nats per count for a factor of e, at which a fit counts as converged."""
+
+_REACH = 20.0
+"""How many e-folds from its start a parameter may go before it counts as running away."""
+
+
+def maximise_likelihood(
+    objective: Objective,
+    starts: int,
+    seed: int,
+    max_iterations: int,
+    progress: Progress | None = None,
+) -> OptimizeResult:
+    """Return the best minimum of the objective per count, with ``converged`` and a ``message``.
+
+    Parameters
+    ----------
+    objective : Objective
+        What to minimise.
+    starts : int
+        Starting points: the model's own and others scattered around it.
+    seed : int
+        Of the scattered ones.
+    max_iterations : int
+        For each start.
+    progress : callable, optional
+        See `Progress`.
+    """
+    if starts < 1:
+        raise InputError(f"starts must be at least 1; got {starts!r}")
+    first = objective.model.free(objective.model.start(objective.x)).numpy()
+    spread = as_random(seed).normal(size=(starts, len(first)))
+    spread[0] = 0.0
+    tried = [
+        _minimise(objective, first + jump, max_iterations, progress, k)
+        for k, jump in enumerate(spread)
+    ]
+    results = [result for result in tried if result is not None]
+    if not results:
+        loads = objective.x[:, 0]
+        raise InputError(
+            f"the likelihood is not finite at any start: float64 cannot hold how unlikely the "
+            f"observed states are there; check the units of the loads "
+            f"({loads.min().item():g} to {loads.max().item():g}), take a smaller model, or try "
+            f"more starts"
+        )
+    best = min(results, key=lambda result: result.fun)
+    as_good = [r for r in results if r.converged and r.fun <= best.fun + 1e-9]
+    return as_good[0] if as_good else best
+
+
+def _minimise(
+    objective: Objective,
+    z0: Array,
+    max_iterations: int,
+    progress: Progress | None,
+    start: int,
+) -> OptimizeResult | None:
+    """Minimise the objective per count by trust-region Newton steps; None if it cannot start.
+
+    With few parameters the steps take the Hessian. With many, L-BFGS-B gets near the minimum, and
+    steps by conjugate gradients on Hessian products reach it.
+    """
+    value, gradient = objective.value_and_gradient(z0)  # bad input shows here
+    if not (np.isfinite(value) and np.isfinite(gradient).all()):
+        return None
+
+    def value_and_gradient(z: Array) -> tuple[float, Array]:
+        # What over- or underflows is too long a step, and a value of infinity refuses it.
+        try:
+            value, gradient = objective.value_and_gradient(z)
+        except (RateError, ReducibleError, SolverError):
+            return np.inf, np.zeros_like(z)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return np.inf, np.zeros_like(z)
+        if progress is not None:
+            progress(start, objective.evaluations, value)
+        return value / objective.total, gradient / objective.total
+
+    newton = {"gtol": _TOLERANCE / 10, "maxiter": max_iterations, "max_trust_radius": 4.0}
+    if len(z0) <= _MOST_NEWTON:
+        result = minimize(
+            value_and_gradient,
+            z0,
+            jac=True,
+            hess=lambda z: np.nan_to_num(objective.hessian(z)) / objective.total,
+            method="trust-exact",
+            options=newton,
+        )
+    else:
+        near = minimize(
+            value_and_gradient,
+            z0,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(a - _REACH, a + _REACH) for a in z0],
+            options={"gtol": _COARSE, "ftol": 1e-15, "maxiter": max_iterations, "maxcor": 30},
+        )
+        result = minimize(
+            value_and_gradient,
+            near.x,
+            jac=True,
+            hessp=_products(objective),
+            method="trust-ncg",
+            options=newton,
+        )
+    return _judge(objective, result, z0)
+
+
+def _products(objective: Objective) -> Callable[[Array, Array], Array]:
+    """Hessian products per count, from one graph for all those at the same point."""
+    at: Array = np.empty(0)
+    product: Callable[[Array], Array]
+
+    def multiply(z: Array, vector: Array) -> Array:
+        nonlocal at, product
+        if not np.array_equal(at, z):
+            at, product = z.copy(), objective.curvature(z)
+        return product(vector) / objective.total
+
+    return multiply
+
+
+def _judge(objective: Objective, result: OptimizeResult, z0: Array) -> OptimizeResult:
+    """Decide whether the gradient vanished at a point that is not running away.
+
+    A rate that goes to zero is no run-away: its edge is simply not used.
+    """
+    step, positive = result.x - z0, objective.model.positive.numpy()
+    far = np.where(positive, step, np.abs(step)) > 0.95 * _REACH
+    largest = float(np.abs(result.jac).max(initial=0.0))
+    result.converged = largest <= _TOLERANCE and not far.any()
+    if far.any():
+        names = [n for n, f in zip(objective.model.param_names, far, strict=True) if f]
+        result.message = (
+            f"the likelihood keeps improving as {names[0]} runs to its limit "
+            f"({float(objective.model.natural(torch.tensor(result.x))[far][0]):.3g}): the data "
+            f"does not bound it; observe more states or loads, or take a smaller model"
+        )
+    elif not result.converged:
+        result.message = (
+            f"the gradient is still {largest:.1e} nats per count ({result.message}); try more "
+            f"starts= or max_iterations="
+        )
+    else:
+        result.message = f"the gradient vanished ({largest:.1e} nats per count)"
+    return result

@@ -1,0 +1,165 @@
+"""The result of learning: estimates, how sure they are, and what follows from them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from stationary.data.windows import Windows
+from stationary.errors import InputError
+from stationary.forecast import Limit, forecast, max_load
+from stationary.inference import Array, Covariance
+from stationary.models import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The result of learning.
+
+    Attributes
+    ----------
+    model : Model
+        A copy of the model with its parameters at their estimates.
+    windows : Windows
+        The data.
+    nll : float
+        Conditional negative log-likelihood at the estimates, penalty included.
+    converged : bool
+        Whether the gradient vanished; ``message`` says more.
+    gradient_norm : float
+        Largest gradient entry, in nats per count for a change of a parameter by a factor of e.
+    evaluations : int
+        Gradient evaluations, over all starts.
+    message : str
+        How the optimiser ended.
+    covariance : Covariance
+        Of the free parameters.
+    seed, starts
+        What `fit` was called with.
+    notes : tuple of str
+        What the fitting loop wants its reader to know.
+    history : DataFrame
+        The steps of a stochastic fit, one row each; empty otherwise.
+    """
+
+    model: Model
+    windows: Windows
+    nll: float
+    converged: bool
+    gradient_norm: float
+    evaluations: int
+    message: str
+    covariance: Covariance
+    seed: int
+    starts: int
+    notes: tuple[str, ...] = ()
+    history: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def estimates(self) -> dict[str, float]:
+        """Parameters by name."""
+        return self.model.estimates
+
+    @property
+    def doubt(self) -> str:
+        """Why no forecast of this fit is trusted; empty if there is no such reason."""
+        return "" if self.converged else "the fit did not converge"
+
+    def table(self, level: float = 0.95) -> pd.DataFrame:
+        """Estimates with standard errors and intervals, one row a parameter."""
+        theta = self.model.theta.detach().numpy()
+        scale, stderr = self.covariance.scale, self.covariance.stderr
+        log, unit = scale.log.numpy(), scale.unit.numpy()
+        half = self.covariance.quantile(level) * stderr
+        with np.errstate(over="ignore"):
+            low = np.where(log, theta * np.exp(-half), theta - unit * half)
+            high = np.where(log, theta * np.exp(half), theta + unit * half)
+        low = np.where(self.model.positive.numpy(), low.clip(0.0), low)
+        return pd.DataFrame(
+            {
+                "parameter": self.model.param_names,
+                "estimate": theta,
+                "std_error": np.where(log, theta, unit) * stderr,
+                "low": low,
+                "high": high,
+                "determined": _determined(self.covariance),
+            }
+        )
+
+    def warnings(self) -> list[str]:
+        """What a reader must know before believing the numbers."""
+        notes = [] if self.converged else [f"The fit did not converge: {self.message}"]
+        notes += self.notes
+        table = self.table()
+        open_ = table.loc[~table["determined"], "parameter"].tolist()
+        if open_:
+            shown = ", ".join(open_[:5]) + (", ..." if len(open_) > 5 else "")
+            notes.append(
+                f"The data does not determine {len(open_)} of {len(table)} parameters ({shown}); "
+                f"a forecast that hangs on them is marked as not trusted."
+            )
+        if not self.covariance.df:
+            notes.append(
+                "Standard errors take the counts inside a window as independent, which they are "
+                "not: too few windows to do better."
+            )
+        return notes
+
+    def summary(self, level: float = 0.95, most: int = 30) -> str:
+        """Estimates, standard errors, likelihood, convergence and warnings, as text."""
+        model = type(self.model).__name__
+        table = self.table(level)
+        loads = self.windows.loads
+        shown = (
+            table.head(most)
+            .drop(columns="determined")
+            .to_string(index=False, float_format=lambda value: f"{value:.5g}")
+        )
+        if len(table) > most:
+            shown += f"\n... and {len(table) - most} more parameters: fit.table()"
+        ended = "converged" if self.converged else "NOT converged"
+        lines = [
+            f"{model}({self.model.extra_repr()})",
+            f"{len(self.windows)} windows, loads {float(loads.min()):g} to {float(loads.max()):g}, "
+            f"observed {', '.join(self.windows.labels)}",
+            "",
+            shown,
+            "",
+            f"negative log-likelihood {self.nll:.6f} over "
+            f"{float(self.windows.counts.sum()):.0f} counts",
+            f"{ended}: {self.message}",
+            f"largest gradient {self.gradient_norm:.1e} nats per count, "
+            f"{self.evaluations} gradient evaluations, {self.starts} starts",
+            f"standard errors: {self.covariance.kind}; intervals {100 * level:g}%",
+            *(f"WARNING: {note}" for note in self.warnings()),
+        ]
+        return "\n".join(lines)
+
+    def forecast(self, x: Any, level: float = 0.95) -> pd.DataFrame:
+        """Measures over loads with intervals; see `stationary.forecast.forecast`."""
+        return forecast(self.model, self.covariance, x, level, self.doubt)
+
+    def max_load(self, level: float = 0.95, **bound: float) -> Limit:
+        """Return the largest load that meets a bound, as in ``fit.max_load(loss=0.001)``."""
+        if len(bound) != 1:
+            raise InputError(
+                f"max_load takes one bound, as in max_load(loss=0.001); got {sorted(bound)}"
+            )
+        [(measure, value)] = bound.items()
+        near = float(self.windows.loads.max())
+        return max_load(self.model, self.covariance, measure, value, near, level, self.doubt)
+
+    def save(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write the run as a folder that `stationary.load` reads; all of it or nothing."""
+        from stationary.runs import save  # runs read Fit, so they stand after it
+
+        save(self, folder, overwrite)
+
+
+def _determined(cov: Covariance) -> Array:
+    """Parameters that no flat direction touches."""
+    return np.asarray((cov.flat**2).sum(1) < 1e-3)

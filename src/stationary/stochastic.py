@@ -1,0 +1,325 @@
+"""Stochastic fitting: one window or a few at a time, with any gradient strategy.
+
+A step takes the mean negative log-likelihood of its windows plus the model's penalty over the
+number of all windows, so that an epoch's steps add up to the objective of the full fit; clips the
+gradient; moves; and projects positive parameters to ``max(theta, floor)``, the paper's rule.
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from stationary import checkpoints
+from stationary.data.windows import Windows
+from stationary.errors import InputError, RunError, SolverError
+from stationary.generator import Generator
+from stationary.gradients import Gradient, Infinity, Powers
+from stationary.losses import conditional_nll
+from stationary.models import Model
+from stationary.optimisers import Adam, StepRule
+from stationary.solvers import Auto, Solver
+from stationary.steady import steady_state
+
+_EVERY = 2.0
+"""Seconds between checkpoints."""
+
+_CHECKPOINT, _HISTORY = "checkpoint.safetensors", "history.csv"
+_COLUMNS = ("step", "epoch", "loss", "gradient_norm", "draws")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happened in one step; what a callback receives and the history keeps."""
+
+    step: int
+    epoch: int
+    loss: float
+    gradient_norm: float
+    draws: float
+    theta: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Training:
+    """How to run a stochastic fit.
+
+    Parameters
+    ----------
+    epochs : int
+        Passes over the windows.
+    rule : StepRule
+        `Adam` or `RobbinsMonro`.
+    batch : int
+        Windows a step.
+    clip : float
+        Largest norm of a gradient; infinity for none.
+    floor : float
+        Smallest value of a positive parameter.
+    average : bool
+        Return the mean of the iterates of the second half (Polyak and Ruppert).
+    patience : int, optional
+        Stop after so many epochs without a lower mean training loss.
+    folder : Path, optional
+        Where checkpoints and the history go, so that the run can be resumed.
+    callback : callable, optional
+        Called with every `Step`; returning True ends the run.
+    """
+
+    epochs: int = 50
+    rule: StepRule = field(default_factory=Adam)
+    batch: int = 1
+    clip: float = 5.0
+    floor: float = 1e-6
+    average: bool = False
+    patience: int | None = None
+    folder: Path | None = None
+    callback: Callable[[Step], bool | None] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "patience"):
+            value = getattr(self, name)
+            if value is not None and (value != int(value) or value < 1):
+                raise InputError(f"{name} must be a whole number of at least 1; got {value!r}")
+        for name in ("clip", "floor"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} must be positive; got {getattr(self, name)!r}")
+
+
+class Trainer:
+    """A stochastic fit in progress: its whole state, which it can save and take up again.
+
+    Parameters
+    ----------
+    model, windows, gradient, solver
+        As for `stationary.fit`.
+    training : Training
+        How to run.
+    seed : int
+        Of the order of the windows.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        windows: Windows,
+        gradient: Gradient,
+        training: Training,
+        solver: Solver | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.model, self.windows, self.gradient = model, windows, gradient
+        self.training = training
+        self.solver = Auto() if solver is None else solver
+        self.x = model.as_inputs(windows.x)
+        self.observation = windows.observation(model)
+        start = model.start(self.x).clamp_min(training.floor)
+        self.theta = torch.where(model.positive, start, model.start(self.x)).requires_grad_()
+        self.heavy_tails = has_heavy_tails(gradient, model.generator(self.x, self.theta.detach()))
+        self.optimiser = training.rule.make(self.theta, self.heavy_tails)
+        self.order = torch.Generator().manual_seed(seed)
+        self.epoch = self.position = self.step = 0
+        self.permutation = torch.empty(0, dtype=torch.long)
+        self.loss_sum, self.best, self.stale = 0.0, float("inf"), 0
+        self.mean, self.averaged = torch.zeros_like(self.theta, requires_grad=False), 0
+        self.history: list[Step] = []
+        self.ended = ""
+        self._written = 0
+
+    def run(self, resume: bool = False) -> str:
+        """Train to the end and return how it ended."""
+        folder = self.training.folder
+        if folder is not None:
+            self._open(folder, resume)
+        saved = time.monotonic()
+        while not self.ended:
+            self._advance()
+            if folder is not None and time.monotonic() - saved > _EVERY:
+                self._save(folder)
+                saved = time.monotonic()
+        if folder is not None:
+            self._save(folder)
+        return self.ended
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the result must know."""
+        if not self.heavy_tails:
+            return ()
+        return (
+            "The gradients' variance is infinite at the start: p is not below delta (2 - delta), "
+            "with delta the spectral gap. The fit leans on clipping. Use a smaller p, p=auto, or "
+            "the doubling series.",
+        )
+
+    def frame(self) -> pd.DataFrame:
+        """Return the history, one row a step."""
+        rows = [[getattr(s, name) for name in _COLUMNS] + list(s.theta) for s in self.history]
+        return pd.DataFrame(rows, columns=[*_COLUMNS, *self.model.param_names])
+
+    @property
+    def estimate(self) -> Tensor:
+        """The last iterate, or the mean of the second half."""
+        return self.mean.clone() if self.averaged else self.theta.detach().clone()
+
+    def _advance(self) -> None:
+        """Take one step, and close the epoch at its end."""
+        training, count = self.training, len(self.windows)
+        if self.position == 0:
+            self.permutation = torch.randperm(count, generator=self.order)
+        chosen = self.permutation[self.position : self.position + training.batch]
+        loss, norm = self._move(chosen)
+        self.loss_sum += loss * len(chosen)
+        draws = getattr(getattr(self.gradient, "state", None), "draws", torch.zeros(0))
+        mean_draws = float(draws.to(torch.float64).mean()) if draws.numel() else 0.0
+        theta = tuple(self.theta.tolist())
+        record = Step(self.step, self.epoch, loss, norm, mean_draws, theta)
+        self.history.append(record)
+        self.step += 1
+        self.position += len(chosen)
+        if training.average and 2 * self.epoch >= training.epochs:
+            self.averaged += 1
+            self.mean += (self.theta.detach() - self.mean) / self.averaged
+        if self.position >= count:
+            self._close_epoch()
+        if training.callback is not None and training.callback(record):
+            self.ended = self.ended or "the callback ended it"
+
+    def _move(self, chosen: Tensor) -> tuple[float, float]:
+        """Loss and gradient norm of these windows, after the step along them."""
+        rates = self.model.rates(self.x[chosen], self.theta)
+        generator = Generator(self.model.edges, rates, index=chosen)
+        pi = steady_state(generator, self.solver, self.gradient).pi
+        nll = conditional_nll(pi, self.windows.counts[chosen], self.observation).mean()
+        loss = nll + self.model.penalty(self.theta) / len(self.windows)
+        self.optimiser.zero_grad()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_([self.theta], self.training.clip)
+        if not bool(norm.isfinite()):
+            raise SolverError(
+                f"the gradient of step {self.step} is {norm.item()}; use a smaller learning rate, "
+                f"or a gradient strategy of smaller variance"
+            )
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.training.rule.rate(self.step)
+        self.optimiser.step()
+        with torch.no_grad():
+            floored = self.theta.clamp_min(self.training.floor)
+            self.theta.copy_(torch.where(self.model.positive, floored, self.theta))
+        return loss.item(), norm.item()
+
+    def _close_epoch(self) -> None:
+        mean = self.loss_sum / len(self.windows)
+        self.stale = 0 if mean < self.best else self.stale + 1
+        self.best = min(self.best, mean)
+        self.epoch, self.position, self.loss_sum = self.epoch + 1, 0, 0.0
+        if self.epoch >= self.training.epochs:
+            self.ended = f"{self.epoch} epochs"
+        elif self.training.patience is not None and self.stale >= self.training.patience:
+            self.ended = f"{self.epoch} epochs, {self.stale} of them without a lower training loss"
+
+    def _open(self, folder: Path, resume: bool) -> None:
+        file = folder / _CHECKPOINT
+        if file.exists() and not resume:
+            raise InputError(
+                f"{folder} holds an unfinished run; resume it, or delete the folder to start again"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        if file.exists():
+            self._restore(checkpoints.read(file), folder)
+
+    def _fingerprint(self) -> dict[str, Any]:
+        """What must be the same for a checkpoint to be this run's."""
+        return {
+            "parameters": len(self.theta),
+            "windows": len(self.windows),
+            "counts": float(self.windows.counts.sum()),
+            "gradient": repr(self.gradient),
+            "rule": repr(self.training.rule),
+            "batch": self.training.batch,
+        }
+
+    def _save(self, folder: Path) -> None:
+        self._write_history(folder)
+        strategy = self.gradient.state.export() if isinstance(self.gradient, Infinity) else {}
+        plain = ("epoch", "position", "step", "loss_sum", "best", "stale", "averaged", "ended")
+        state = {name: getattr(self, name) for name in plain}
+        state["best"] = repr(self.best)  # it may be infinite, which JSON cannot say
+        state |= {
+            "fingerprint": self._fingerprint(),
+            "theta": self.theta,
+            "mean": self.mean,
+            "permutation": self.permutation,
+            "order": self.order.get_state(),
+            "optimiser": {str(k): v for k, v in self.optimiser.state.get(self.theta, {}).items()},
+            "strategy": strategy,
+        }
+        checkpoints.write(folder / _CHECKPOINT, state)
+
+    def _restore(self, state: checkpoints.State, folder: Path) -> None:
+        if state["fingerprint"] != self._fingerprint():
+            raise RunError(
+                f"{folder} holds the checkpoint of another run (other data, model, gradient or "
+                f"step rule); delete it, or start with the same arguments"
+            )
+        for name in ("epoch", "position", "step", "loss_sum", "stale", "averaged", "ended"):
+            setattr(self, name, state[name])
+        self.best = float(state["best"])
+        self.mean, self.permutation = state["mean"], state["permutation"]
+        self.order.set_state(state["order"])
+        with torch.no_grad():
+            self.theta.copy_(state["theta"])
+        if state["optimiser"]:
+            self.optimiser.state[self.theta] = state["optimiser"]
+        if isinstance(self.gradient, Infinity):
+            self.gradient.state.restore(state["strategy"])
+        self.history = _read_history(folder / _HISTORY, self.step)
+        (folder / _HISTORY).unlink(missing_ok=True)  # it may run ahead of the checkpoint
+        self._write_history(folder)
+        if self.epoch < self.training.epochs and self.ended.endswith("epochs"):
+            self.ended = ""  # more epochs are asked for than last time
+
+    def _write_history(self, folder: Path) -> None:
+        """Append the steps since the last call."""
+        with (folder / _HISTORY).open("a", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream)
+            if not self._written:
+                writer.writerow([*_COLUMNS, *self.model.param_names])
+            for record in self.history[self._written :]:
+                writer.writerow([*(getattr(record, name) for name in _COLUMNS), *record.theta])
+        self._written = len(self.history)
+
+
+def _read_history(file: Path, steps: int) -> list[Step]:
+    """Return the first ``steps`` records of a history file."""
+    try:
+        with file.open(newline="", encoding="utf-8") as stream:
+            rows = list(csv.reader(stream))[1 : steps + 1]
+        return [
+            Step(
+                int(step),
+                int(epoch),
+                float(loss),
+                float(norm),
+                float(draws),
+                tuple(map(float, theta)),
+            )
+            for step, epoch, loss, norm, draws, *theta in rows
+        ]
+    except (OSError, ValueError, IndexError) as error:
+        raise RunError(f"{file} is damaged ({error}); delete its folder to start again") from None
+
+
+def has_heavy_tails(gradient: Gradient, generator: Generator) -> bool:
+    """Whether the gradient's variance is infinite on some chain of the batch."""
+    if not isinstance(gradient, Infinity) or not isinstance(gradient.series, Powers):
+        return False
+    return bool((gradient.probability(generator) >= gradient.series.largest_stop(generator)).any())

@@ -1,0 +1,403 @@
+"""What goes wrong on day one: exit code 2, one message that helps, nothing half-written."""
+
+import os
+import re
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import stationary as st
+from stationary import cli
+
+HEADER = "load,Q=0,Q=1,Q=2\n"
+ROWS = "".join(f"{11 + k % 5},{30 - k % 4},{12 + k % 3},5\n" for k in range(12))
+MODEL = ("--model", "mmmk:servers=1,capacity=10")
+FULL = "mmmk:servers=1,capacity=5,service_rate=25"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    # Many tiny solves: a second thread only waits for the first.
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Run the command line in this process; return exit code, stdout and stderr."""
+    for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["stationary", *map(str, args)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")  # as for a user; pytest makes warnings errors
+            with pytest.raises(SystemExit) as done:
+                cli.main()
+        out, err = capsys.readouterr()
+        return done.value.code or 0, out, err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def fit():
+    truth = st.models.MMmK(servers=1, capacity=10, service_rate=25.0)
+    loads = np.repeat(np.arange(11.0, 16.0), 3)
+    windows = st.simulate(truth, loads, duration=5.0, seed=1).observing([0, 1])
+    return st.fit(st.models.MMmK(servers=1, capacity=10), windows)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, fit):
+    """A folder with a good file, a good run and some things in the way."""
+    monkeypatch.chdir(tmp_path)
+    Path("good.csv").write_text(HEADER + ROWS)
+    fit.save("run")
+    Path("notes").mkdir()
+    Path("notes/todo.txt").write_text("buy milk")
+    Path("empty").mkdir()
+    return tmp_path
+
+
+def snapshot(folder):
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def refused(call, here):
+    """Run a command that must fail for the reason given and leave no trace."""
+
+    def check(message, *args):
+        before = snapshot(here)
+        code, out, err = call(*args)
+        assert code == 2, (out, err)
+        assert out == ""
+        assert re.search(message, err), err
+        assert "Traceback" not in err
+        lines = [line for line in err.splitlines() if not line.startswith("warning: ")]
+        assert lines[0].startswith(("error: ", "Usage: "))
+        if lines[0].startswith("error: "):
+            assert len(lines) == 1
+            assert len(lines[0]) < 600
+        assert snapshot(here) == before
+
+    return check
+
+
+# Files.
+
+TEXTS = {
+    "empty": ("", "bad.csv: the file is empty"),
+    "blank": ("\n\n  \n", "bad.csv: the file is empty"),
+    "header only": (HEADER, "bad.csv: a header but no windows"),
+    "no header": (ROWS, "bad.csv: no column matches counts='Q={}'"),
+    "text": (HEADER + ROWS + "13,abc,3,4\n", "bad.csv, line 14, column 'Q=0': 'abc' is not a num"),
+    "text in the load": (HEADER + ROWS + "fast,1,3,4\n", "line 14, column 'load': 'fast' is not"),
+    "negative count": (HEADER + ROWS + "13,3,-2,4\n", "line 14, column 'Q=1': the count is -2"),
+    "fractional count": (HEADER + ROWS + "13,2.5,3,4\n", "line 14, column 'Q=0': the count is 2.5"),
+    "nan count": (HEADER + ROWS + "13,nan,3,4\n", "line 14, column 'Q=0': the count is nan"),
+    "infinite count": (HEADER + ROWS + "13,inf,3,4\n", "line 14, column 'Q=0': the count is inf"),
+    "huge count": (HEADER + ROWS + "13,1e30,3,4\n", "line 14, column 'Q=0': .*above 2..53"),
+    "missing count": (HEADER + ROWS + "13,,3,4\n", "line 14, column 'Q=0': the value is missing"),
+    "zero load": (HEADER + ROWS + "0,1,3,4\n", "line 14, column 'load': the load is 0 in a window"),
+    "negative load": (HEADER + ROWS + "-3,1,3,4\n", "line 14, column 'load': the load is -3"),
+    "nan load": (HEADER + ROWS + "nan,1,3,4\n", "line 14, column 'load': the value is nan"),
+    "infinite load": (HEADER + ROWS + "inf,1,3,4\n", "line 14, column 'load': the value is inf"),
+    "all empty": (HEADER + "11,0,0,0\n12,0,0,0\n", "bad.csv: no window is left"),
+    "all idle": (HEADER + "0,0,0,0\n", "bad.csv: no window is left"),
+    "one empty": (HEADER + ROWS + "12,0,0,0\n", "bad.csv, line 14: no counts in the observed"),
+    "short line": (HEADER + ROWS + "12,3\n", "bad.csv, line 14: 2 fields where the header has 4"),
+    "long line": (HEADER + ROWS + "12,3,4,5,6\n", "line 14: 5 fields where the header has 4"),
+    "decimal comma": (HEADER + ROWS + '"11,5",3,4,5\n', "line 14, column 'load': '11,5' is not a"),
+    "thousands": (HEADER + ROWS + '"1,100",3,4,5\n', "line 14, column 'load': '1,100' is not a"),
+    "unit in a cell": (HEADER + ROWS + "12/s,3,4,5\n", "line 14, column 'load': '12/s' is not a"),
+    "semicolons": ((HEADER + ROWS).replace(",", ";"), "no column matches.*load;Q=0;Q=1;Q=2"),
+    "open quote": (HEADER + '"11,3,4,5\n', "bad.csv, line 2"),
+    "column twice": ("load,Q=0,Q=0,Q=1\n11,2,3,4\n", "column 'Q=0' is there 2 times"),
+    "one category": ("load,Q=0\n11,3\n", "bad.csv: at least two observed categories"),
+    "state not in the model": ("load,Q=0,Q=99\n11,3,4\n", "state '99' is not in the model.*0..10"),
+    "state with a name": ("load,Q=idle,Q=1\n11,3,4\n", "state 'idle' is not in the model"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), TEXTS.values(), ids=TEXTS)
+def test_a_file_that_is_wrong(refused, here, text, message):
+    (here / "bad.csv").write_text(text)
+    refused(message, "fit", "bad.csv", *MODEL, "-o", "out")
+
+
+RANDOM = np.random.default_rng(0).bytes(4000)
+BINARY = {
+    "garbage.csv": (RANDOM, "garbage.csv: this is not UTF-8 text"),
+    "garbage.csv.gz": (RANDOM, "garbage.csv.gz: the file cannot be read"),
+    "garbage.parquet": (RANDOM, "garbage.parquet: not a readable Parquet file"),
+    "text.parquet": ((HEADER + ROWS).encode(), "text.parquet: not a readable Parquet file"),
+    "empty.parquet": (b"", "empty.parquet: the file is empty"),
+    "utf16.csv": ((HEADER + ROWS).encode("utf-16"), "utf16.csv: this is not UTF-8 text"),
+    "latin.csv": ("l\xe4st,Q=0\n".encode("latin-1"), "latin.csv: this is not UTF-8 text"),
+    "sheet.xlsx": (b"PK\x03\x04", "sheet.xlsx: cannot tell how to read .xlsx"),
+    "noending": (b"load,Q=0\n", "noending: cannot tell how to read a file without ending"),
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_a_file_that_is_no_table(refused, here, name):
+    raw, message = BINARY[name]
+    (here / name).write_bytes(raw)
+    refused(message, "fit", name, *MODEL, "-o", "out")
+
+
+FRAMES = {
+    "missing": ({"load": [11.0, None], "Q=0": [3, 4], "Q=1": [3, 4]}, "row 2, column 'load': the"),
+    "text": ({"load": ["a", "b"], "Q=0": [3, 4], "Q=1": [3, 4]}, "row 1, column 'load': 'a' is"),
+    "negative": ({"load": [11.0], "Q=0": [-3], "Q=1": [3]}, "row 1, column 'Q=0': the count is -3"),
+    "dates": (
+        {"load": pd.to_datetime(["2020-01-01"]), "Q=0": [3], "Q=1": [3]},
+        "row 1, column 'load': '2020-01-01.*' is not a number",
+    ),
+    "no rows": ({"load": [], "Q=0": [], "Q=1": []}, "bad.parquet: a header but no windows"),
+    "other columns": ({"rate": [1.0]}, "bad.parquet: no column matches counts='Q={}'"),
+}
+
+
+@pytest.mark.parametrize(("columns", "message"), FRAMES.values(), ids=FRAMES)
+def test_a_parquet_file_that_is_wrong(refused, here, columns, message):
+    pd.DataFrame(columns).to_parquet(here / "bad.parquet")
+    refused(message, "fit", "bad.parquet", *MODEL, "-o", "out")
+
+
+# Options of fit.
+
+FIT = {
+    "no such file": (("nowhere.csv", *MODEL), "nowhere.csv: there is no such file"),
+    "a folder": (("notes", *MODEL), "notes is a folder; give a .csv"),
+    "a run": (("run", *MODEL), "run is a folder"),
+    "nothing": ((), "Missing argument"),
+    "no model": (("good.csv",), "Missing option '--model'"),
+    "two files": (("good.csv", "other.csv", *MODEL), "unexpected extra argument"),
+    "unknown option": (("good.csv", *MODEL, "--lods", "1:2"), "No such option: --lods"),
+    "no such column": (
+        ("good.csv", *MODEL, "--x", "callrate"),
+        "no column 'callrate'; the columns",
+    ),
+    "column in capitals": (("good.csv", *MODEL, "--x", "Load"), "did you mean 'load'"),
+    "no column": (("good.csv", *MODEL, "--x", ""), "inputs must be names.*got ''"),
+    "comma at the end": (("good.csv", *MODEL, "--x", "load,"), "inputs must be names.*got ''"),
+    "two inputs": (("good.csv", *MODEL, "--x", "load,Q=0"), "takes 1 input column"),
+    "pattern matches nothing": (
+        ("good.csv", *MODEL, "--counts", "N={}"),
+        "good.csv: no column matches counts='N={}'; the other columns are: Q=0, Q=1, Q=2",
+    ),
+    "no pattern": (("good.csv", *MODEL, "--counts", "Q"), "'Q' is not column=states; write a pat"),
+    "empty pattern": (("good.csv", *MODEL, "--counts", ""), "'' is not column=states"),
+    "list of no column": (("good.csv", *MODEL, "--counts", "idle=0,b=1"), "no column 'idle'"),
+    "one state": (("good.csv", *MODEL, "--observe", "0"), "at least two observed categories"),
+    "state not counted": (("good.csv", *MODEL, "--observe", "0,7"), "no category 7 among the coun"),
+    "states by space": (("good.csv", *MODEL, "--observe", "0 1"), "no category '0 1'"),
+    "no states": (("good.csv", *MODEL, "--observe", ""), "observe: '' has an empty item"),
+    "state twice": (("good.csv", *MODEL, "--observe", "0,0"), "category 0 is asked for twice"),
+    "states downwards": (("good.csv", *MODEL, "--observe", "2-0"), "range of states '2-0' must go"),
+    "state outside the model": (
+        ("good.csv", "--model", "mmmk:capacity=1"),
+        r"category '2': state '2' is not in the model: its 2 states are 0\.\.1",
+    ),
+    "unknown model": (("good.csv", "--model", "mm1"), "no model 'mm1'; there are: mmmk"),
+    "unknown model option": (("good.csv", "--model", "mmmk:k=3"), "mmmk has no option 'k'"),
+    "bad model option": (("good.csv", "--model", "mmmk:capacity=x"), "'capacity' must be a number"),
+    "relaxed by name": (("good.csv", "--model", "relaxed:model=3"), "relax a model with --relax"),
+    "bad relaxation": (("good.csv", *MODEL, "--relax", "-1"), "alpha must be positive"),
+    "loads outside": (("good.csv", *MODEL, "--loads", "20:30"), r"in \[20, 30\]; .*from 11 to 15"),
+    "loads by dash": (("good.csv", *MODEL, "--loads", "1-1000"), "a range is LOW:HIGH.*'1-1000'"),
+    "loads downwards": (("good.csv", *MODEL, "--loads", "15:11"), "LOW:HIGH, upwards"),
+    "no loads": (("good.csv", *MODEL, "--loads", ""), "a range is LOW:HIGH"),
+    "unknown measure": (("good.csv", *MODEL, "--slo", "los<0.1"), "no measure 'los'; it has loss"),
+    "level as a measure": (("good.csv", *MODEL, "--slo", "level<0.1"), "no measure 'level'"),
+    "slo of nothing": (("good.csv", *MODEL, "--slo", ""), "a limit is written measure<bound"),
+    "slo upwards": (("good.csv", *MODEL, "--slo", "loss>0.1"), "a limit is written measure<bound"),
+    "slo in percent": (
+        ("good.csv", *MODEL, "--slo", "loss<1%"),
+        "bound must be a number; got '1%'",
+    ),
+    "slo out of range": (("good.csv", *MODEL, "--slo", "loss<2"), "between 0 and 1; got 2.0"),
+    "slo of zero": (("good.csv", *MODEL, "--slo", "loss<0"), "between 0 and 1; got 0.0"),
+    "two slos": (
+        ("good.csv", *MODEL, "--slo", "loss<0.1,mean_queue<3"),
+        "must be a number|written",
+    ),
+    "level in percent": (("good.csv", *MODEL, "--level", "95"), "level must lie between 0 and 1"),
+    "level of one": (("good.csv", *MODEL, "--level", "1"), "level must lie between 0 and 1"),
+    "level of nothing": (("good.csv", *MODEL, "--level", "0"), "level must lie between 0 and 1"),
+    "level as text": (("good.csv", *MODEL, "--level", "high"), "Invalid value for '--level'"),
+    "no starts": (("good.csv", *MODEL, "--starts", "0"), "starts must be at least 1; got 0"),
+    "half a start": (("good.csv", *MODEL, "--starts", "1.5"), "Invalid value for '--starts'"),
+    "negative seed": (("good.csv", *MODEL, "--seed", "-1"), "seed must be a whole number"),
+    "unknown sampling": (("good.csv", *MODEL, "--sampling", "clock"), "sampling must be .*'clock'"),
+}
+
+
+@pytest.mark.parametrize(("args", "message"), FIT.values(), ids=FIT)
+def test_fit_options_that_are_wrong(refused, args, message):
+    refused(message, "fit", *args, "-o", "out")
+
+
+OUTPUT = {
+    "a file": ("good.csv", "good.csv is a file; name a folder"),
+    "inside a file": ("good.csv/run", "good.csv is a file; name a folder"),
+    "a folder of other files": ("notes", r"notes holds other files \(todo.txt\)"),
+    "a run": ("run", r"run holds a run already; .*--overwrite"),
+    "this folder": (".", "the folder you are in"),
+    "nothing": ("", "the folder you are in"),
+}
+
+
+@pytest.mark.parametrize(("output", "message"), OUTPUT.values(), ids=OUTPUT)
+def test_output_that_is_in_the_way_is_said_before_the_work(refused, monkeypatch, output, message):
+    monkeypatch.setattr("stationary.fitting.fit", None)  # no work is done
+    refused(message, "fit", "good.csv", *MODEL, "-o", output)
+
+
+def test_output_without_permission(refused, monkeypatch):
+    # Root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    refused("out cannot be written: no permission", "fit", "good.csv", *MODEL, "-o", "out")
+
+
+def test_a_disk_that_is_full(refused, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", full)
+    refused("out: the run cannot be written: No space left", "fit", "good.csv", *MODEL, "-o", "out")
+
+
+def test_overwrite_does_not_take_other_files(refused):
+    refused("notes holds other files", "fit", "good.csv", *MODEL, "-o", "notes", "--overwrite")
+
+
+# forecast.
+
+FORECAST = {
+    "no run": (("nowhere", "--x", "10"), "nowhere: there is no such folder"),
+    "a file": (("good.csv", "--x", "10"), "good.csv is a file; give the folder"),
+    "another folder": (("notes", "--x", "10"), "notes is not a run"),
+    "an empty folder": (("empty", "--x", "10"), "empty is not a run"),
+    "no loads": (("run",), "Missing option '--x'"),
+    "loads of nothing": (("run", "--x", ""), "no loads given; write them as 10:60:2"),
+    "loads as text": (("run", "--x", "heavy"), "a load must be a number; got 'heavy'"),
+    "loads by dash": (("run", "--x", "10-60"), "a load must be a number; got '10-60'"),
+    "loads by space": (("run", "--x", "10", "60"), "unexpected extra argument"),
+    "loads downwards": (("run", "--x", "60:10"), "LOW:HIGH:STEP, upwards"),
+    "too many numbers": (("run", "--x", "1:2:3:4"), "LOW:HIGH:STEP, upwards"),
+    "step of zero": (("run", "--x", "10:60:0"), "LOW:HIGH:STEP, upwards"),
+    "too many loads": (("run", "--x", "1:1e9"), "use a larger step"),
+    "load of zero": (("run", "--x", "0:10"), "a load must be positive and finite; got 0"),
+    "negative load": (("run", "--x=-5"), "a load must be positive and finite; got -5"),
+    "infinite load": (("run", "--x", "inf"), "a load must be finite; got 'inf'"),
+    "loads twice": (("run", "--x", "10", "--x", "20"), "give each input once"),
+    "unknown input": (("run", "--x", "rate=10"), "a load must be a number; got 'rate=10'"),
+    "two formats": (("run", "--x", "10", "--json", "--csv"), "choose one of --json and --csv"),
+    "level in percent": (("run", "--x", "10", "--level", "95"), "level must lie between 0 and 1"),
+    "unknown measure": (
+        ("run", "--x", "10", "--plot", "p.png", "--measure", "delay"),
+        "the measure 'delay'.*has the measures loss, mean_queue",
+    ),
+    "no measure": (("run", "--x", "10", "--plot", "p.png", "--measure", "x"), "the measure 'x'"),
+    "plot without ending": (("run", "--x", "10", "--plot", "p"), "p: give the plot an ending"),
+    "plot of no format": (("run", "--x", "10", "--plot", "p.doc"), "p.doc: the plot cannot be wri"),
+    "plot nowhere": (("run", "--x", "10", "--plot", "no/p.png"), "no/p.png: the plot cannot be"),
+    "plot over a folder": (("run", "--x", "10", "--plot", "notes"), "notes: give the plot an end"),
+}
+
+
+@pytest.mark.parametrize(("args", "message"), FORECAST.values(), ids=FORECAST)
+def test_forecast_options_that_are_wrong(refused, args, message):
+    refused(message, "forecast", *args)
+
+
+@pytest.mark.parametrize("name", ["fit.json", "params.safetensors", "windows.parquet"])
+@pytest.mark.parametrize("keep", [None, 0, 100], ids=["gone", "empty", "cut"])
+def test_a_damaged_run(refused, here, name, keep):
+    path = here / "run" / name
+    raw = path.read_bytes()
+    path.unlink()
+    if keep is not None:
+        path.write_bytes(raw[:keep])
+    refused(f"the run in run is damaged: .*{name}", "forecast", "run", "--x", "10")
+    refused(f"the run in run is damaged: .*{name}", "simulate", "run", "--x", "10", "-o", "w.csv")
+
+
+def test_a_run_of_a_newer_version(refused, here):
+    path = here / "run" / "fit.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    refused("run was written by a newer stationary", "forecast", "run", "--x", "10")
+
+
+# simulate, demo and the rest.
+
+SIMULATE = {
+    "no parameters": (("mmmk", "--x", "11"), "give every parameter a value, as in mmmk:service_"),
+    "a parameter missing": (
+        ("multidiagonal:rate_1=3", "--x", "11"),
+        "as in multidiagonal:rate_1=3,rate_2=25",
+    ),
+    "a parameter of zero": (("mmmk:service_rate=0", "--x", "11"), "service_rate must be positive"),
+    "unknown model": (("mm1:service_rate=3", "--x", "11"), "no model 'mm1'"),
+    "unknown parameter": (("mmmk:rate=3", "--x", "11"), "mmmk has no option 'rate'"),
+    "a run that is not there": (("nowhere", "--x", "11"), "no model 'nowhere'"),
+    "a folder that is no run": (("notes", "--x", "11"), "notes is not a run"),
+    "no loads": ((FULL,), "Missing option '--x'"),
+    "load of zero": ((FULL, "--x", "0"), "a load must be positive"),
+    "loads as text": ((FULL, "--x", "abc"), "a load must be a number; got 'abc'"),
+    "no windows": ((FULL, "--x", "11", "--windows", "0"), "--windows must be at least 1; got 0"),
+    "too many windows": ((FULL, "--x", "11", "--windows", "1000000000"), "more than 1000000 wind"),
+    "no duration": ((FULL, "--x", "11", "--duration", "0"), "duration must be positive"),
+    "too long": ((FULL, "--x", "11", "--duration", "1e20"), "would simulate about .* events"),
+    "unknown scheme": ((FULL, "--x", "11", "--scheme", "clock"), "Invalid value for '--scheme'"),
+    "gamma too small": ((FULL, "--x", "11", "--gamma", "3"), "gamma must be .*largest exit rate"),
+    "gamma of arrivals": (
+        (FULL, "--x", "11", "--gamma", "80", "--scheme", "arrivals"),
+        "--gamma goes with --scheme events",
+    ),
+    "negative seed": ((FULL, "--x", "11", "--seed", "-1"), "seed must be a whole number"),
+    "nothing seen": (
+        (FULL, "--x", "11", "--scheme", "arrivals", "--duration", "1e-9"),
+        "nothing was seen",
+    ),
+}
+
+
+@pytest.mark.parametrize(("args", "message"), SIMULATE.values(), ids=SIMULATE)
+def test_simulate_options_that_are_wrong(refused, args, message):
+    refused(message, "simulate", *args, "-o", "new.csv")
+
+
+TARGETS = {
+    "no output": ((), "Missing option '--output'"),
+    "a file": (("-o", "good.csv"), "good.csv exists; .*--overwrite"),
+    "a folder": (("-o", "notes"), "notes: .*ending .csv|notes exists"),
+    "another ending": (("-o", "new.parquet"), "new.parquet: simulate writes CSV"),
+    "nowhere": (("-o", "no/new.csv"), "no/new.csv: cannot be written: No such file"),
+}
+
+
+@pytest.mark.parametrize(("args", "message"), TARGETS.values(), ids=TARGETS)
+def test_simulate_to_where_it_cannot(refused, args, message):
+    refused(message, "simulate", FULL, "--x", "11", *args)
+
+
+def test_demo_into_a_file(refused):
+    refused("good.csv is a file; name a folder", "demo", "-o", "good.csv")
+
+
+@pytest.mark.parametrize("word", ["frobnicate", "--frobnicate", "Fit"])
+def test_no_such_command(refused, word):
+    refused(f"No such (command|option).*{word}", word)

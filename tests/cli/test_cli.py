@@ -1,0 +1,465 @@
+"""The commands as people and programs run them: answers, exit codes, files."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import stationary as st
+from stationary import cli
+from stationary.cli import _show
+
+COMMANDS = ["demo", "fit", "forecast", "simulate", "models"]
+SCRIPT = Path(sysconfig.get_path("scripts")) / "stationary"
+MODEL = "mmmk:servers=1,capacity=10"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    # Many tiny solves: a second thread only waits for the first.
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Run the command line in this process; return exit code, stdout and stderr."""
+    for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["stationary", *map(str, args)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")  # as for a user; pytest makes warnings errors
+            with pytest.raises(SystemExit) as done:
+                cli.main()
+        out, err = capsys.readouterr()
+        return done.value.code or 0, out, err
+
+    return run
+
+
+def script(*args, cwd=None):
+    """Run the installed command for real."""
+    env = {**os.environ, "COLUMNS": "200"}
+    return subprocess.run(
+        [SCRIPT, *map(str, args)], capture_output=True, text=True, cwd=cwd, env=env, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A file of windows at loads 11..15 and the windows themselves."""
+    path = tmp_path_factory.mktemp("data") / "windows.csv"
+    truth = st.models.MMmK(servers=1, capacity=10, service_rate=25.0)
+    loads = np.repeat(np.arange(11.0, 16.0), 4)
+    st.simulate(truth, loads, duration=10.0, seed=1).to_csv(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def fit(data):
+    return st.fit(st.models.MMmK(servers=1, capacity=10), st.read_windows(data, observe=[0, 1, 2]))
+
+
+@pytest.fixture(scope="module")
+def run(fit, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    fit.save(folder)
+    return folder
+
+
+# For real, in a process of their own.
+
+
+def test_version_for_real():
+    done = script("--version")
+    assert (done.returncode, done.stdout) == (0, f"stationary {st.__version__}\n")
+
+
+def test_demo_for_real(tmp_path):
+    done = script("demo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    folder = tmp_path / "stationary-demo"
+    assert sorted(p.name for p in folder.iterdir()) == ["forecast.csv", "forecast.png", "run"]
+    assert "SIMULATED" in done.stdout
+    assert "Loss stays at or below 0.001 up to a load of" in done.stdout
+    assert (folder / "forecast.png").read_bytes().startswith(b"\x89PNG")
+    # What it prints, it also saved; and the truth it was simulated with lies inside.
+    limit = st.load(folder / "run").max_load(loss=0.001)
+    assert str(limit)[1:] in done.stdout
+    frame = pd.read_csv(folder / "forecast.csv")
+    assert frame["x"].tolist() == [float(x) for x in range(40, 301, 5)]
+    assert (frame["loss_low"] <= frame["loss"]).all()
+    lines = [line for line in done.stdout.splitlines() if "predict" in line or "forecast  " in line]
+    errors = [float(line.split()[-1]) for line in lines[-3:]]
+    assert errors[0] < 0.2 * min(errors[1:])  # far better than no model
+
+
+def test_simulate_fit_forecast_for_real(tmp_path):
+    model = "mmmk:servers=1,capacity=10"
+    done = script(
+        *("simulate", f"{model},service_rate=25", "--x", "11:15", "--windows", 10),
+        *("--duration", 10, "-o", "windows.csv"),
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout) == (0, "wrote 50 windows to windows.csv\n")
+    done = script(
+        *("fit", "windows.csv", "--model", model, "--observe", "0,1", "-o", "run"),
+        *("--slo", "loss<0.01"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "converged" in done.stdout
+    assert "Loss stays at or below 0.01 up to a load of" in done.stdout
+    assert "saved in run; next: stationary forecast run --x LOW:HIGH:STEP" in done.stdout
+    done = script("forecast", "run", "--x", "10:40:10", "--csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    frame = pd.read_csv(io.StringIO(done.stdout))
+    assert frame["x"].tolist() == [10, 20, 30, 40]
+    assert frame["loss"].is_monotonic_increasing
+
+
+def test_models_for_real():
+    done = script("models")
+    assert done.returncode == 0, done.stderr
+    assert "service_rate" in done.stdout
+    assert "``" not in done.stdout
+
+
+def test_bad_input_for_real(tmp_path):
+    done = script("fit", "nowhere.csv", "--model", MODEL, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: nowhere.csv: there is no such file; check the path\n"
+
+
+def test_help_waits_for_no_library():
+    code = (
+        "import sys; sys.argv = ['stationary', '--help']\n"
+        "from stationary.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numba', 'pandas', 'matplotlib', 'scipy', 'numpy', 'pyarrow'}\n"
+        "sys.exit(','.join(heavy & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Usage" in done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(shell):
+    # Without detection, which would find whatever shell runs the tests.
+    env = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    done = subprocess.run(
+        [SCRIPT, "--show-completion", shell], capture_output=True, text=True, env=env, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "_STATIONARY_COMPLETE" in done.stdout
+
+
+def test_completion_completes():
+    env = {**os.environ, "_STATIONARY_COMPLETE": "complete_bash"}
+    env |= {"COMP_WORDS": "stationary fo", "COMP_CWORD": "1"}
+    done = subprocess.run([SCRIPT], capture_output=True, text=True, env=env, check=False)
+    assert done.stdout.split() == ["forecast"]
+
+
+# Help.
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(call, command, flag):
+    code, out, err = call(command, flag)
+    assert (code, err) == (0, "")
+    assert f"stationary {command}" in out
+    assert "--help" in out
+
+
+def test_help_lists_every_command(call):
+    code, out, _ = call("--help")
+    assert code == 0
+    for command in COMMANDS:
+        assert command in out
+
+
+def test_no_arguments_show_the_help(call):
+    _, out, err = call()
+    assert "Usage" in out + err
+
+
+# fit.
+
+
+def test_fit_prints_a_summary(call, data, fit):
+    code, out, err = call("fit", data, "--model", MODEL, "--observe", "0-2")
+    assert (code, err) == (0, "")
+    assert out == fit.summary() + "\n"
+
+
+def test_fit_as_json_is_the_librarys_answer(call, data, fit):
+    code, out, err = call("fit", data, "--model", MODEL, "--observe", "0,1,2", "--json")
+    assert (code, err) == (0, "")
+    answer = json.loads(out)
+    (parameter,) = answer["parameters"]
+    assert parameter["parameter"] == "service_rate"
+    assert parameter["estimate"] == fit.estimates["service_rate"]
+    assert parameter["std_error"] == fit.table()["std_error"][0]
+    assert parameter["determined"] is True
+    assert answer["model"] == {"name": "mmmk", "servers": 1, "capacity": 10}
+    assert (answer["nll"], answer["converged"]) == (fit.nll, True)
+    assert (answer["windows"], answer["loads"]) == (20, [11.0, 15.0])
+    assert answer["observed"] == ["0", "1", "2"]
+    assert answer["warnings"] == []
+    assert answer["limit"] is None
+    assert answer["run"] is None
+
+
+def test_fit_saves_a_run(call, data, fit, tmp_path):
+    folder = tmp_path / "deep" / "run"
+    args = ("fit", data, "--model", MODEL, "--observe", "0,1,2", "-o", folder, "--json")
+    code, out, _ = call(*args)
+    assert code == 0
+    assert json.loads(out)["run"] == str(folder)
+    assert st.load(folder).estimates == fit.estimates
+    assert call(*args)[0] == 2
+    assert call(*args, "--overwrite")[0] == 0
+
+
+def test_fit_options_reach_the_fit(call, data):
+    args = ("fit", data, "--model", MODEL, "--observe", "0,1", "--json")
+    plain = json.loads(call(*args)[1])
+    some = json.loads(call(*args, "--loads", "12:14")[1])
+    assert (some["windows"], some["loads"]) == (12, [12.0, 14.0])
+    assert json.loads(call(*args, "--loads", ":11")[1])["loads"] == [11.0, 11.0]
+    wide = json.loads(call(*args, "--level", "0.999")[1])
+    assert wide["level"] == 0.999
+    assert wide["parameters"][0]["high"] > plain["parameters"][0]["high"]
+    one = json.loads(call(*args, "--starts", "1")[1])
+    assert one["evaluations"] < plain["evaluations"]
+    assert one["nll"] == pytest.approx(plain["nll"], rel=1e-12)
+    relaxed = json.loads(call(*args, "--relax", "100")[1])
+    assert relaxed["model"]["name"] == "relaxed"
+    assert len(relaxed["parameters"]) == 1 + 11 * 10 - 20
+
+
+def test_fit_reads_other_names_lumps_and_formats(call, data, tmp_path):
+    frame = pd.read_csv(data)
+    frame["rest"] = frame[[f"Q={k}" for k in range(2, 11)]].sum(axis=1)
+    frame = frame.rename(columns={"load": "callrate", "Q=0": "idle", "Q=1": "one"})
+    frame = frame[["callrate", "idle", "one", "rest"]]
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_csv(tmp_path / "a.csv.gz", index=False)
+    frame.to_csv(tmp_path / "a.tsv", index=False, sep="\t")
+    frame.to_parquet(tmp_path / "a.parquet")
+    options = ("--x", "callrate", "--counts", "idle=0,one=1,rest=2-10", "--model", MODEL, "--json")
+    answers = [
+        json.loads(call("fit", tmp_path / name, *options)[1])
+        for name in ("a.csv", "a.csv.gz", "a.tsv", "a.parquet")
+    ]
+    assert answers[0]["observed"] == ["0", "1", "2..10"]
+    assert answers[0]["parameters"][0]["estimate"] == pytest.approx(25.0, rel=0.2)
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_fit_warns_of_dropped_windows_on_stderr_only(call, data, tmp_path):
+    path = tmp_path / "gap.csv"
+    path.write_text(data.read_text() + "15.0" + ",0" * 11 + "\n0" + ",0" * 11 + "\n")
+    code, out, err = call("fit", path, "--model", MODEL, "--drop-empty", "--json")
+    assert code == 0
+    assert json.loads(out)["windows"] == 20
+    assert "warning: " in err
+    assert "line 22" in err
+    assert "line 23" in err
+    assert "DataWarning" not in err
+
+
+@pytest.mark.parametrize(("slo", "code"), [("loss<0.05", 0), ("loss<0.0001", 1)])
+def test_slo_decides_the_exit_code(call, data, fit, slo, code):
+    args = ("fit", data, "--model", MODEL, "--observe", "0,1,2", "--slo", slo)
+    found, out, _ = call(*args)
+    assert found == code
+    verb = "misses" if code else "meets"
+    assert f"The heaviest load in the data, 15, {verb} the limit." in out
+    found, out, _ = call(*args, "--json")
+    assert found == code
+    limit, expected = json.loads(out)["limit"], fit.max_load(loss=float(slo.split("<")[1]))
+    assert limit["load"] == expected.load
+    assert [limit["low"], limit["high"]] == [expected.low, expected.high]
+    assert (limit["load"] < 15) == bool(code)
+
+
+def test_a_limit_that_no_load_breaks_is_null_for_programs(call, data):
+    args = ("fit", data, "--model", MODEL, "--slo", "mean_queue<1000")
+    code, out, _ = call(*args)
+    assert code == 0
+    assert "Mean queue stays at or below 1000 at any load." in out
+    assert json.loads(call(*args, "--json")[1])["limit"]["load"] is None
+
+
+def test_a_fit_that_does_not_converge_is_exit_code_one(call, tmp_path):
+    path = tmp_path / "idle.csv"
+    path.write_text("load,Q=0,Q=1\n" + "11,30,0\n12,31,0\n" * 6)
+    code, out, err = call("fit", path, "--model", MODEL, "-o", tmp_path / "run")
+    assert (code, err) == (1, "")
+    assert "NOT converged" in out
+    assert "WARNING: The fit did not converge" in out
+    assert "observe more states or loads" in out
+    code, out, _ = call("fit", path, "--model", MODEL, "--json")
+    assert code == 1
+    assert json.loads(out)["converged"] is False
+    assert json.loads(out)["parameters"][0]["high"] is None
+    code, out, _ = call("forecast", tmp_path / "run", "--x", "10,20")
+    assert code == 0
+    assert "not trusted in 2 of 2 rows: the fit did not converge" in out
+
+
+# forecast.
+
+
+def test_forecast_as_a_table(call, run):
+    code, out, err = call("forecast", run, "--x", "10:40:10")
+    assert (code, err) == (0, "")
+    assert "95% intervals; the fit saw loads 11 to 15" in out
+    for word in ("loss", "mean queue", "throughput", "response time", "utilisation", "trusted"):
+        assert word in out
+    assert out.count("yes") == 4
+    assert "[" in out
+
+
+def test_forecast_as_json_and_csv_is_the_librarys_answer(call, run, fit):
+    expected = fit.forecast([10.0, 20.0, 30.0], 0.9)
+    code, out, _ = call("forecast", run, "--x", "10:30:10", "--level", "0.9", "--json")
+    assert code == 0
+    back = pd.DataFrame(json.loads(out))
+    pd.testing.assert_frame_equal(back, expected, check_exact=True)
+    code, out, _ = call("forecast", run, "--x", "10:30:10", "--level", "0.9", "--csv")
+    assert code == 0
+    back = pd.read_csv(io.StringIO(out), keep_default_na=False)
+    pd.testing.assert_frame_equal(back, expected, rtol=1e-14)
+
+
+def test_forecast_takes_loads_by_the_inputs_name(call, run):
+    args = ("forecast", run, "--csv", "--x")
+    assert call(*args, "load=20,30") == call(*args, "20,30")
+
+
+@pytest.mark.parametrize(("name", "measure"), [("f.png", "loss"), ("f.svg", "mean_queue")])
+def test_forecast_draws_a_plot(call, run, tmp_path, name, measure):
+    path = tmp_path / name
+    args = ("forecast", run, "--x", "10:40", "--plot", path, "--measure", measure)
+    assert call(*args)[0] == 0
+    assert path.stat().st_size > 5000
+    if name.endswith("svg"):
+        assert "<svg" in path.read_text()
+
+
+def test_levels_are_not_rounded_to_a_hundred(call, run, data):
+    assert "99.9% intervals" in call("forecast", run, "--x", "20", "--level", "0.999")[1]
+    args = ("fit", data, "--model", MODEL, "--level", "0.999", "--slo", "loss<0.01")
+    out = call(*args)[1]
+    assert "intervals 99.9%" in out
+    assert "(99.9% interval" in out
+
+
+# simulate.
+
+
+def test_simulate_is_the_librarys(call, tmp_path):
+    path = tmp_path / "w.csv"
+    args = ("simulate", "mmmk:capacity=4,service_rate=25", "--x", "11,12", "--windows", "3")
+    code, out, err = call(*args, "--seed", "7", "--duration", "2", "-o", path)
+    assert (code, err) == (0, "")
+    assert out == f"wrote 6 windows to {path}\n"
+    model = st.models.MMmK(capacity=4, service_rate=25.0)
+    expected = st.simulate(model, [11.0] * 3 + [12.0] * 3, duration=2.0, seed=7)
+    assert st.read_windows(path) == expected
+    first = path.read_bytes()
+    assert call(*args, "--seed", "7", "--duration", "2", "-o", path)[0] == 2
+    assert call(*args, "--seed", "7", "--duration", "2", "-o", path, "--overwrite")[0] == 0
+    assert path.read_bytes() == first
+    assert call(*args, "--seed", "8", "--duration", "2", "-o", path, "--overwrite")[0] == 0
+    assert path.read_bytes() != first
+
+
+@pytest.mark.parametrize(
+    ("options", "scheme"),
+    [
+        (("--scheme", "events", "--gamma", "80"), st.Events(gamma=80.0)),
+        (("--scheme", "arrivals"), st.Arrivals()),
+        (("--scheme", "poisson"), st.PoissonCounts()),
+    ],
+)
+def test_simulate_with_another_scheme(call, tmp_path, options, scheme):
+    path = tmp_path / "w.csv"
+    model = "mmmk:capacity=4,service_rate=25"
+    assert call("simulate", model, "--x", "11:13", "--duration", 5, "-o", path, *options)[0] == 0
+    truth = st.models.MMmK(capacity=4, service_rate=25.0)
+    expected = st.simulate(truth, [11.0, 12.0, 13.0], duration=5.0, scheme=scheme)
+    assert st.read_windows(path, sampling=expected.sampling) == expected
+
+
+def test_simulate_from_a_run(call, run, fit, tmp_path):
+    path = tmp_path / "w.csv"
+    assert call("simulate", run, "--x", "20", "--duration", "10", "-o", path)[0] == 0
+    assert st.read_windows(path) == st.simulate(fit.model, [20.0], duration=10.0)
+
+
+# models.
+
+
+def test_models_can_be_made_as_listed(call):
+    code, out, _ = call("models", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert [entry["name"] for entry in found] == ["mmmk", "multidiagonal", "uppertriangular"]
+    for entry in found:
+        model = st.models.registry.build({"name": entry["name"], **entry["options"]})
+        assert entry["parameters"] == list(model.param_names)
+        assert entry["measures"] == list(model.measures)
+        assert entry["about"].endswith(".")
+
+
+def test_models_as_a_table(call):
+    code, out, _ = call("models")
+    assert code == 0
+    for word in ("mmmk", "rate_1, rate_2, rate_3", "--relax", "FromFunction"):
+        assert word in out
+
+
+# Progress.
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_silent_when_nobody_watches():
+    with _show.progress_bar("start", 3) as update:
+        assert update is None
+
+
+@pytest.mark.parametrize(("patience", "shown"), [(0.0, True), (1e9, False)])
+def test_progress_shows_itself_on_a_terminal_after_a_while(monkeypatch, patience, shown):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(_show, "_PATIENCE", patience)
+    with _show.progress_bar("start", 3) as update:
+        update(1, "12 gradients")
+    assert ("start" in terminal.getvalue()) == shown
+    assert ("12 gradients" in terminal.getvalue()) == shown

@@ -1,0 +1,235 @@
+"""The small languages of the command line."""
+
+import pytest
+
+from stationary.cli._parse import (
+    parse_bound,
+    parse_grid,
+    parse_loads,
+    parse_model,
+    parse_options,
+    parse_range,
+)
+from stationary.errors import InputError
+from stationary.models import MMmK, Relaxed
+
+# Loads.
+
+
+@pytest.mark.parametrize(
+    ("text", "loads"),
+    [
+        ("10", [10]),
+        ("10,20,30", [10, 20, 30]),
+        (" 10 , 20 ", [10, 20]),
+        ("10:12", [10, 11, 12]),
+        ("10:20:5", [10, 15, 20]),
+        ("10:21:5", [10, 15, 20]),
+        ("0.1:0.3:0.1", [0.1, 0.2, 0.3]),
+        ("60:64.8:1.2", [60, 61.2, 62.4, 63.6, 64.8]),
+        ("1e3:1.2e3:100", [1000, 1100, 1200]),
+        ("5:5", [5]),
+        ("10:12,20,30:31", [10, 11, 12, 20, 30, 31]),
+        ("20,10", [20, 10]),
+        ("10,20,", [10, 20]),
+    ],
+)
+def test_loads(text, loads):
+    assert parse_loads(text) == loads  # exactly: 62.4 and not 62.400000000000006
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no loads given; write them as 10:60:2"),
+        (" , ", "no loads given"),
+        ("abc", "loads 'abc': a load must be a number; got 'abc'"),
+        ("10-60", "a load must be a number; got '10-60'"),
+        ("10;20", "a load must be a number; got '10;20'"),
+        ("10:", "a load must be a number; got ''"),
+        ("10::2", "a load must be a number; got ''"),
+        ("nan", "a load must be finite; got 'nan'"),
+        ("10:inf", "a load must be finite; got 'inf'"),
+        ("20:10", "loads '20:10': write LOW:HIGH or LOW:HIGH:STEP, upwards"),
+        ("10:20:0", "LOW:HIGH:STEP, upwards"),
+        ("10:20:-1", "LOW:HIGH:STEP, upwards"),
+        ("1:2:3:4", "LOW:HIGH:STEP, upwards"),
+        ("1:1e9", "more than 100000 of them"),
+        ("1:2:1e-320", "more than 100000 of them"),
+        ("-1e308:1e308", "more than 100000 of them"),
+    ],
+)
+def test_bad_loads(text, message):
+    with pytest.raises(InputError, match=message):
+        parse_loads(text)
+
+
+# Grids.
+
+
+def test_a_grid_of_one_input_is_loads():
+    assert parse_grid(["10:12"], ("load",)) == [10, 11, 12]
+    assert parse_grid(["load=10:12"], ("load",)) == [10, 11, 12]
+
+
+def test_a_grid_of_two_inputs_is_every_combination():
+    grid = parse_grid(["warmth=1,2", "load=10:12:2"], ("load", "warmth"))
+    assert grid == [(10, 1), (10, 2), (12, 1), (12, 2)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "inputs"),
+    [
+        (["10", "20"], ("load",)),
+        (["10"], ("load", "warmth")),
+        (["load=10"], ("load", "warmth")),
+        (["load=10", "speed=3"], ("load", "warmth")),
+        (["load=10", "load=11", "warmth=3"], ("load", "warmth")),
+    ],
+)
+def test_each_input_is_given_once(texts, inputs):
+    with pytest.raises(InputError, match=f"give each input once.* inputs are {', '.join(inputs)}"):
+        parse_grid(texts, inputs)
+
+
+def test_a_grid_has_an_end():
+    with pytest.raises(InputError, match="make 100000000 combinations"):
+        parse_grid(["load=1:10000", "warmth=1:10000"], ("load", "warmth"))
+
+
+# Ranges.
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        (None, None),
+        ("1:1000", (1, 1000)),
+        (":1000", (None, 1000)),
+        ("1:", (1, None)),
+        (" 1 : 2 ", (1, 2)),
+        ("5:5", (5, 5)),
+        ("-1:1", (-1, 1)),
+    ],
+)
+def test_range(text, ends):
+    assert parse_range(text) == ends
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a range is LOW:HIGH, with either end left out; got ''"),
+        (":", "with either end left out"),
+        ("11", "with either end left out; got '11'"),
+        ("1-1000", "with either end left out; got '1-1000'"),
+        ("1:2:3", "with either end left out"),
+        ("a:b", "range 'a:b': end must be a number; got 'a'"),
+        ("1:inf", "must be finite"),
+        ("15:11", "a range is LOW:HIGH, upwards; got '15:11'"),
+    ],
+)
+def test_bad_range(text, message):
+    with pytest.raises(InputError, match=message):
+        parse_range(text)
+
+
+# Limits.
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("loss<0.001", ("loss", 0.001)),
+        ("loss<=1e-3", ("loss", 0.001)),
+        ("  mean_queue  <  5 ", ("mean_queue", 5.0)),
+    ],
+)
+def test_bound(text, bound):
+    assert parse_bound(text) == bound
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a limit is written measure<bound, as in 'loss<0.001'; got ''"),
+        ("loss", "a limit is written"),
+        ("loss>0.1", "a limit is written"),
+        ("loss=0.1", "a limit is written"),
+        ("<0.1", "a limit is written"),
+        ("loss<", "a limit is written"),
+        ("loss<0.1, mean_queue<3", "a limit is written"),
+        ("loss<1%", "limit 'loss<1%': bound must be a number; got '1%'"),
+        ("loss<0.1<0.2", "bound must be a number; got '0.1<0.2'"),
+        ("loss<nan", "bound must be finite"),
+    ],
+)
+def test_bad_bound(text, message):
+    with pytest.raises(InputError, match=message):
+        parse_bound(text)
+
+
+# Models.
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("mmmk", {"name": "mmmk"}),
+        ("MMmK:", {"name": "mmmk"}),
+        ("mmmk:servers=2,capacity=10", {"name": "mmmk", "servers": 2, "capacity": 10}),
+        (" mmmk : servers = 2 , ", {"name": "mmmk", "servers": 2}),
+        ("mmmk:service_rate=2.5e1", {"name": "mmmk", "service_rate": 25.0}),
+    ],
+)
+def test_options(text, options):
+    found = parse_options(text)
+    assert found == options
+    assert [type(value) for value in found.values()] == [type(v) for v in options.values()]
+
+
+def test_model_and_its_relaxation():
+    model = parse_model("mmmk:servers=2,capacity=4,service_rate=3")
+    assert isinstance(model, MMmK)
+    assert model.options == {"servers": 2, "capacity": 4}
+    assert model.estimates == {"service_rate": 3.0}
+    relaxed = parse_model("mmmk:capacity=4", relax=50.0)
+    assert isinstance(relaxed, Relaxed)
+    assert relaxed.alpha == 50.0
+    assert relaxed.base.options == {"servers": 1, "capacity": 4}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "there is no model ''; there are: mmmk"),
+        ("mm1", "there is no model 'mm1'; .*mmmk, multidiagonal, uppertriangular"),
+        ("multidiagonl", "did you mean 'multidiagonal'"),
+        ("mmmk servers=1", "there is no model 'mmmk servers=1'"),
+        ("mmmk:capactiy=20", "no option 'capactiy'; did you mean 'capacity'"),
+        ("mmmk:capacity", "write options as option=value; got 'capacity'"),
+        ("mmmk:=3", "write options as option=value; got '=3'"),
+        ("mmmk:capacity=", "option 'capacity' must be a number; got ''"),
+        ("mmmk:capacity=twenty", "option 'capacity' must be a number; got 'twenty'"),
+        ("mmmk:capacity=10,capacity=11", "option 'capacity' is given twice"),
+        ("mmmk:name=3", "option 'name' is given twice"),
+        ("mmmk:capacity=2.5", "capacity must be a whole number of at least 1; got 2.5"),
+        ("mmmk:capacity=0", "capacity must be a whole number of at least 1; got 0"),
+        ("mmmk:capacity=1e400", "option 'capacity' must be finite"),
+        ("mmmk:servers=0", "servers must be a whole number of at least 1"),
+        ("mmmk:service_rate=0", "service_rate must be positive; got 0"),
+        ("multidiagonal:rate_9=1", "no parameter 'rate_9'; it has rate_1..rate_3"),
+        ("uppertriangular:states=2", "states must be a whole number of at least 3"),
+        ("relaxed", "relax a model with --relax"),
+        ("relaxed:model=3", "relax a model with --relax"),
+    ],
+)
+def test_bad_model(text, message):
+    with pytest.raises(InputError, match=message):
+        parse_model(text)
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.0, float("nan"), float("inf")])
+def test_bad_relaxation(alpha):
+    with pytest.raises(InputError, match="alpha must be positive and finite"):
+        parse_model("mmmk", relax=alpha)

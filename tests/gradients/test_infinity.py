@@ -1,0 +1,265 @@
+import math
+
+import pytest
+import torch
+
+import stationary as st
+from problems import TensorGTH
+from stationary.errors import InputError, SolverError
+from stationary.gradients import Doubling, Exact, Infinity, Powers, Preconditioned
+from stationary.gradients.series import generator_times
+
+DRAWS = 3000
+
+
+def chains():
+    """One batch of every model, dense and sparse edges, mixing well enough for p = 0.05."""
+    load = torch.tensor([3.0, 5.0], dtype=torch.float64)
+    upper = st.models.UpperTriangular(states=5)
+    upper.set_theta(1 + torch.arange(10.0))
+    wheel = st.models.FromFunction(  # a cycle: not reversible
+        lambda x, theta: torch.stack([x[:, 0], 2 * x[:, 0], theta["back"].expand(len(x))], -1),
+        states=3,
+        edges=[(0, 1), (1, 2), (2, 0)],
+        params={"back": 4.0},
+    )
+    queue = st.models.MMmK(servers=2, capacity=4, service_rate=3.0)
+    return {
+        "mmmk": queue(load),
+        "multidiagonal": st.models.MultiDiagonal(2, 4, rate_1=4.0, rate_2=2.0)(load),
+        "uppertriangular": upper(load),
+        "relaxed": st.models.Relaxed(queue, alpha=1.0, initial=0.2)(load),
+        "function": wheel(load),
+        "dense": st.Generator.from_dense(
+            torch.rand(2, 4, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+        ),
+    }
+
+
+CHAINS = chains()
+
+
+def weights(generator):
+    random = torch.Generator().manual_seed(11)
+    return torch.randn(*generator.batch_shape, generator.n, generator=random, dtype=torch.float64)
+
+
+def gradient(generator, strategy):
+    rates = generator.rates.detach().requires_grad_()
+    pi = st.steady_state(st.Generator(generator.edges, rates), gradient=strategy).pi
+    return torch.autograd.grad((pi * weights(generator)).sum(), rates)[0]
+
+
+def many(generator, draws):
+    """The same chains again and again as one batch: as many independent draws."""
+    rates = generator.rates.detach()
+    return st.Generator(generator.edges, rates.expand(draws, *rates.shape).contiguous())
+
+
+def samples_of(generator, strategy, draws):
+    rates = many(generator, draws).rates.requires_grad_()
+    pi = st.steady_state(st.Generator(generator.edges, rates), gradient=strategy).pi
+    return torch.autograd.grad((pi * weights(generator)).sum(), rates)[0]
+
+
+def nearby(generator):
+    random = torch.Generator().manual_seed(5)
+    moved = generator.rates.detach() * (
+        1 + 0.1 * torch.rand(generator.rates.shape, generator=random, dtype=torch.float64)
+    )
+    return st.GTH().factor(st.Generator(generator.edges, moved))
+
+
+STRATEGIES = {
+    "plain": lambda generator: Infinity(p=0.05, seed=1),
+    "auto": lambda generator: Infinity(p="auto", seed=1),
+    "several draws": lambda generator: Infinity(p="auto", seed=1, draws=3),
+    "margin": lambda generator: Infinity(p="auto", seed=1, series=Powers(margin=5.0)),
+    "doubling": lambda generator: Infinity(p="auto", seed=1, series=Doubling()),
+    "preconditioned": lambda generator: Infinity(
+        p="auto", seed=1, series=Preconditioned(nearby(generator))
+    ),
+}
+
+
+def deviation(samples, exact):
+    """Largest distance of a mean from the truth, in standard errors."""
+    error = samples.std(0) / math.sqrt(len(samples)) + 1e-14 * exact.abs().max()
+    return ((samples.mean(0) - exact).abs() / error).max().item()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("chain", CHAINS)
+def test_unbiased(chain, strategy):
+    generator = CHAINS[chain]
+    samples = samples_of(generator, STRATEGIES[strategy](many(generator, DRAWS)), DRAWS)
+    assert deviation(samples, gradient(generator, Exact())) < 4.5
+
+
+def test_one_draw_for_the_batch_is_unbiased():
+    generator, strategy = CHAINS["mmmk"], Infinity(p=0.05, seed=1, shared=True)
+    samples = torch.stack([gradient(generator, strategy) for _ in range(500)])
+    assert strategy.state.draws.unique().numel() == 1
+    assert deviation(samples, gradient(generator, Exact())) < 4.5
+
+
+def test_schedules_follow_the_steps():
+    generator, seen = CHAINS["mmmk"], []
+    strategy = Infinity(p=lambda step: seen.append(step) or 0.1 / (1 + step), seed=1)
+    samples = torch.cat([samples_of(generator, strategy, 1000) for _ in range(3)])
+    assert seen == [0, 1, 2]
+    assert deviation(samples, gradient(generator, Exact())) < 4.5
+
+
+def test_a_wrong_survival_weight_is_found_out(monkeypatch):
+    """The authors' program divides by Pr[X > l + 1]: all terms 1 / (1 - p) too large."""
+    generator, strategy = CHAINS["mmmk"], Infinity(p=0.05, seed=1)
+    right = strategy.estimate
+
+    def wrong(*arguments):
+        return right(*arguments) / (1 - 0.05)
+
+    monkeypatch.setattr(Infinity, "estimate", lambda self, *arguments: wrong(*arguments))
+    samples = samples_of(generator, strategy, DRAWS)
+    assert deviation(samples, gradient(generator, Exact())) > 4.5
+
+
+def test_control_variate_is_unbiased_and_quieter():
+    """At each step the guess is fixed before the draw, so every step alone is unbiased."""
+    generator = CHAINS["mmmk"]
+    exact = gradient(generator, Exact())
+    strategy = Infinity(p="auto", seed=1, control=True)
+    first, *_, fifth = (samples_of(generator, strategy, DRAWS) for _ in range(5))
+    assert deviation(first, exact) < 4.5
+    assert deviation(fifth, exact) < 4.5
+    assert fifth.std(0).norm() < 0.1 * first.std(0).norm()
+
+
+def test_guesses_belong_to_windows():
+    """A window's guess is found again whatever batch it comes in."""
+    generator = CHAINS["mmmk"]
+    strategy = Infinity(p=0.01, seed=0, control=True)
+    for _ in range(40):
+        gradient(generator, strategy)
+    second = st.Generator(generator.edges, generator.rates.detach()[1:], index=torch.tensor([1]))
+    factor = st.GTH().factor(second)
+    g = weights(generator)[1:]
+    v = strategy.estimate(second, factor.pi, g)
+    h = g - (factor.pi * g).sum(-1, keepdim=True)
+    assert generator_times(second, v).add(h).abs().max() < 1e-6 * h.abs().max()
+
+
+def two_states(delta):
+    """P has eigenvalues 1 and 1 - delta at gamma = 1."""
+    rates = torch.tensor([delta / 2, delta / 2], dtype=torch.float64)
+    return st.Generator(torch.tensor([[0, 1], [1, 0]]), rates, n=2)
+
+
+class AtOne(Powers):
+    def gamma(self, generator):
+        return torch.ones(generator.batch_shape, dtype=torch.float64)
+
+
+def test_variance_has_its_predicted_value():
+    """Two states have one mode: E[v^2] = v^2 (1 - c^2) / (1 - c^2 / (1 - p)), c = 1 - delta."""
+    delta, p, draws = 0.4, 0.3, 40_000
+    generator, c = two_states(delta), 1 - delta
+    strategy = Infinity(p=p, seed=0, series=AtOne(), draws=1)
+    g = torch.tensor([1.0, -1.0], dtype=torch.float64)
+    batch = st.Generator(generator.edges, generator.rates.expand(draws, 2))
+    pi = torch.full((draws, 2), 0.5, dtype=torch.float64)
+    v = strategy.estimate(batch, pi, g.expand(draws, 2))[:, 0]
+    exact = 1 / delta
+    predicted = exact**2 * (1 - c**2) / (1 - c**2 / (1 - p))
+    moment = v.square()
+    assert abs(v.mean() - exact) < 4 * v.std() / math.sqrt(draws)
+    assert abs(moment.mean() - predicted) < 4 * moment.std() / math.sqrt(draws)
+
+
+def test_variance_is_finite_up_to_delta_times_two_minus_delta():
+    delta = 0.1
+    largest = AtOne().largest_stop(two_states(delta))
+    torch.testing.assert_close(largest, torch.tensor(delta * (2 - delta), dtype=torch.float64))
+
+    def moment(p, draws):
+        batch = st.Generator(two_states(delta).edges, two_states(delta).rates.expand(draws, 2))
+        g = torch.tensor([1.0, -1.0], dtype=torch.float64).expand(draws, 2)
+        strategy = Infinity(p=p, seed=2, series=AtOne())
+        return (
+            strategy.estimate(batch, torch.full((draws, 2), 0.5, dtype=torch.float64), g)[:, 0]
+            .square()
+            .mean()
+            .item()
+        )
+
+    # Above the threshold the sample moment grows with the sample; below it settles.
+    below, above = [0.05, 0.4]
+    assert 0.5 < moment(below, 100_000) / moment(below, 1_000) < 2
+    assert moment(above, 100_000) > 3 * moment(above, 1_000)
+
+
+def test_seeds_repeat_and_differ():
+    generator = CHAINS["mmmk"]
+    same = [gradient(generator, Infinity(seed=7)) for _ in range(2)]
+    assert torch.equal(*same)
+    assert not torch.equal(same[0], gradient(generator, Infinity(seed=8)))
+
+
+def test_forward_value_is_exact():
+    generator = CHAINS["mmmk"]
+    pi = st.steady_state(generator, gradient=Infinity(seed=0)).pi
+    torch.testing.assert_close(pi, st.steady_state(generator).pi, rtol=0, atol=0)
+
+
+def test_weights_that_outgrow_the_series_raise():
+    slow = two_states(1e-9)
+    strategy = Infinity(p=lambda step: 1e-3, seed=0, series=AtOne())
+    monster = Infinity(p=0.999999, seed=0, series=AtOne(), draws=1)
+    rates = slow.rates.clone().requires_grad_()
+    pi = st.steady_state(st.Generator(slow.edges, rates), gradient=strategy).pi
+    torch.autograd.grad(pi[0], rates)
+    object.__setattr__(monster, "_draw", lambda p: torch.full((1,), 80))
+    pi = st.steady_state(st.Generator(slow.edges, rates), gradient=monster).pi
+    with pytest.raises(SolverError, match="p='auto'"):
+        torch.autograd.grad(pi[0], rates)
+
+
+def test_second_derivatives_are_refused_with_a_reason():
+    rates = CHAINS["mmmk"].rates.detach().requires_grad_()
+    pi = st.steady_state(st.Generator(CHAINS["mmmk"].edges, rates), gradient=Infinity(seed=0)).pi
+    with pytest.raises(SolverError, match="first derivatives only"):
+        torch.autograd.grad(pi[:, 0].sum(), rates, create_graph=True)
+
+
+@pytest.mark.parametrize("p", [0, 1, -0.1, 2, "fast"])
+def test_bad_probability(p):
+    with pytest.raises(InputError, match=r"probability|p must be"):
+        Infinity(p=p)
+
+
+def test_bad_options():
+    with pytest.raises(InputError, match="draws"):
+        Infinity(draws=0)
+    with pytest.raises(InputError, match="margin"):
+        Powers(margin=-1.0)
+    generator = CHAINS["mmmk"]
+    one = st.GTH().factor(st.Generator(generator.edges, generator.rates.detach()[0]))
+    with pytest.raises(InputError, match="same windows"):
+        gradient(generator, Infinity(series=Preconditioned(one), p=0.5))
+    with pytest.raises(InputError, match="probability"):
+        gradient(generator, Infinity(p=lambda step: 1.5))
+
+
+@pytest.mark.parametrize("solver", [st.GTH(), st.LU(), st.BirthDeath(), TensorGTH()])
+def test_a_factor_of_all_windows_serves_any_of_them(solver):
+    model = st.models.MMmK(servers=1, capacity=5, service_rate=4.0)
+    everything = model([1.0, 2.0, 3.0, 5.0])
+    chosen = torch.tensor([3, 1])
+    some = st.Generator(everything.edges, everything.rates.detach()[chosen], index=chosen)
+    series = Preconditioned(solver.factor(everything))
+    h = torch.randn(2, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    h = h - (st.steady_state(some).pi * h).sum(-1, keepdim=True)
+    first, second = (term for term, _ in zip(series.terms(some, h), range(2), strict=False))
+    # The factor is of these very chains: its first term solves the equation, the second is nothing.
+    torch.testing.assert_close(generator_times(some, first), -h, rtol=1e-9, atol=1e-9)
+    assert second.sub(second.mean(-1, keepdim=True)).abs().max() < 1e-9

@@ -1,0 +1,318 @@
+"""Forecasts over load and the load that meets a limit."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import stationary as st
+from stationary.errors import ConvergenceWarning, InputError
+from stationary.forecast import Limit
+from stationary.measures import Measure, reward
+
+M = st.models
+LOADS = np.repeat(np.arange(11.0, 16.0), 10)
+MEASURES = ["loss", "mean_queue", "throughput", "response_time", "utilisation"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    # Many tiny solves: a second thread only waits for the first.
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    truth = M.MMmK(servers=1, capacity=10, service_rate=25.0)
+    windows = st.simulate(truth, LOADS, duration=5.0, seed=1).observing([0, 1])
+    return st.fit(M.MMmK(servers=1, capacity=10), windows)
+
+
+def machine(x, theta):
+    wear = theta["wear"] * x[:, 0] * torch.exp(theta["heat"] * x[:, 1])
+    return torch.stack([wear, torch.ones_like(wear)], -1)
+
+
+def two_inputs(measures=None):
+    return M.FromFunction(
+        machine,
+        states=["up", "down"],
+        params={"wear": 0.1, "heat": 0.2},
+        real=["heat"],
+        edges=[(0, 1), (1, 0)],
+        inputs=["load", "warmth"],
+        measures=measures,
+    )
+
+
+@pytest.fixture(scope="module")
+def warm():
+    x = np.random.default_rng(0).uniform(1, 5, size=(40, 2))
+    return st.fit(two_inputs(), st.simulate(two_inputs(), x, duration=30.0, seed=2))
+
+
+def test_columns_and_their_order(fit, warm):
+    ends = [name for m in MEASURES for name in (m, f"{m}_low", f"{m}_high")]
+    assert list(fit.forecast([20.0])) == ["x", *ends, "trusted", "reason"]
+    ends = [name for m in ("p_up", "p_down") for name in (m, f"{m}_low", f"{m}_high")]
+    assert list(warm.forecast([[2.0, 3.0]])) == ["load", "warmth", *ends, "trusted", "reason"]
+
+
+def test_rows_come_in_the_order_asked_for(fit):
+    loads = [30.0, 10.0, 20.0, 10.0]
+    frame = fit.forecast(loads)
+    assert frame["x"].tolist() == loads
+    assert frame["loss"].tolist() == [fit.forecast([load])["loss"][0] for load in loads]
+    assert frame["trusted"].dtype == bool
+
+
+def test_values_are_those_of_the_fitted_chain(fit):
+    frame = fit.forecast([5.0, 20.0, 50.0])
+    pi = fit.model.closed_form([5.0, 20.0, 50.0]).numpy()
+    accepted = frame["x"] * (1 - pi[:, -1])
+    queue = pi @ np.arange(11)
+    expected = {
+        "loss": pi[:, -1],
+        "mean_queue": queue,
+        "throughput": accepted,
+        "response_time": queue / accepted,
+        "utilisation": 1 - pi[:, 0],
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(frame[name], value, rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        range(20, 23),
+        [20, 21.0, 22],
+        (20.0, 21.0, 22.0),
+        np.array([20, 21, 22]),
+        np.array([[20.0], [21.0], [22.0]]),
+        torch.tensor([20.0, 21.0, 22.0]),
+        pd.Series([20.0, 21.0, 22.0], index=[7, 8, 9]),
+        pd.DataFrame({"note": ["a", "b", "c"], "load": [20, 21, 22]}),
+        {"load": [20.0, 21.0, 22.0]},
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_loads_may_be_given_in_many_ways(fit, x):
+    pd.testing.assert_frame_equal(fit.forecast(x), fit.forecast([20.0, 21.0, 22.0]))
+
+
+def test_two_inputs_by_name_and_by_position(warm):
+    expected = warm.forecast([[2.0, 3.0], [4.0, 1.0]])
+    table = pd.DataFrame({"warmth": [3.0, 1.0], "load": [2.0, 4.0]})
+    pd.testing.assert_frame_equal(warm.forecast(table), expected)
+    mapping = {"warmth": [3.0, 1.0], "load": [2.0, 4.0]}
+    pd.testing.assert_frame_equal(warm.forecast(mapping), expected)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ([], "x is empty"),
+        (range(0), "x is empty"),
+        (pd.DataFrame({"load": []}), "x is empty"),
+        ({"rate": [3.0]}, "needs a column 'load'; got"),
+        ([0.0], "a load must be positive and finite; got 0"),
+        ([20.0, -1.0], "a load must be positive and finite; got -1"),
+        ([math.nan], "a load must be positive and finite; got nan"),
+        ([math.inf], "a load must be positive and finite; got inf"),
+        ([[20.0, 3.0]], "takes 1 input column"),
+    ],
+)
+def test_bad_loads_are_refused(fit, x, message):
+    with pytest.raises(InputError, match=message):
+        fit.forecast(x)
+
+
+def test_a_flat_list_is_refused_for_two_inputs(warm):
+    with pytest.raises(InputError, match=r"takes 2 input column\(s\) \(load, warmth\)"):
+        warm.forecast([1.0, 2.0, 3.0])
+    with pytest.raises(InputError, match="needs a column 'warmth'"):
+        warm.forecast({"load": [1.0]})
+
+
+def test_intervals_hold_the_estimate_and_stay_in_range(fit):
+    frame = fit.forecast(np.geomspace(1e-3, 1e4, 200))
+    for name in MEASURES:
+        low, high = frame[f"{name}_low"], frame[f"{name}_high"]
+        assert (low <= frame[name]).all()
+        assert (frame[name] <= high).all()
+        assert (low >= 0).all()
+    assert (frame["loss_high"] <= 1).all()
+    assert (frame["utilisation_high"] <= 1).all()
+
+
+def test_intervals_widen_away_from_the_data(fit):
+    # Below saturation everything offered is served; beyond it the unknown service rate is.
+    frame = fit.forecast([13.0, 15.0, 20.0, 25.0, 30.0, 40.0, 100.0])
+    width = np.log(frame["throughput_high"] / frame["throughput_low"])
+    assert (np.diff(width) > 0).all()
+    assert width.iloc[-1] > 100 * width.iloc[0]
+    table = fit.table()
+    assert width.iloc[-1] == pytest.approx(np.log(table["high"] / table["low"])[0], rel=1e-3)
+
+
+def test_a_higher_level_is_wider(fit):
+    frames = [fit.forecast([30.0], level) for level in (0.5, 0.9, 0.95, 0.999)]
+    for name in MEASURES:
+        widths = [(f[f"{name}_high"] - f[f"{name}_low"])[0] for f in frames]
+        assert (np.diff(widths) > 0).all()
+
+
+def test_more_data_is_narrower():
+    truth = M.MMmK(servers=1, capacity=10, service_rate=25.0)
+    widths = []
+    for duration in (4.0, 400.0):
+        windows = st.simulate(truth, LOADS, duration=duration, seed=3).observing([0, 1])
+        row = st.fit(M.MMmK(1, 10), windows).forecast([40.0])
+        widths.append((row["loss_high"] - row["loss_low"])[0])
+    assert widths[1] == pytest.approx(widths[0] / 10, rel=0.5)
+
+
+def test_a_share_that_is_surely_one_is_trusted(fit):
+    # The odds of a utilisation of 0.9999... are open; the utilisation is not.
+    frame = fit.forecast([25.0, 40.0, 80.0, 200.0, 1000.0])
+    assert frame["trusted"].all()
+    assert (frame["reason"] == "").all()
+
+
+def test_a_measure_of_either_sign_is_judged_by_its_size():
+    profit = reward(torch.tensor([1000.0, -500.0]))  # in euros: intervals far wider than ten
+    model = two_inputs({"profit": profit})
+    x = np.random.default_rng(0).uniform(1, 5, size=(40, 2))
+    frame = st.fit(model, st.simulate(model, x, duration=30.0, seed=2)).forecast([[2.0, 3.0]])
+    assert frame["profit_high"][0] - frame["profit_low"][0] > 20
+    assert frame["profit_low"][0] < frame["profit"][0] < frame["profit_high"][0]
+    assert frame["trusted"][0]
+
+
+def test_a_rare_loss_known_within_a_factor_of_ten_at_best_is_not_trusted():
+    truth = M.MMmK(servers=1, capacity=60, service_rate=25.0)
+    windows = st.simulate(truth, LOADS, duration=4.0, seed=4).observing([0, 1])
+    fit = st.fit(M.MMmK(servers=1, capacity=60), windows)
+    frame = fit.forecast([5.0, 40.0])
+    assert frame["trusted"].tolist() == [False, True]
+    assert frame["loss_high"][0] > 10 * frame["loss"][0]
+    assert frame["reason"][0] == "the data leaves loss open by more than a factor of 10"
+
+
+def never_busy():
+    windows = st.Windows(LOADS, [[30, 0]] * len(LOADS), [0, 1])
+    with pytest.warns(ConvergenceWarning):
+        return st.fit(M.MMmK(servers=1, capacity=10), windows)
+
+
+def test_no_forecast_of_a_fit_that_did_not_converge_is_trusted():
+    fit = never_busy()
+    frame = fit.forecast([10.0, 20.0])
+    assert not frame["trusted"].any()
+    assert (frame["reason"] == "the fit did not converge").all()
+    limit = fit.max_load(loss=0.1)
+    assert not limit.trusted
+    assert (limit.load, limit.low, limit.high) == (math.inf, 0.0, math.inf)
+
+
+# The limit.
+
+
+@pytest.mark.parametrize(
+    ("measure", "bound"),
+    [
+        ("loss", 1e-9),
+        ("loss", 0.001),
+        ("loss", 0.5),
+        ("mean_queue", 3.0),
+        ("response_time", 0.1),
+        ("utilisation", 0.7),
+        ("throughput", 12.0),
+    ],
+)
+def test_max_load_inverts_the_forecast(fit, measure, bound):
+    limit = fit.max_load(**{measure: bound})
+    assert (limit.measure, limit.bound, limit.level) == (measure, bound, 0.95)
+    assert limit.low < limit.load < limit.high
+    frame = fit.forecast([limit.load, limit.low, limit.high])
+    assert frame[measure][0] == pytest.approx(bound, rel=1e-6)
+    assert frame[f"{measure}_high"][1] == pytest.approx(bound, rel=1e-6)
+    assert frame[f"{measure}_low"][2] == pytest.approx(bound, rel=1e-6)
+    assert limit.trusted
+
+
+def test_max_load_is_that_of_the_closed_form(fit):
+    limit = fit.max_load(loss=0.01)
+    assert float(fit.model.closed_form([limit.load])[0, -1]) == pytest.approx(0.01, rel=1e-6)
+
+
+def test_a_higher_level_gives_a_wider_limit(fit):
+    narrow, wide = fit.max_load(0.5, loss=0.01), fit.max_load(0.99, loss=0.01)
+    assert wide.low < narrow.low < narrow.load == wide.load < narrow.high < wide.high
+
+
+def test_a_bound_no_load_breaks(fit):
+    limit = fit.max_load(mean_queue=11.0)  # room for ten
+    assert (limit.load, limit.low, limit.high) == (math.inf, math.inf, math.inf)
+    assert str(limit) == "mean queue stays at or below 11 at any load"
+
+
+def test_a_bound_no_load_meets(fit):
+    limit = fit.max_load(response_time=1e-6)  # less than one service takes
+    assert (limit.load, limit.low, limit.high) == (0.0, 0.0, 0.0)
+    assert str(limit) == "response time stays at or below 1e-06 at no load"
+
+
+@pytest.mark.parametrize("near", [0.02, 13.0, 9000.0])
+def test_the_limit_does_not_depend_on_where_the_search_starts(near):
+    model = M.MMmK(servers=1, capacity=10, service_rate=25.0)
+    windows = st.Windows([near] * 12, [[30 + k % 5, 10] for k in range(12)], [0, 1])
+    fit = st.fit(M.MMmK(servers=1, capacity=10), windows)
+    scale = fit.estimates["service_rate"] / 25.0
+    limit = fit.max_load(loss=0.01)
+    assert float(model.closed_form([limit.load / scale])[0, -1]) == pytest.approx(0.01, rel=1e-5)
+
+
+def test_bad_bounds_are_refused(fit, warm):
+    with pytest.raises(InputError, match=r"no measure 'los'; it has loss, mean_queue"):
+        fit.max_load(los=0.1)
+    for bound in (0.0, 1.0, -0.1, 2.0, math.nan):
+        with pytest.raises(InputError, match="a bound on loss must lie between 0 and 1; got"):
+            fit.max_load(loss=bound)
+    with pytest.raises(InputError, match="between 0 and inf"):
+        fit.max_load(mean_queue=-1.0)
+    with pytest.raises(InputError, match=r"takes one bound, .*got \['loss', 'mean_queue'\]"):
+        fit.max_load(loss=0.1, mean_queue=3.0)
+    with pytest.raises(InputError, match=r"takes one bound, .*got \[\]"):
+        fit.max_load()
+    with pytest.raises(InputError, match="a model of one input; this one has load, warmth"):
+        warm.max_load(p_down=0.1)
+
+
+def test_a_limit_reads_as_a_sentence():
+    limit = Limit("mean_queue", 3.0, 18.551, 16.26, math.inf, 0.999, True)
+    text = "mean queue stays at or below 3 up to a load of 18.55 (99.9% interval 16.26 to any)"
+    assert str(limit) == text
+    unsure = Limit("mean_queue", 3.0, 18.551, 16.26, math.inf, 0.999, False)
+    assert str(unsure) == f"{text}; the data cannot carry this answer"
+
+
+def test_a_measure_of_ones_own(fit):
+    class Crowded(M.MMmK):
+        name = ""
+
+        def __init__(self):
+            super().__init__(servers=1, capacity=10)
+            self.measures["crowded"] = Measure(lambda x, pi: pi[:, 5:].sum(-1), 0.0, 1.0)
+
+    own = st.fit(Crowded(), fit.windows)
+    pi = own.model.closed_form([20.0])
+    assert own.forecast([20.0])["crowded"][0] == pytest.approx(float(pi[0, 5:].sum()), rel=1e-10)
+    limit = own.max_load(crowded=0.5)
+    assert own.forecast([limit.load])["crowded"][0] == pytest.approx(0.5, rel=1e-6)

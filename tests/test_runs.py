@@ -1,0 +1,544 @@
+"""Saved runs: the same fit comes back, whole or not at all, and damage is said."""
+
+import json
+import os
+import pickle
+import pickletools
+import shutil
+import stat
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors.torch
+import torch
+
+import stationary as st
+from stationary import runs
+from stationary.errors import ConvergenceWarning, InputError, RunError
+from stationary.runs import FORMAT, load
+
+M = st.models
+LOADS = np.repeat(np.arange(11.0, 16.0), 4)
+FILES = ["fit.json", "params.safetensors", "windows.parquet"]
+
+
+def data(observe=(0, 1, 2), truth=None):
+    truth = M.MMmK(servers=1, capacity=5, service_rate=25.0) if truth is None else truth
+    return st.simulate(truth, LOADS, duration=20.0, seed=1).observing(list(observe))
+
+
+def fitted(seed=0):
+    return st.fit(M.MMmK(servers=1, capacity=5), data(), seed=seed)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    # Many tiny solves: a second thread only waits for the first.
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fitted()
+
+
+@pytest.fixture(scope="module")
+def saved(fit, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    fit.save(folder)
+    return folder
+
+
+@pytest.fixture
+def run(saved, tmp_path):
+    return Path(shutil.copytree(saved, tmp_path / "run"))
+
+
+def listing(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+# The same fit comes back.
+
+ROUND_TRIPS = {
+    "mmmk": lambda: fitted(),
+    "multidiagonal": lambda: st.fit(M.MultiDiagonal(depth=2, capacity=5), data()),
+    "uppertriangular": lambda: st.fit(
+        M.UpperTriangular(states=4), data((0, 1, 2, "overload"), M.UpperTriangular(states=4))
+    ),
+    "relaxed": lambda: st.fit(M.Relaxed(M.MMmK(servers=1, capacity=5), alpha=30.0), data()),
+    "lumped": lambda: st.fit(
+        M.MMmK(servers=1, capacity=5),
+        st.Windows(LOADS, [[30, 12 + k % 3] for k in range(20)], [0, (1, 2, 4)], "arrival"),
+    ),
+}
+
+
+@pytest.mark.parametrize("make", ROUND_TRIPS.values(), ids=ROUND_TRIPS)
+def test_a_saved_fit_comes_back_bit_for_bit(make, tmp_path):
+    fit = make()
+    fit.save(tmp_path / "run")
+    back = st.load(tmp_path / "run")
+    pd.testing.assert_frame_equal(
+        back.forecast(range(10, 60, 5)), fit.forecast(range(10, 60, 5)), check_exact=True
+    )
+    pd.testing.assert_frame_equal(back.table(), fit.table(), check_exact=True)
+    assert back.windows == fit.windows
+    assert type(back.model) is type(fit.model)
+    assert back.model.options == fit.model.options
+    assert back.model.states == fit.model.states
+    np.testing.assert_array_equal(back.covariance.flat, fit.covariance.flat)
+    for name in ("nll", "converged", "gradient_norm", "evaluations", "message", "seed", "starts"):
+        assert getattr(back, name) == getattr(fit, name)
+    assert back.summary() == fit.summary()
+    assert back.max_load(loss=0.01) == fit.max_load(loss=0.01)
+
+
+def test_a_fit_that_did_not_converge_comes_back_as_such(tmp_path):
+    windows = st.Windows(LOADS, [[30, 0]] * len(LOADS), [0, 1])
+    with pytest.warns(ConvergenceWarning):
+        fit = st.fit(M.MMmK(servers=1, capacity=5), windows)
+    fit.save(tmp_path / "run")
+    back = st.load(tmp_path / "run")
+    assert not back.converged
+    assert back.warnings() == fit.warnings()
+    pd.testing.assert_frame_equal(back.forecast([20.0]), fit.forecast([20.0]), check_exact=True)
+
+
+def test_a_run_can_be_saved_again(run, tmp_path):
+    st.load(run).save(tmp_path / "again")
+    one, other = (json.loads((p / "fit.json").read_text()) for p in (run, tmp_path / "again"))
+    assert one["checksums"] == other["checksums"]
+    assert {k: v for k, v in one.items() if k != "created"} == {
+        k: v for k, v in other.items() if k != "created"
+    }
+
+
+def test_the_folder_is_readable_by_people_and_programs(run, fit):
+    assert listing(run) == FILES
+    content = json.loads((run / "fit.json").read_text())
+    assert content["format"] == FORMAT
+    assert content["model"] == {"name": "mmmk", "servers": 1, "capacity": 5}
+    assert content["estimates"] == fit.estimates
+    assert content["versions"]["stationary"] == st.__version__
+    assert (content["seed"], content["starts"]) == (0, 3)
+    frame = pd.read_parquet(run / "windows.parquet")
+    assert list(frame) == ["x:load", "count:0", "count:1", "count:2"]
+    assert len(frame) == len(LOADS)
+    assert set(safetensors.torch.load_file(run / "params.safetensors")) == {
+        "theta",
+        "covariance",
+        "flat",
+        "scale_log",
+        "scale_unit",
+    }
+
+
+def test_others_may_read_the_folder_as_the_umask_says(fit, tmp_path):
+    before = os.umask(0o022)
+    try:
+        fit.save(tmp_path / "run")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o755
+
+
+def test_missing_parents_are_made(fit, tmp_path):
+    fit.save(tmp_path / "a" / "b" / "run")
+    assert listing(tmp_path / "a" / "b") == ["run"]
+
+
+def test_a_link_to_a_folder_is_followed(fit, tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "latest").symlink_to("real")
+    fit.save(tmp_path / "latest")
+    assert (tmp_path / "latest").is_symlink()
+    assert listing(tmp_path / "real") == FILES
+    assert listing(tmp_path) == ["latest", "real"]
+
+
+# Nothing half-written.
+
+
+def test_an_empty_folder_is_filled(fit, tmp_path):
+    (tmp_path / "run").mkdir()
+    fit.save(tmp_path / "run")
+    assert listing(tmp_path / "run") == FILES
+
+
+def test_an_existing_run_is_kept_unless_it_may_be_overwritten(fit, run):
+    before = contents(run)
+    with pytest.raises(InputError, match=r"holds a run already; .*--overwrite"):
+        fit.save(run)
+    assert contents(run) == before
+    fitted(seed=5).save(run, overwrite=True)
+    assert st.load(run).seed == 5
+    assert listing(run.parent) == ["run"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_other_files_are_never_replaced(fit, run, tmp_path, overwrite):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "todo.txt").write_text("buy milk")
+    (run / "report.html").write_text("hours of work")
+    for folder, name in ((notes, "todo.txt"), (run, "report.html")):
+        before = contents(folder)
+        with pytest.raises(InputError, match=rf"holds other files \({name}\)"):
+            fit.save(folder, overwrite=overwrite)
+        assert contents(folder) == before
+
+
+@pytest.mark.parametrize("name", ["file", "file/run", "file/a/run"])
+def test_a_file_is_no_folder(fit, tmp_path, name):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="file is a file; name a folder"):
+        fit.save(tmp_path / name, overwrite=True)
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_the_folder_one_is_in_is_not_pulled_away(fit, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(InputError, match="the folder you are in"):
+        fit.save(".")
+    assert listing(tmp_path / "here") == []
+
+
+def test_a_folder_without_permission_is_said_before_the_work(fit, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
+    with pytest.raises(InputError, match="run cannot be written: no permission"):
+        fit.save(tmp_path / "run")
+    assert listing(tmp_path) == []
+
+
+def broken_writer(*args, **kwargs):
+    raise OSError(28, "No space left on device")
+
+
+STEPS = {
+    "parquet": (pd.DataFrame, "to_parquet"),
+    "safetensors": (safetensors.torch, "save_file"),
+    "json": (Path, "write_text"),
+}
+
+
+@pytest.mark.parametrize(("place", "name"), STEPS.values(), ids=STEPS)
+def test_a_failure_half_way_leaves_nothing(fit, tmp_path, monkeypatch, place, name):
+    monkeypatch.setattr(place, name, broken_writer)
+    with pytest.raises(InputError, match="run: the run cannot be written: No space left on device"):
+        fit.save(tmp_path / "run")
+    assert listing(tmp_path) == []
+
+
+@pytest.mark.parametrize(("place", "name"), STEPS.values(), ids=STEPS)
+def test_a_failure_half_way_keeps_the_run_that_was_there(fit, run, monkeypatch, place, name):
+    before = contents(run)
+    monkeypatch.setattr(place, name, broken_writer)
+    with pytest.raises(InputError, match="cannot be written"):
+        fit.save(run, overwrite=True)
+    assert contents(run) == before
+    assert listing(run.parent) == ["run"]
+
+
+def test_a_failure_at_the_very_end_puts_the_old_run_back(fit, run, monkeypatch):
+    before, replace = contents(run), Path.replace
+
+    def fail_for_the_new(self, target):
+        if self.name == "new":
+            raise OSError(5, "Input/output error")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", fail_for_the_new)
+    with pytest.raises(InputError, match="Input/output error"):
+        fit.save(run, overwrite=True)
+    assert contents(run) == before
+    assert listing(run.parent) == ["run"]
+
+
+def test_an_interrupt_half_way_leaves_nothing(fit, tmp_path, monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fit.save(tmp_path / "run")
+    assert listing(tmp_path) == []
+
+
+# Damage.
+
+
+def edit(**changes):
+    def damage(run):
+        content = json.loads((run / "fit.json").read_text())
+        (run / "fit.json").write_text(json.dumps(content | changes))
+
+    return damage
+
+
+def without(field):
+    def damage(run):
+        content = json.loads((run / "fit.json").read_text())
+        del content[field]
+        (run / "fit.json").write_text(json.dumps(content))
+
+    return damage
+
+
+def cut(name, keep=0.5):
+    def damage(run):
+        raw = (run / name).read_bytes()
+        (run / name).write_bytes(raw[: int(len(raw) * keep)])
+
+    return damage
+
+
+def with_checksums(run):
+    """Make the checksums fit the files again, as somebody who knows them would."""
+    edit(checksums={name: runs._checksum(run / name) for name in FILES[1:]})(run)
+
+
+def cut_knowingly(name):
+    def damage(run):
+        cut(name)(run)
+        with_checksums(run)
+
+    return damage
+
+
+def edit_parquet(run):
+    frame = pd.read_parquet(run / "windows.parquet")
+    frame.loc[0, "count:0"] += 1
+    frame.to_parquet(run / "windows.parquet")
+
+
+def other_parquet(**columns):
+    def damage(run):
+        pd.DataFrame(columns).to_parquet(run / "windows.parquet")
+        with_checksums(run)
+
+    return damage
+
+
+def other_tensors(**tensors):
+    def damage(run):
+        safetensors.torch.save_file(tensors, run / "params.safetensors")
+        with_checksums(run)
+
+    return damage
+
+
+def json_as_folder(run):
+    (run / "fit.json").unlink()
+    (run / "fit.json").mkdir()
+
+
+ONE = torch.ones(1, dtype=torch.float64)
+DAMAGE = {
+    "no json": (lambda run: (run / "fit.json").unlink(), "fit.json is missing"),
+    "no parameters": (
+        lambda run: (run / "params.safetensors").unlink(),
+        "params.safetensors is missing",
+    ),
+    "no windows": (lambda run: (run / "windows.parquet").unlink(), "windows.parquet is missing"),
+    "json is a folder": (json_as_folder, "fit.json: Is a directory"),
+    "json is empty": (lambda run: (run / "fit.json").write_text(""), "fit.json: the file: Invalid"),
+    "json is cut": (cut("fit.json"), "fit.json: the file: Invalid JSON"),
+    "json is a list": (lambda run: (run / "fit.json").write_text("[]"), "fit.json: the file"),
+    "json is binary": (
+        lambda run: (run / "fit.json").write_bytes(b"\xff\xfe\x00"),
+        "fit.json is not text",
+    ),
+    "json without a field": (without("nll"), "fit.json: nll: Field required"),
+    "json without checksums": (without("checksums"), "fit.json: checksums: Field required"),
+    "json with a wrong type": (edit(nll="much"), "fit.json: nll: .*valid number"),
+    "json with a wrong flag": (edit(converged="perhaps"), "fit.json: converged"),
+    "json with a null": (edit(evaluations=None), "fit.json: evaluations"),
+    "format is text": (edit(format="one"), "fit.json: format"),
+    "unknown model": (edit(model={"name": "mm1"}), "there is no model 'mm1'"),
+    "model name is a number": (edit(model={"name": 3}), "damaged"),
+    "model option of another kind": (
+        edit(model={"name": "mmmk", "servers": "x", "capacity": 5}),
+        "damaged",
+    ),
+    "model without its option": (edit(model={"name": "relaxed"}), "needs the option 'model'"),
+    "model of another size": (
+        edit(model={"name": "multidiagonal", "depth": 2, "capacity": 5}),
+        "has 2 parameters; got 1",
+    ),
+    "too few categories": (edit(observe=[[0], [1]]), "observe names 2 categories"),
+    "categories overlap": (edit(observe=[[0], [1], [1]]), "state 1 is in category"),
+    "unknown sampling": (edit(sampling="now and then"), "sampling must be"),
+    "no inputs": (edit(inputs=[]), "at least one input"),
+    "no checksums": (edit(checksums={}), "is not what was saved"),
+    "parameters are cut": (cut("params.safetensors"), "params.safetensors is not what was saved"),
+    "parameters are empty": (
+        cut("params.safetensors", keep=0),
+        "params.safetensors is not what was saved",
+    ),
+    "parameters are cut, knowingly": (cut_knowingly("params.safetensors"), "damaged"),
+    "windows are cut": (cut("windows.parquet"), "windows.parquet is not what was saved"),
+    "windows are cut, knowingly": (cut_knowingly("windows.parquet"), "damaged"),
+    "windows are edited": (edit_parquet, "windows.parquet is not what was saved"),
+    "windows of other columns": (other_parquet(a=[1, 2]), "damaged"),
+    "windows of text": (
+        other_parquet(**{"x:load": ["a"], "count:0": [1], "count:1": [2], "count:2": [3]}),
+        "damaged",
+    ),
+    "negative counts": (
+        other_parquet(**{"x:load": [11.0], "count:0": [-1], "count:1": [2], "count:2": [3]}),
+        "the count is -1.0",
+    ),
+    "no parameters in the file": (other_tensors(covariance=ONE), "damaged: 'theta'"),
+    "no covariance in the file": (other_tensors(theta=ONE), "damaged: 'covariance'"),
+    "a negative rate": (
+        other_tensors(theta=-ONE, covariance=torch.eye(1), flat=torch.zeros(1, 1)),
+        "service_rate must be positive",
+    ),
+}
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE.values(), ids=DAMAGE)
+def test_damage_is_said_with_the_folder_and_what_to_do(run, damage, message):
+    damage(run)
+    with pytest.raises(RunError, match=message) as caught:
+        load(run)
+    assert str(run) in str(caught.value)
+    assert "fit again, or restore it from a copy" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        edit(format=FORMAT + 1, versions={"stationary": "9.1.0"}),
+        # A newer version may well have renamed its fields.
+        lambda run: (run / "fit.json").write_text(
+            json.dumps({"format": FORMAT + 1, "versions": {"stationary": "9.1.0"}, "what": []})
+        ),
+    ],
+)
+def test_a_run_of_a_newer_version_is_refused_as_such(run, damage):
+    damage(run)
+    with pytest.raises(RunError, match=r"written by a newer stationary \(9.1.0\).*upgrade"):
+        load(run)
+
+
+def test_unknown_fields_are_ignored(run, fit):
+    edit(comment="best so far")(run)
+    assert load(run).estimates == fit.estimates
+
+
+def test_what_is_no_run_is_called_so(tmp_path):
+    with pytest.raises(RunError, match="nowhere: there is no such folder"):
+        load(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RunError, match="file is a file; give the folder"):
+        load(tmp_path / "file")
+    with pytest.raises(RunError, match="is not a run; give a folder"):
+        load(tmp_path)
+
+
+# Models of one's own.
+
+
+def up_and_down(x, theta):
+    return torch.stack([x[:, 0], theta["repair"].expand(len(x))], -1)
+
+
+def own_model(**params):
+    return M.FromFunction(
+        up_and_down, states=2, params=params or {"repair": 1.0}, edges=[(0, 1), (1, 0)]
+    )
+
+
+class Renamed(M.MMmK):
+    """Has the name of its parent, and more to it."""
+
+    def rates(self, x, theta):
+        return 2 * super().rates(x, theta)
+
+
+OWN = {
+    "function": (own_model, own_model),
+    "subclass": (lambda: Renamed(1, 5), lambda: Renamed(1, 5)),
+    "relaxed": (lambda: M.Relaxed(own_model()), lambda: M.Relaxed(own_model())),
+    "relaxed subclass": (
+        lambda: M.Relaxed(Renamed(1, 2)),
+        lambda: M.Relaxed(Renamed(1, 2)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "again"), OWN.values(), ids=OWN)
+def test_a_model_of_ones_own_must_be_passed(make, again, tmp_path):
+    windows = st.Windows(LOADS, [[30, 12 + k % 3] for k in range(20)], [0, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit = st.fit(make(), windows)
+    fit.save(tmp_path / "run")
+    with pytest.raises(RunError, match=r"a model of your own; pass it.*model="):
+        load(tmp_path / "run")
+    model = again()
+    back = load(tmp_path / "run", model=model)
+    pd.testing.assert_frame_equal(back.forecast([9.0]), fit.forecast([9.0]), check_exact=True)
+    assert model.estimates == again().estimates  # left as it was
+
+
+def test_another_model_than_the_fitted_one_is_refused(run, tmp_path):
+    with pytest.raises(RunError, match=r"the parameters service_rate; the one given has repair"):
+        load(run, model=own_model())
+
+
+def test_a_known_model_may_be_passed_too(run, fit):
+    assert load(run, model=M.MMmK(servers=1, capacity=5)).estimates == fit.estimates
+
+
+# Nothing is executed.
+
+
+def test_nothing_is_pickled(run):
+    for path in run.iterdir():
+        raw = path.read_bytes()
+        assert not raw.startswith(b"\x80")  # the protocol opcode of a pickle
+        with pytest.raises((ValueError, pickle.UnpicklingError)):
+            list(pickletools.genops(raw))
+
+
+def test_loading_unpickles_nothing(run, fit, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("a pickle was loaded")
+
+    for place, name in (
+        (pickle, "load"),
+        (pickle, "loads"),
+        (pickle, "Unpickler"),
+        (torch, "load"),
+        (np, "load"),
+        (pd, "read_pickle"),
+    ):
+        monkeypatch.setattr(place, name, refuse)
+    assert load(run).estimates == fit.estimates
+
+
+def test_a_pickle_in_place_of_a_file_is_not_run(run, tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return (Path.touch, (tmp_path / "boom",))
+
+    for name in ("params.safetensors", "windows.parquet"):
+        (run / name).write_bytes(pickle.dumps(Bomb()))
+    with_checksums(run)
+    with pytest.raises(RunError):
+        load(run)
+    assert not (tmp_path / "boom").exists()

@@ -1,0 +1,279 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import stationary as st
+from stationary.errors import ConvergenceWarning, InputError, RunError, SolverError
+from stationary.stochastic import Trainer, has_heavy_tails
+
+LOADS = np.repeat(np.arange(11.0, 16.0), 4)
+TRUTH = st.models.MMmK(servers=1, capacity=9, service_rate=25.0)
+WINDOWS = st.simulate(TRUTH, LOADS, duration=5.0, seed=3).observing([0, 1])
+MODEL = st.models.MMmK(servers=1, capacity=9)
+EXACT = st.fit(MODEL, WINDOWS)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Torch's threads cost more than they give on tensors of this size."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def low_variance():
+    return st.Infinity(p="auto", seed=0, series=st.Doubling())
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        st.Infinity(p="auto", seed=0),
+        st.Infinity(p="auto", seed=0, control=True),
+        low_variance(),
+        st.Exact(),
+        st.BPTT(steps=128),
+        st.DivideAndConquerBPTT(steps=512),
+    ],
+    ids=["plain", "control", "doubling", "exact", "bptt", "dc-bptt"],
+)
+def test_every_strategy_finds_the_maximum(gradient):
+    training = st.Training(rule=st.Adam(lr=0.5), batch=2, average=True)
+    fit = st.fit(MODEL, WINDOWS, gradient=gradient, epochs=40, training=training)
+    assert fit.converged
+    assert fit.nll - EXACT.nll < 0.05
+    assert fit.message.startswith("40 epochs, about")
+    assert len(fit.history) == 40 * len(WINDOWS) / 2
+
+
+def test_a_short_horizon_does_not():
+    # The model must be asked about a chain that has not mixed in two steps.
+    with pytest.warns(ConvergenceWarning, match="nats above the optimum"):
+        fit = st.fit(MODEL, WINDOWS, gradient=st.DivideAndConquerBPTT(steps=2), epochs=20)
+    assert fit.nll - EXACT.nll > 0.5
+
+
+def test_step_rules_batches_and_averages():
+    for training in (
+        st.Training(epochs=40, rule=st.RobbinsMonro(lr=5.0), batch=5),
+        st.Training(epochs=40, rule=st.RobbinsMonro(lr=5.0, delay=1000.0), batch=3, average=True),
+        st.Training(epochs=150, rule=st.Adam(lr=0.5, amsgrad=True), batch=20, average=True),
+    ):
+        fit = st.fit(MODEL, WINDOWS, gradient=low_variance(), training=training)
+        assert fit.nll - EXACT.nll < 0.05, training
+        assert len(fit.history) == training.epochs * -(-len(WINDOWS) // training.batch)
+
+
+def test_average_is_the_mean_of_the_second_half():
+    training = st.Training(epochs=4, average=True)
+    trainer = Trainer(MODEL, WINDOWS, st.Exact(), training)
+    trainer.run()
+    half = trainer.frame().query("epoch >= 2")["service_rate"].mean()
+    assert trainer.estimate.item() == pytest.approx(half, rel=1e-12)
+
+
+def test_robbins_monro_steps_shrink():
+    rule = st.RobbinsMonro(lr=1.0, power=0.75, delay=10.0)
+    rates = [rule.rate(k) for k in (0, 10, 1000)]
+    assert rates[0] == 1
+    assert rates[1] == pytest.approx(2**-0.75)
+    assert rates[2] == pytest.approx(101**-0.75)
+
+
+def test_penalties_add_up_over_an_epoch():
+    model = st.models.Relaxed(MODEL, alpha=10.0, initial=0.1)
+    trainer = Trainer(model, WINDOWS, st.Exact(), st.Training(epochs=1, rule=st.Adam(lr=1e-12)))
+    trainer.run()
+    objective = st.objective.Objective(model, WINDOWS)
+    total = objective(model.free(model.start(objective.x))).item()
+    assert trainer.frame()["loss"].sum() == pytest.approx(total, rel=1e-6)
+
+
+def test_parameters_stay_above_the_floor_and_gradients_are_clipped():
+    training = st.Training(epochs=2, rule=st.RobbinsMonro(lr=1e3), clip=1.0, floor=0.5)
+    trainer = Trainer(MODEL, WINDOWS, st.Exact(), training)
+    trainer.run()
+    frame = trainer.frame()
+    assert frame["service_rate"].min() == 0.5
+    assert frame["gradient_norm"].max() > 1  # before clipping
+    steps = frame["service_rate"].diff().abs().dropna()
+    assert steps.max() <= 1e3
+
+
+def test_early_stopping_looks_at_the_training_loss_only():
+    training = st.Training(epochs=60, patience=3, rule=st.Adam(lr=3.0))
+    trainer = Trainer(MODEL, WINDOWS, low_variance(), training)
+    ended = trainer.run()
+    means = trainer.frame().groupby("epoch")["loss"].mean()
+    assert "3 of them without a lower training loss" in ended
+    assert len(means) < 60
+    assert (means.iloc[-3:].to_numpy() >= means.iloc[:-3].min()).all()
+
+
+def test_a_callback_sees_every_step_and_may_end_the_run():
+    seen = []
+    training = st.Training(epochs=5, callback=lambda s: seen.append(s) or len(seen) == 7)
+    trainer = Trainer(MODEL, WINDOWS, st.Exact(), training)
+    assert trainer.run() == "the callback ended it"
+    assert [s.step for s in seen] == list(range(7))
+    assert seen[0].epoch == 0
+    assert seen[3].theta == (trainer.frame()["service_rate"][3],)
+
+
+def test_infinite_variance_is_diagnosed():
+    wild, chain = st.Infinity(p=0.6, seed=0), TRUTH([14.0])
+    assert has_heavy_tails(wild, chain)
+    assert not has_heavy_tails(st.Infinity(p="auto"), chain)
+    assert not has_heavy_tails(st.Infinity(p=0.6, series=st.Doubling()), chain)
+    trainer = Trainer(MODEL, WINDOWS, wild, st.Training(epochs=1))
+    assert trainer.optimiser.param_groups[0]["amsgrad"]
+    assert "variance is infinite" in trainer.notes[0]
+    tame = Trainer(MODEL, WINDOWS, low_variance(), st.Training(epochs=1))
+    assert not tame.optimiser.param_groups[0]["amsgrad"]
+    assert tame.notes == ()
+
+
+def test_notes_and_history_are_saved(tmp_path):
+    with pytest.warns(ConvergenceWarning):
+        fit = st.fit(MODEL, WINDOWS, gradient=st.Infinity(p=0.6, seed=0), epochs=1)
+    fit.save(tmp_path / "run")
+    again = st.load(tmp_path / "run")
+    assert again.notes == fit.notes
+    assert any("variance is infinite" in note for note in again.warnings())
+    pd.testing.assert_frame_equal(again.history, fit.history)
+
+
+def test_a_gradient_that_is_not_finite_raises():
+    class Broken(st.models.MMmK):
+        def rates(self, x, theta):
+            return super().rates(x, theta) + 0 * (theta - 13).sqrt()  # infinite slope at the start
+
+    with pytest.raises(SolverError, match="gradient of step 0"):
+        st.fit(Broken(1, 9), WINDOWS, epochs=1)
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+import stationary as st
+from stationary import stochastic
+
+stochastic._EVERY = 0.05
+folder, pause = Path(sys.argv[1]), float(sys.argv[2])
+windows = st.read_windows(sys.argv[3])
+gradient = st.Infinity(p=0.05, seed=4, control=True)
+training = st.Training(
+    epochs=12, batch=3, average=True, folder=folder, callback=lambda step: time.sleep(pause)
+)
+model = st.models.MMmK(servers=1, capacity=9)
+fit = st.fit(model, windows, gradient=gradient, training=training, seed=7, resume=True)
+fit.history.to_parquet(folder / "all.parquet")
+print(fit.estimates["service_rate"].hex())
+"""
+
+
+def test_killed_and_resumed_gives_the_same_bits(tmp_path):
+    """SIGKILL, several times, at whatever moment it falls; nothing differs but the time."""
+    data = tmp_path / "windows.csv"
+    WINDOWS.to_csv(data)
+
+    def start(name, pause):
+        command = [sys.executable, "-c", SCRIPT, tmp_path / name, str(pause), data]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    straight = start("straight", 0.0)
+    expected = straight.communicate(timeout=120)[0]
+    assert straight.returncode == 0
+    kills = 0
+    for _ in range(3):
+        process = start("killed", 0.03)
+        deadline, mark = time.monotonic() + 60, tmp_path / "killed" / "checkpoint.safetensors"
+        before = mark.stat().st_mtime_ns if mark.exists() else 0
+        while time.monotonic() < deadline and process.poll() is None:
+            if mark.exists() and mark.stat().st_mtime_ns != before:
+                time.sleep(0.2)
+                os.kill(process.pid, signal.SIGKILL)
+                break
+            time.sleep(0.01)
+        process.communicate()
+        kills += process.returncode == -signal.SIGKILL
+    assert kills >= 2
+    last = start("killed", 0.0)
+    found = last.communicate(timeout=120)[0]
+    assert last.returncode == 0
+    assert found == expected
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(tmp_path / "killed" / "all.parquet"),
+        pd.read_parquet(tmp_path / "straight" / "all.parquet"),
+        check_exact=True,
+    )
+    pd.testing.assert_frame_equal(
+        pd.read_csv(tmp_path / "killed" / "history.csv"),
+        pd.read_csv(tmp_path / "straight" / "history.csv"),
+        check_exact=True,
+    )
+
+
+def test_more_epochs_go_on_where_the_last_ended(tmp_path):
+    def run(epochs, folder, resume):
+        training = st.Training(epochs=epochs, folder=folder)
+        trainer = Trainer(MODEL, WINDOWS, st.Infinity(p=0.2, seed=0), training)
+        trainer.run(resume)
+        return trainer
+
+    run(2, tmp_path / "a", False)
+    longer = run(5, tmp_path / "a", True)
+    whole = run(5, tmp_path / "b", False)
+    assert torch.equal(longer.estimate, whole.estimate)
+    assert longer.history == whole.history
+
+
+def test_checkpoints_of_other_runs_are_refused(tmp_path):
+    training = st.Training(epochs=1, folder=tmp_path)
+    Trainer(MODEL, WINDOWS, st.Infinity(seed=0), training).run()
+    with pytest.raises(InputError, match="unfinished run"):
+        Trainer(MODEL, WINDOWS, st.Infinity(seed=0), training).run()
+    with pytest.raises(RunError, match="another run"):
+        Trainer(MODEL, WINDOWS, st.Infinity(seed=1), training).run(resume=True)
+    (tmp_path / "history.csv").write_text("step\n1,2\n")
+    with pytest.raises(RunError, match=r"history\.csv is damaged"):
+        Trainer(MODEL, WINDOWS, st.Infinity(seed=0), training).run(resume=True)
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(RunError, match="delete it to start again"):
+        Trainer(MODEL, WINDOWS, st.Infinity(seed=0), training).run(resume=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"epochs": 0}, "epochs"),
+        ({"batch": 1.5}, "batch"),
+        ({"patience": -1}, "patience"),
+        ({"clip": 0.0}, "clip"),
+        ({"floor": -1.0}, "floor"),
+    ],
+)
+def test_bad_training(options, part):
+    with pytest.raises(InputError, match=part):
+        st.Training(**options)
+
+
+def test_bad_step_rules():
+    with pytest.raises(InputError, match="lr"):
+        st.Adam(lr=0.0)
+    with pytest.raises(InputError, match="power"):
+        st.RobbinsMonro(power=0.4)
+
+
+def test_epochs_override_the_training():
+    fit = st.fit(MODEL, WINDOWS, epochs=20, training=replace(st.Training(), epochs=3))
+    assert fit.history["epoch"].max() == 19
