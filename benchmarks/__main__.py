@@ -1,4 +1,4 @@
-"""Run every benchmark, or those named: ``python -m benchmarks gradient whole_fit startup``."""
+"""Run every benchmark, or those named: ``python -m benchmarks gradient startup``."""
 
 import importlib
 import platform
@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-names = sys.argv[1:] or ["gradient", "whole_fit", "startup"]
+names = sys.argv[1:] or ["gradient", "whole_fit", "infinity", "startup"]
 print(
     f"Python {platform.python_version()}, torch {torch.__version__}, "
     f"{torch.get_num_threads()} threads, {platform.machine()}; medians, rivals taking turns."

@@ -19,15 +19,6 @@ M = st.models
 LOADS = np.repeat(np.arange(11.0, 16.0), 10)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    # Thousands of tiny solves: a second thread only waits for the first.
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def draw(truth, gamma, observe, seed, duration=1.0):
     """The paper's Algorithm 1 with its gamma, windows that saw nothing left out."""
     scheme = st.Events(gamma=gamma.tolist())

@@ -23,15 +23,6 @@ LOADS = np.repeat(np.arange(11.0, 16.0), 10)
 NO_FLAT = np.zeros((1, 0))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    # Thousands of tiny solves: a second thread only waits for the first.
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def fast_mix(seed, duration=1.0):
     """The paper's M/M/1/K fast-mix data: Algorithm 1, 20 states, states 0 and 1 observed."""
     truth = M.MMmK(servers=1, capacity=19, service_rate=25.0)

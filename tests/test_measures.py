@@ -80,7 +80,7 @@ def test_measures_carry_gradients():
     ("measure", "low", "high"),
     [
         ("loss", 0.0, 1.0),
-        ("mean_queue", 0.0, math.inf),
+        ("mean_queue", 0.0, 20.0),
         ("throughput", 0.0, math.inf),
         ("response_time", 0.0, math.inf),
         ("utilisation", 0.0, 1.0),

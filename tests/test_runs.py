@@ -34,15 +34,6 @@ def fitted(seed=0):
     return st.fit(M.MMmK(servers=1, capacity=5), data(), seed=seed)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    # Many tiny solves: a second thread only waits for the first.
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def fit():
     return fitted()

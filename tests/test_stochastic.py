@@ -21,15 +21,6 @@ MODEL = st.models.MMmK(servers=1, capacity=9)
 EXACT = st.fit(MODEL, WINDOWS)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Torch's threads cost more than they give on tensors of this size."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def low_variance():
     return st.Infinity(p="auto", seed=0, series=st.Doubling())
 

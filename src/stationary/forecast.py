@@ -133,6 +133,10 @@ class Limit:
     level: float
     trusted: bool
 
+    def met_at(self, load: float) -> bool:
+        """Whether this load meets the bound, as far as the data can tell."""
+        return self.trusted and load <= self.load
+
     def __str__(self) -> str:
         name, level = self.measure.replace("_", " "), f"{100 * self.level:g}%"
         if self.load == 0:

@@ -173,7 +173,7 @@ def interval(
     cov : Covariance
         Of ``z``.
     measure : Measure
-        Its range picks the scale: logit for a probability, log for a positive number.
+        Its range picks the scale: logit for a bounded one, log for a positive number.
     level : float
         Coverage, such as 0.95.
 
@@ -181,14 +181,17 @@ def interval(
     -------
     low, high, spread : ndarray [G]
         The interval, with the value inside, and its half-width: in e-folds (of the odds, for a
-        probability), or as a multiple of the value for a measure of either sign.
+        bounded measure), or as a multiple of the value for a measure of either sign.
     """
     spread = np.sqrt(np.einsum("gp,pq,gq->g", slope, cov.matrix, slope))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        if (measure.low, measure.high) == (0.0, 1.0):
-            half = cov.quantile(level) * spread / (value * (1 - value))
-            centre = scipy.special.logit(value)
-            low, high = scipy.special.expit(centre - half), scipy.special.expit(centre + half)
+        if np.isfinite(measure.low) and np.isfinite(measure.high):
+            width = measure.high - measure.low
+            share = (value - measure.low) / width
+            half = cov.quantile(level) * spread / (width * share * (1 - share))
+            centre = scipy.special.logit(share)
+            low = measure.low + width * scipy.special.expit(centre - half)
+            high = measure.low + width * scipy.special.expit(centre + half)
         elif measure.low == 0.0:
             half = cov.quantile(level) * spread / value
             low, high = value * np.exp(-half), value * np.exp(half)

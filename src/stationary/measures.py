@@ -80,7 +80,7 @@ def queue_measures(levels: Tensor, lost: Tensor, busy: Tensor) -> dict[str, Meas
 
     return {
         "loss": probability(lost, "share of arriving requests that are lost"),
-        "mean_queue": reward(levels, 0.0, math.inf, "mean requests in the system"),
+        "mean_queue": reward(levels, 0.0, float(levels.max()), "mean requests in the system"),
         "throughput": Measure(throughput, 0.0, math.inf, "accepted requests per unit time"),
         "response_time": Measure(
             response_time, 0.0, math.inf, "mean time in the system of an accepted request"

@@ -124,8 +124,8 @@ class Fit:
         ended = "converged" if self.converged else "NOT converged"
         lines = [
             f"{model}({self.model.extra_repr()})",
-            f"{len(self.windows)} windows, loads {float(loads.min()):g} to {float(loads.max()):g}, "
-            f"observed {', '.join(self.windows.labels)}",
+            f"{_plural(len(self.windows), 'window')}, loads {float(loads.min()):g} to "
+            f"{float(loads.max()):g}, observed {', '.join(self.windows.labels)}",
             "",
             shown,
             "",
@@ -133,7 +133,8 @@ class Fit:
             f"{float(self.windows.counts.sum()):.0f} counts",
             f"{ended}: {self.message}",
             f"largest gradient {self.gradient_norm:.1e} nats per count, "
-            f"{self.evaluations} gradient evaluations, {self.starts} starts",
+            f"{_plural(self.evaluations, 'gradient evaluation')}, "
+            f"{_plural(self.starts, 'start')}",
             f"standard errors: {self.covariance.kind}; intervals {100 * level:g}%",
             *(f"WARNING: {note}" for note in self.warnings()),
         ]
@@ -163,3 +164,7 @@ class Fit:
 def _determined(cov: Covariance) -> Array:
     """Parameters that no flat direction touches."""
     return np.asarray((cov.flat**2).sum(1) < 1e-3)
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

@@ -113,7 +113,9 @@ def test_idle_rows_are_dropped_and_named(write):
 def test_empty_windows_are_an_error_or_dropped(write):
     text = GOOD + "13,0,0,7\n"
     assert len(read_windows(write(text))) == 3
-    with pytest.raises(InputError, match=r"w\.csv, line 4: no counts .* 0, 1; pass drop_empty"):
+    with pytest.raises(
+        InputError, match=r"w\.csv, line 4: no counts .* 0, 1; leave such windows out with"
+    ):
         read_windows(write(text), observe=[0, 1])
     with pytest.warns(DataWarning, match=r"w\.csv: dropped line 4: no counts .* categories 0, 1"):
         assert len(read_windows(write(text), observe=[0, 1], drop_empty=True)) == 2

@@ -89,7 +89,13 @@ def fit(
     """
     from dataclasses import replace
 
-    from stationary.cli._parse import parse_bound, parse_gradient, parse_model, parse_range
+    from stationary.cli._parse import (
+        parse_bound,
+        parse_gradient,
+        parse_model,
+        parse_options,
+        parse_range,
+    )
     from stationary.cli._show import as_json, progress_bar
     from stationary.data.readers import parse_counts, parse_observe, read_windows
     from stationary.fitting import fit as run_fit
@@ -105,6 +111,9 @@ def fit(
     if output is not None:
         check_target(output, overwrite)
     chain = parse_model(model, relax)
+    given = [name for name in chain.param_names if name in parse_options(model)]
+    if given:
+        raise InputError(f"a fit learns {given[0]}; leave it out of --model")
     strategy = parse_gradient(gradient, seed)
     training = None
     if epochs is not None or not isinstance(strategy, Exact):
@@ -150,7 +159,7 @@ def fit(
     else:
         _show(result, limit, level, output)
     present = float(data.loads.max())
-    if not result.converged or (limit is not None and limit.load < present):
+    if not result.converged or (limit is not None and not limit.met_at(present)):
         raise typer.Exit(1)
 
 
@@ -196,7 +205,9 @@ def _show(result: Fit, limit: Limit | None, level: float, output: Path | None) -
     if limit is not None:
         present = float(result.windows.loads.max())
         typer.echo(f"\n{str(limit)[0].upper()}{str(limit)[1:]}.")
-        verb = "misses" if limit.load < present else "meets"
+        verb = "meets" if limit.met_at(present) else "misses"
+        if not limit.trusted:
+            verb = "cannot be said to meet"
         typer.echo(f"The heaviest load in the data, {present:g}, {verb} the limit.")
     if output is not None:
         typer.echo(f"\nsaved in {output}; next: stationary forecast {output} --x LOW:HIGH:STEP")

@@ -109,7 +109,8 @@ def read_windows(
     if empty.any() and not drop_empty:
         named = name_rows(table.row_word, rows[empty].tolist())
         raise InputError(
-            f"{table.path}, {named}: {seen}; pass drop_empty=True to leave such windows out"
+            f"{table.path}, {named}: {seen}; leave such windows out with drop_empty=True "
+            f"(--drop-empty)"
         )
     _warn_dropped(table, rows[empty], seen)
     kept &= ~empty

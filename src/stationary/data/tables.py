@@ -82,6 +82,11 @@ class TextTable(Table):
         """Names in the header, without space around them."""
         with self._opened() as file:
             for _, header in self._records(file):
+                if len(header) == 1 and any(other in header[0] for other in ";\t|"):
+                    raise InputError(
+                        f"{self.path}: the columns are not separated by {self.delimiter!r} but "
+                        f"otherwise ({header[0]!r:.60}); save the file with commas"
+                    )
                 return [name.strip() for name in header]
         raise InputError(f"{self.path}: the file is empty; it needs a header and a line per window")
 

@@ -242,9 +242,9 @@ class Queue(Model):
         return x.mean().expand(len(self.theta)).clone()
 
 
-def whole(value: Any, name: str, least: int) -> int:
-    """Return ``value`` as an int of at least ``least``, or raise an error that names the option."""
+def whole(value: Any, name: str, least: int, most: int) -> int:
+    """Return ``value`` as an int between two limits, or raise an error that names the option."""
     number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not float(value).is_integer() or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    if not number or not float(value).is_integer() or not least <= value <= most:
+        raise InputError(f"{name} must be a whole number from {least} to {most}; got {value!r}")
     return int(value)

@@ -36,8 +36,8 @@ class MMmK(Queue):
     _down: Tensor
 
     def __init__(self, servers: int = 1, capacity: int = 20, service_rate: float = 1.0) -> None:
-        self.servers = whole(servers, "servers", 1)
-        self.capacity = whole(capacity, "capacity", 1)
+        self.servers = whole(servers, "servers", 1, 10**9)
+        self.capacity = whole(capacity, "capacity", 1, 10**5)
         level = torch.arange(self.capacity + 1, dtype=torch.float64)
         busy = level.clamp(max=self.servers)
         up = [(k, k + 1) for k in range(self.capacity)]

@@ -34,7 +34,8 @@ def build(description: Mapping[str, Any]) -> Model:
     options = dict(description)
     name = options.pop("name", "")
     if name not in MODELS:
-        raise InputError(f"there is no model {name!r}{_nearest(name, MODELS)}")
+        offered = {known: model for known, model in MODELS.items() if model is not Relaxed}
+        raise InputError(f"there is no model {name!r}{_nearest(name, offered)}")
     model = MODELS[name]
     accepted = inspect.signature(model).parameters
     free = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())

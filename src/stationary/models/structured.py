@@ -29,8 +29,8 @@ class MultiDiagonal(Queue):
     _leaving: Tensor
 
     def __init__(self, depth: int = 3, capacity: int = 20, **rates: float) -> None:
-        self.capacity = whole(capacity, "capacity", 1)
-        self.depth = whole(depth, "depth", 1)
+        self.capacity = whole(capacity, "capacity", 1, 10**4)
+        self.depth = whole(depth, "depth", 1, 10**4)
         if self.depth > self.capacity:
             raise InputError(
                 f"depth must be at most the capacity, {self.capacity}, or rates would have no "
@@ -79,7 +79,7 @@ class UpperTriangular(Queue):
     name = "uppertriangular"
 
     def __init__(self, states: int = 22, **rates: float) -> None:
-        n = whole(states, "states", 3)
+        n = whole(states, "states", 3, 1000)
         up = [(k, k + 1) for k in range(n - 1)]
         down = [(i, j) for i in range(n) for j in range(i)]
         level = torch.arange(n, dtype=torch.float64)
