@@ -30,7 +30,7 @@ class TensorGTH(Solver):
         return _TensorFactor(generator)
 
 
-DENSE = [st.GTH(), st.LU(), TensorGTH(), st.Auto()]
+DENSE = [st.GTH(), st.LU(), st.SparseLU(), TensorGTH(), st.Auto()]
 SOLVERS = [*DENSE, st.BirthDeath()]
 ENTRYWISE = [st.GTH(), TensorGTH(), st.Auto()]
 

@@ -32,6 +32,7 @@ from .solvers import GTH as GTH
 from .solvers import LU as LU
 from .solvers import Auto as Auto
 from .solvers import BirthDeath as BirthDeath
+from .solvers import SparseLU as SparseLU
 from .spectrum import mixing_time as mixing_time
 from .spectrum import spectral_gap as spectral_gap
 from .steady import SteadyState as SteadyState

@@ -383,12 +383,25 @@ def test_auto_takes_the_recursion_for_birth_death_edges_only():
     assert st.steady_state(st.Generator.from_dense(queue.generator.dense())).solver == st.GTH()
 
 
-def test_auto_refuses_a_chain_too_large_for_dense_algebra():
+def test_auto_takes_sparse_lu_for_large_chains_with_few_edges():
     n = 10_001
     step = torch.arange(n)
     edges = st.Edges(step, (step + 1) % n, n)
-    with pytest.raises(SolverError, match="10,001 states"):
-        st.steady_state(st.Generator(edges, torch.ones(n, dtype=torch.float64)))
+    state = st.steady_state(st.Generator(edges, torch.ones(n, dtype=torch.float64)))
+    assert state.solver == st.SparseLU()
+    torch.testing.assert_close(state.pi, torch.full((n,), 1 / n, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("n", "edges_each", "expected"),
+    [(400, 3, st.GTH()), (600, 3, st.SparseLU()), (600, 30, st.GTH())],
+)
+def test_auto_goes_by_size_and_edges(n, edges_each, expected):
+    step = torch.arange(n).repeat_interleave(edges_each)
+    jump = torch.arange(1, edges_each + 1).repeat(n)
+    edges = st.Edges(step, (step + jump) % n, n)
+    rates = torch.ones(len(step), dtype=torch.float64)
+    assert st.Auto().choose(st.Generator(edges, rates)) == expected
 
 
 def test_birth_death_scales_to_a_million_states():

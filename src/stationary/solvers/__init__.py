@@ -5,5 +5,6 @@ from stationary.solvers.auto import Auto
 from stationary.solvers.birth_death import BirthDeath
 from stationary.solvers.gth import GTH
 from stationary.solvers.lu import LU
+from stationary.solvers.sparse import SparseLU
 
-__all__ = ["GTH", "LU", "Accuracy", "Auto", "BirthDeath", "Factor", "Solver"]
+__all__ = ["GTH", "LU", "Accuracy", "Auto", "BirthDeath", "Factor", "Solver", "SparseLU"]

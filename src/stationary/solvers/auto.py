@@ -10,9 +10,13 @@ from stationary.solvers._base import Factor, Solver
 from stationary.solvers.birth_death import BirthDeath
 from stationary.solvers.gth import GTH
 from stationary.solvers.lu import LU
+from stationary.solvers.sparse import SparseLU
 
-_MOST_DENSE = 10_000
+_MOST_GTH = 500
+_MOST_DENSE_GTH = 5_000
+_FEW_EDGES = 20
 _MOST_TENSOR_GTH = 256
+_MOST_LU = 10_000
 
 
 @dataclass(frozen=True)
@@ -23,27 +27,34 @@ class Auto(Solver):
     chain                   device              solver         why
     ======================  ==================  =============  ==================================
     birth-death edges       CPU                 `BirthDeath`   O(n), entrywise accurate
-    up to 10,000 states     CPU                 `GTH`          entrywise accurate, compiled
+    up to 500 states        CPU                 `GTH`          entrywise accurate, compiled
+    up to 5,000 states      CPU                 `GTH`          unless few edges: see next row
+    more, or from 500 with  CPU                 `SparseLU`     memory grows with the edges; rare
+    up to 20 edges a state                                     states are accurate normwise only
     up to 256 states        any other           `GTH`          entrywise accurate, one pass of
                                                                tensor operations a state
     up to 10,000 states     any other           `LU`           matrix products; normwise accurate
-    more states             any                 `SolverError`  dense methods would need more than
-                                                               n^2 = 800 MB a chain
+    more                    any other           `SolverError`  a dense matrix would be too large
     ======================  ==================  =============  ==================================
+
+    Where entrywise accuracy matters on a chain of 500 to 5,000 states, ask for ``GTH()``.
     """
 
     def choose(self, generator: Generator) -> Solver:
         """Return the row of the table that fits."""
-        on_cpu = generator.rates.device.type == "cpu"
-        if on_cpu and generator.edges.birth_death is not None:
-            return BirthDeath()
-        if generator.n > _MOST_DENSE:
-            raise SolverError(
-                f"the chain has {generator.n:,} states; dense solvers stop at {_MOST_DENSE:,}: "
-                f"lump states, or pass a solver of your own"
-            )
-        if on_cpu or generator.n <= _MOST_TENSOR_GTH:
+        n, edges = generator.n, len(generator.edges)
+        if generator.rates.device.type == "cpu":
+            if generator.edges.birth_death is not None:
+                return BirthDeath()
+            sparse = edges <= _FEW_EDGES * n
+            return SparseLU() if n > (_MOST_GTH if sparse else _MOST_DENSE_GTH) else GTH()
+        if n <= _MOST_TENSOR_GTH:
             return GTH()
+        if n > _MOST_LU:
+            raise SolverError(
+                f"the chain has {n:,} states, too many for a dense matrix on "
+                f"{generator.rates.device}; move the rates to the CPU"
+            )
         return LU()
 
     def factor(self, generator: Generator) -> Factor:
