@@ -77,6 +77,7 @@ def demo(
     typer.echo()
     headings = ["load /s", "measured loss", "forecast loss", "95% interval", "response ms"]
     table("Loads nobody learnt from", headings, rows, left=0)
+    typer.echo("Intervals are of the long-run loss; what a few windows measure scatters around it.")
     _baselines(ahead["loss"].to_numpy(), lost / seen, windows)
 
     output.mkdir(parents=True, exist_ok=True)
