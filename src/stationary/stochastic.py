@@ -230,7 +230,8 @@ class Trainer:
         file = folder / _CHECKPOINT
         if file.exists() and not resume:
             raise InputError(
-                f"{folder} holds an unfinished run; resume it, or delete the folder to start again"
+                f"{folder} holds an unfinished run; resume it (--resume), or delete the folder to "
+                f"start again"
             )
         folder.mkdir(parents=True, exist_ok=True)
         if file.exists():

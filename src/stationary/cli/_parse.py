@@ -61,8 +61,11 @@ def parse_gradient(text: str, seed: int) -> Gradient:
     def take(key: str, default: str) -> str:
         return options.pop(key, default).strip()
 
-    def number(key: str, default: str) -> float:
-        return float(_number(take(key, default), f"gradient {text!r}: option {key!r}"))
+    def whole(key: str, default: str) -> int:
+        value = _number(take(key, default), f"gradient {text!r}: option {key!r}")
+        if not isinstance(value, int):
+            raise InputError(f"gradient {text!r}: {key} must be a whole number; got {value:g}")
+        return value
 
     strategy: Gradient
     if name == "exact":
@@ -72,20 +75,19 @@ def parse_gradient(text: str, seed: int) -> Gradient:
         chosen = take("series", "powers")
         if chosen not in series:
             raise InputError(f"gradient {text!r}: series is one of {', '.join(series)}")
-        p = take("p", "0.1")
+        p, control = take("p", "0.1"), take("control", "no")
+        if control not in ("yes", "no"):
+            raise InputError(f"gradient {text!r}: control is yes or no; got {control!r}")
         strategy = gradients.Infinity(
             p="auto" if p == "auto" else float(_number(p, f"gradient {text!r}: option 'p'")),
             seed=seed,
             series=series[chosen](),
-            draws=int(number("draws", "1")),
-            control=take("control", "no") in ("yes", "true", "1"),
+            draws=whole("draws", "1"),
+            control=control == "yes",
         )
     elif name in ("bptt", "dc-bptt"):
         through_time = gradients.BPTT if name == "bptt" else gradients.DivideAndConquerBPTT
-        steps = number("steps", "128")
-        if not steps.is_integer():
-            raise InputError(f"gradient {text!r}: steps must be a whole number; got {steps:g}")
-        strategy = through_time(int(steps))
+        strategy = through_time(whole("steps", "128"))
     else:
         raise InputError(
             f"there is no gradient {name!r}; there are exact, infinity:p=0.1, bptt:steps=16 and "

@@ -124,8 +124,10 @@ def fit(
             average=average,
             folder=None if output is None else _unfinished(output),
         )
-    elif resume:
+    if resume and training is None:
         raise InputError("--resume goes with a stochastic fit: --gradient infinity or --epochs")
+    if resume and output is None:
+        raise InputError("--resume needs -o, the folder the fit that was cut off was to fill")
     bound = None if slo is None else parse_bound(slo)
     if bound is not None:
         check_bound(chain, *bound)

@@ -1,0 +1,116 @@
+"""``stationary fit --gradient``: stochastic fits, cut off and taken up again."""
+
+import json
+import os
+import signal
+import subprocess
+import sysconfig
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stationary as st
+from stationary.cli._parse import parse_gradient
+from stationary.errors import InputError
+
+SCRIPT = Path(sysconfig.get_path("scripts")) / "stationary"
+MODEL = ("--model", "mmmk:servers=1,capacity=9", "--observe", "0,1")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "windows.csv"
+    truth = st.models.MMmK(servers=1, capacity=9, service_rate=25.0)
+    st.simulate(truth, np.repeat(np.arange(11.0, 16.0), 4), duration=10.0, seed=1).to_csv(path)
+    return path
+
+
+# On tensors of this size torch's threads only wait for one another.
+ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def run(*args, cwd=None):
+    return subprocess.run(
+        [SCRIPT, *map(str, args)], capture_output=True, text=True, cwd=cwd, check=False, env=ENV
+    )
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    ["infinity:p=auto,series=doubling", "infinity:p=auto,control=yes", "dc-bptt:steps=512"],
+)
+def test_gradients_by_name(data, tmp_path, gradient):
+    args = ("--gradient", gradient, "--epochs", 40, "--lr", 0.5, "--batch", 4, "--average")
+    done = run("fit", data, *MODEL, *args, "-o", tmp_path / "run", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    exact = st.fit(st.models.MMmK(servers=1, capacity=9), st.read_windows(data, observe=[0, 1]))
+    assert found["nll"] - exact.nll < 0.05
+    assert found["message"].startswith("40 epochs")
+    assert len(st.load(tmp_path / "run").history) == 40 * 5
+    assert not (tmp_path / "run.unfinished").exists()
+
+
+def test_infinite_variance_is_said(data):
+    done = run("fit", data, *MODEL, "--gradient", "infinity:p=0.9", "--epochs", 1, "--json")
+    assert any("variance is infinite" in w for w in json.loads(done.stdout)["warnings"])
+
+
+def test_a_killed_fit_is_resumed(data, tmp_path):
+    args = ["fit", data, *MODEL, "--gradient", "infinity:p=0.2", "--epochs", "150", "--lr", "0.05"]
+    straight = run(*args, "-o", "straight", "--json", cwd=tmp_path)
+    command = [SCRIPT, *args, "-o", "run"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, env=ENV)
+    mark = tmp_path / "run.unfinished" / "checkpoint.safetensors"
+    deadline = time.monotonic() + 60
+    while not mark.exists() and time.monotonic() < deadline:
+        assert process.poll() is None, "the fit ended before its first checkpoint"
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "run").exists()
+    again = run(*args, "-o", "run", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "unfinished run" in again.stderr
+    assert "--resume" in again.stderr
+    resumed = run(*args, "-o", "run", "--resume", "--json", cwd=tmp_path)
+    assert json.loads(resumed.stdout)["parameters"] == json.loads(straight.stdout)["parameters"]
+    assert not mark.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("newton", "there is no gradient 'newton'; there are exact"),
+        ("infinity:p=2", "stopping probability lies between 0 and 1; got 2"),
+        ("infinity:p=high", "option 'p' must be a number; got 'high'"),
+        ("infinity:q=1", "gradient infinity has no option 'q'"),
+        ("infinity:series=fourier", "series is one of powers, doubling"),
+        ("infinity:control=maybe", "control is yes or no"),
+        ("infinity:draws=1.5", "draws must be a whole number"),
+        ("dc-bptt:steps=100", "power of two"),
+        ("bptt:steps=1.5", "steps must be a whole number"),
+        ("exact:p=1", "gradient exact has no option 'p'"),
+    ],
+)
+def test_bad_gradients(text, words):
+    with pytest.raises(InputError, match=words):
+        parse_gradient(text, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--epochs", "0"), "epochs must be a whole number"),
+        (("--epochs", "5", "--lr", "0"), "lr must be positive"),
+        (("--epochs", "5", "--batch", "0"), "batch must be a whole number"),
+        (("--resume",), "--resume goes with a stochastic fit"),
+        (("--epochs", "5", "--resume"), "--resume needs -o"),
+    ],
+)
+def test_bad_options(data, args, words):
+    done = run("fit", data, *MODEL, *args)
+    assert done.returncode == 2
+    assert words in done.stderr
