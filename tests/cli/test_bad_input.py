@@ -2,8 +2,6 @@
 
 import os
 import re
-import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,31 +9,11 @@ import pandas as pd
 import pytest
 
 import stationary as st
-from stationary import cli
 
 HEADER = "load,Q=0,Q=1,Q=2\n"
 ROWS = "".join(f"{11 + k % 5},{30 - k % 4},{12 + k % 3},5\n" for k in range(12))
 MODEL = ("--model", "mmmk:servers=1,capacity=10")
 FULL = "mmmk:servers=1,capacity=5,service_rate=25"
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """Run the command line in this process; return exit code, stdout and stderr."""
-    for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["stationary", *map(str, args)])
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")  # as for a user; pytest makes warnings errors
-            with pytest.raises(SystemExit) as done:
-                cli.main()
-        out, err = capsys.readouterr()
-        return done.value.code or 0, out, err
-
-    return run
 
 
 @pytest.fixture(scope="module")

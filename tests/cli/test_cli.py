@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,31 +13,11 @@ import pandas as pd
 import pytest
 
 import stationary as st
-from stationary import cli
 from stationary.cli import _show
 
 COMMANDS = ["demo", "fit", "forecast", "simulate", "models"]
 SCRIPT = Path(sysconfig.get_path("scripts")) / "stationary"
 MODEL = "mmmk:servers=1,capacity=10"
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """Run the command line in this process; return exit code, stdout and stderr."""
-    for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["stationary", *map(str, args)])
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")  # as for a user; pytest makes warnings errors
-            with pytest.raises(SystemExit) as done:
-                cli.main()
-        out, err = capsys.readouterr()
-        return done.value.code or 0, out, err
-
-    return run
 
 
 def script(*args, cwd=None):

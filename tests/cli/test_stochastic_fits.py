@@ -41,11 +41,11 @@ def run(*args, cwd=None):
     "gradient",
     ["infinity:p=auto,series=doubling", "infinity:p=auto,control=yes", "dc-bptt:steps=512"],
 )
-def test_gradients_by_name(data, tmp_path, gradient):
+def test_gradients_by_name(call, data, tmp_path, gradient):
     args = ("--gradient", gradient, "--epochs", 40, "--lr", 0.5, "--batch", 4, "--average")
-    done = run("fit", data, *MODEL, *args, "-o", tmp_path / "run", "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    code, out, err = call("fit", data, *MODEL, *args, "-o", tmp_path / "run", "--json")
+    assert code == 0, err
+    found = json.loads(out)
     exact = st.fit(st.models.MMmK(servers=1, capacity=9), st.read_windows(data, observe=[0, 1]))
     assert found["nll"] - exact.nll < 0.05
     assert found["message"].startswith("40 epochs")
@@ -53,9 +53,10 @@ def test_gradients_by_name(data, tmp_path, gradient):
     assert not (tmp_path / "run.unfinished").exists()
 
 
-def test_infinite_variance_is_said(data):
-    done = run("fit", data, *MODEL, "--gradient", "infinity:p=0.9", "--epochs", 1, "--json")
-    assert any("variance is infinite" in w for w in json.loads(done.stdout)["warnings"])
+def test_infinite_variance_is_said(call, data):
+    args = ("--gradient", "infinity:p=0.9", "--epochs", 1, "--json")
+    _, out, _ = call("fit", data, *MODEL, *args)
+    assert any("variance is infinite" in w for w in json.loads(out)["warnings"])
 
 
 def test_a_killed_fit_is_resumed(data, tmp_path):
@@ -110,7 +111,7 @@ def test_bad_gradients(text, words):
         (("--epochs", "5", "--resume"), "--resume needs -o"),
     ],
 )
-def test_bad_options(data, args, words):
-    done = run("fit", data, *MODEL, *args)
-    assert done.returncode == 2
-    assert words in done.stderr
+def test_bad_options(call, data, args, words):
+    code, _, err = call("fit", data, *MODEL, *args)
+    assert code == 2
+    assert words in err
