@@ -8,6 +8,8 @@ gradient; moves; and projects positive parameters to ``max(theta, floor)``, the 
 from __future__ import annotations
 
 import csv
+import hashlib
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,7 +40,10 @@ _COLUMNS = ("step", "epoch", "loss", "gradient_norm", "draws")
 
 @dataclass(frozen=True)
 class Step:
-    """What happened in one step; what a callback receives and the history keeps."""
+    """What happened in one step; what a callback receives and the history keeps.
+
+    ``gradient_norm`` is before clipping, ``draws`` the mean number of terms of a random series.
+    """
 
     step: int
     epoch: int
@@ -178,10 +183,10 @@ class Trainer:
         chosen = self.permutation[self.position : self.position + training.batch]
         loss, norm = self._move(chosen)
         self.loss_sum += loss * len(chosen)
-        draws = getattr(getattr(self.gradient, "state", None), "draws", torch.zeros(0))
-        mean_draws = float(draws.to(torch.float64).mean()) if draws.numel() else 0.0
-        theta = tuple(self.theta.tolist())
-        record = Step(self.step, self.epoch, loss, norm, mean_draws, theta)
+        draws = 0.0
+        if isinstance(self.gradient, Infinity):
+            draws = self.gradient.state.draws.to(torch.float64).mean().item()
+        record = Step(self.step, self.epoch, loss, norm, draws, tuple(self.theta.tolist()))
         self.history.append(record)
         self.step += 1
         self.position += len(chosen)
@@ -239,13 +244,15 @@ class Trainer:
 
     def _fingerprint(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to be this run's."""
+        data = self.windows.x.numpy().tobytes() + self.windows.counts.numpy().tobytes()
+        kept = ("rule", "batch", "clip", "floor", "average")
         return {
-            "parameters": len(self.theta),
-            "windows": len(self.windows),
-            "counts": float(self.windows.counts.sum()),
-            "gradient": repr(self.gradient),
-            "rule": repr(self.training.rule),
-            "batch": self.training.batch,
+            "data": hashlib.sha256(data).hexdigest(),
+            "model": f"{type(self.model).__name__}({self.model.options}) {self.model.param_names}",
+            # Without the addresses of functions and factors, which another process has not.
+            "gradient": re.sub(r" at 0x[0-9a-f]+", "", repr(self.gradient)),
+            "training": {name: repr(getattr(self.training, name)) for name in kept},
+            "seed": self.order.initial_seed(),
         }
 
     def _save(self, folder: Path) -> None:
