@@ -97,7 +97,9 @@ def main() -> None:
     rows = []
     for n in (20, 50, 100, 200, 500):
         full = st.models.UpperTriangular(states=n)
-        full.set_theta(torch.rand(len(full.theta), generator=torch.manual_seed(n)) + 0.5)
+        full.set_theta(
+            torch.rand(len(full.theta), generator=torch.Generator().manual_seed(n)) + 0.5
+        )
         rows.append(row([str(n), f"{len(full.theta):,}"], times(full, 10)))
     table(
         "Cost as the chain grows: upper-triangular model, 10 windows, every rate a parameter",

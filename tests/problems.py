@@ -16,6 +16,7 @@ from hypothesis import strategies as some
 from torch import Tensor
 
 import stationary as st
+from stationary.gradients.series import generator_times
 from stationary.solvers import Factor, Solver
 from stationary.solvers.gth import _TensorFactor
 
@@ -183,3 +184,22 @@ def relative_error(got: Tensor, exact: Exact) -> float:
 
 def floats(exact: Exact) -> Tensor:
     return torch.tensor([float(e) for e in exact], dtype=torch.float64)
+
+
+def finite_gradient(generator: st.Generator, steps: int, p0: Tensor, g: Tensor) -> Tensor:
+    """Gradient of ``p0 P^t g`` with respect to every rate ``[..., E]``, by Lemma 1.
+
+    The event rate ``gamma`` is held fixed, as in the lemma; with many steps it drops out.
+    """
+    gamma = generator.event_rate().detach()[..., None]
+    forwards = [p0]
+    Q = generator.dense().detach()
+    for _ in range(steps - 1):
+        last = forwards[-1]
+        forwards.append(last + (last[..., None, :] @ Q)[..., 0, :] / gamma)
+    total = torch.zeros_like(generator.rates)
+    backward = g
+    for forward in reversed(forwards):
+        total = total + generator.edges.rate_gradient(forward, backward) / gamma
+        backward = backward + generator_times(generator, backward) / gamma
+    return total

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from stationary import checkpoints
+from stationary import atomic, checkpoints
 from stationary.errors import RunError
 
 
@@ -31,7 +31,7 @@ def test_a_write_that_fails_leaves_the_old_state(tmp_path, monkeypatch):
     def broken(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr(checkpoints.os, "fsync", broken)
+    monkeypatch.setattr(atomic.os, "fsync", broken)
     with pytest.raises(OSError, match="disk full"):
         checkpoints.write(file, {"step": 2})
     assert checkpoints.read(file)["step"] == 1

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 import stationary as st
-from stationary.errors import InputError
+from stationary.errors import ConvergenceWarning, InputError
 from stationary.least_squares import LagrangianObjective
 
 # The paper's fast-mixing row, where the printed text says that the method fails.
@@ -36,7 +36,8 @@ def test_it_struggles_where_the_exact_fit_does_not():
     exact = st.fit(MODEL, WINDOWS)
     assert exact.converged
     for weight in (1.0, 30.0, 1000.0):
-        fit = st.conditional_least_squares(MODEL, WINDOWS, weight=weight, steps=1000)
+        with pytest.warns(ConvergenceWarning, match="conditional least squares"):
+            fit = st.conditional_least_squares(MODEL, WINDOWS, weight=weight, steps=1000)
         assert not fit.converged
         assert fit.nll - exact.nll > 1
         assert "conditional least squares" in fit.message

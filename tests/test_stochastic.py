@@ -12,7 +12,7 @@ import torch
 
 import stationary as st
 from stationary.errors import ConvergenceWarning, InputError, RunError, SolverError
-from stationary.stochastic import Trainer, has_heavy_tails
+from stationary.stochastic import Trainer
 
 LOADS = np.repeat(np.arange(11.0, 16.0), 4)
 TRUTH = st.models.MMmK(servers=1, capacity=9, service_rate=25.0)
@@ -122,9 +122,10 @@ def test_a_callback_sees_every_step_and_may_end_the_run():
 
 def test_infinite_variance_is_diagnosed():
     wild, chain = st.Infinity(p=0.6, seed=0), TRUTH([14.0])
-    assert has_heavy_tails(wild, chain)
-    assert not has_heavy_tails(st.Infinity(p="auto"), chain)
-    assert not has_heavy_tails(st.Infinity(p=0.6, series=st.Doubling()), chain)
+    assert wild.has_heavy_tails(chain)
+    assert not st.Infinity(p="auto").has_heavy_tails(chain)
+    assert not st.Infinity(p=0.6, series=st.Doubling()).has_heavy_tails(chain)
+    assert not st.Exact().has_heavy_tails(chain)
     trainer = Trainer(MODEL, WINDOWS, wild, st.Training(epochs=1))
     assert trainer.optimiser.param_groups[0]["amsgrad"]
     assert "variance is infinite" in trainer.notes[0]
@@ -212,6 +213,32 @@ def test_killed_and_resumed_gives_the_same_bits(tmp_path):
         pd.read_csv(tmp_path / "straight" / "history.csv"),
         check_exact=True,
     )
+
+
+def test_a_strategy_serves_several_fits():
+    """A fit works on a fresh copy: the same draws, and no guesses from another model."""
+    strategy = st.Infinity(p="auto", seed=0, control=True)
+    small = st.models.MMmK(servers=1, capacity=4)
+    training = st.Training(epochs=2)
+    first = Trainer(MODEL, WINDOWS, strategy, training)
+    first.run()
+    Trainer(small, WINDOWS, strategy, training).run()
+    again = Trainer(MODEL, WINDOWS, strategy, training)
+    again.run()
+    assert first.history == again.history
+
+
+def test_schedules_and_factors_can_be_resumed(tmp_path):
+    def run(epochs):
+        factor = st.GTH().factor(TRUTH(WINDOWS.x))
+        series = st.Preconditioned(factor)
+        strategy = st.Infinity(p=lambda step: 0.3, seed=0, series=series)
+        trainer = Trainer(MODEL, WINDOWS, strategy, st.Training(epochs=epochs, folder=tmp_path))
+        trainer.run(resume=True)
+        return trainer
+
+    run(1)
+    assert run(2).epoch == 2
 
 
 def test_more_epochs_go_on_where_the_last_ended(tmp_path):

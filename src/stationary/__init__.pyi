@@ -10,9 +10,9 @@ from .data import Windows as Windows
 from .data import read_windows as read_windows
 from .data import simulate as simulate
 from .data import trajectory as trajectory
+from .edges import Edges as Edges
 from .fitting import fit as fit
 from .forecast import Limit as Limit
-from .generator import Edges as Edges
 from .generator import Generator as Generator
 from .gradients import BPTT as BPTT
 from .gradients import DivideAndConquerBPTT as DivideAndConquerBPTT

@@ -7,7 +7,6 @@ state or the new one, whenever the writer dies.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from stationary.atomic import replacing
 from stationary.errors import RunError
 
 State = dict[str, Any]
@@ -27,13 +27,8 @@ def write(path: Path, state: State) -> None:
     """Replace the checkpoint by this state, durably."""
     tensors: dict[str, Tensor] = {}
     plain = _split(state, "", tensors)
-    part = path.with_name(f".{path.name}.part")
-    data = safetensors.torch.save(tensors, metadata={"plain": json.dumps(plain)})
-    with part.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    with replacing(path) as part:
+        part.write_bytes(safetensors.torch.save(tensors, metadata={"plain": json.dumps(plain)}))
 
 
 def read(path: Path) -> State:

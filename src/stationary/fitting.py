@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from stationary.data.windows import Windows
-from stationary.errors import ConvergenceWarning
+from stationary.errors import ConvergenceWarning, InputError
 from stationary.gradients import Exact, Gradient
 from stationary.inference import covariance, nats_above_minimum
 from stationary.models import Model
@@ -64,7 +64,8 @@ def fit(
     starts : int
         Starting points of a second-order fit: the model's own and others scattered around it.
     seed : int
-        Of the scattered starting points, or of the order of the windows.
+        Of the scattered starting points, or of the order of the windows; a random gradient has its
+        own.
     max_iterations : int
         Of the second-order optimiser, for each start.
     progress : callable, optional
@@ -96,12 +97,19 @@ def fit(
         training = training or Training()
         if epochs is not None:
             training = replace(training, epochs=epochs)
+        if resume and training.folder is None:
+            raise InputError("resume=True needs training.folder, where the checkpoint is")
         result = _fit_stochastic(model, windows, solver, gradient, training, resume, seed)
     else:
         result = _fit_exact(model, windows, solver, starts, seed, max_iterations, progress)
+    return warn_unless_converged(result)
+
+
+def warn_unless_converged(result: Fit) -> Fit:
+    """Return the result, with a `ConvergenceWarning` to the caller's caller if it needs one."""
     if not result.converged:
         warnings.warn(
-            f"the fit did not converge: {result.message}", ConvergenceWarning, stacklevel=2
+            f"the fit did not converge: {result.message}", ConvergenceWarning, stacklevel=3
         )
     return result
 
@@ -144,7 +152,13 @@ def _fit_stochastic(
     ended = trainer.run(resume)
     objective = Objective(model, windows, solver)
     result = judged(objective, windows, trainer.estimate, ended, trainer.step)
-    return replace(result, seed=seed, notes=trainer.notes, history=trainer.frame())
+    return replace(
+        result,
+        seed=seed,
+        notes=trainer.notes,
+        history=trainer.frame(),
+        recipe={"gradient": repr(gradient), "training": repr(training)},
+    )
 
 
 def judged(

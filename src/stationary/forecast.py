@@ -192,6 +192,12 @@ def max_load(
         A load to search from, such as the heaviest observed.
     """
     check_bound(model, measure, bound)
+    ahead = forecast(model, cov, [near, 2 * near], level)[measure]
+    if ahead[1] < ahead[0]:
+        raise InputError(
+            f"{measure} falls as the load grows, so there is no largest load below a bound; look "
+            f"at the forecast instead"
+        )
 
     def crossing(column: str) -> float:
         def excess(log_load: float) -> float:

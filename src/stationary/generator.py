@@ -9,10 +9,6 @@ row of rates.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -20,98 +16,12 @@ import scipy.sparse.csgraph
 import torch
 from torch import Tensor
 
+from stationary.edges import Edges
 from stationary.errors import InputError, RateError, ReducibleError
 
 # Uniformization needs gamma strictly above the largest exit rate (Definition 1); "just above" keeps
 # P's diagonal positive, hence P aperiodic, and leaves the spectral gap at its largest.
 JUST_ABOVE = 1.0 + 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class Edges:
-    """The directed edges a chain may move along; made once, shared by every generator on it.
-
-    Parameters
-    ----------
-    src, dst : Tensor
-        Integer state indices, one pair an edge, without self-loops or repeats.
-    n : int
-        Number of states.
-    """
-
-    src: Tensor
-    dst: Tensor
-    n: int
-
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise InputError(f"a chain needs at least one state; got n={self.n}")
-        if self.src.shape != self.dst.shape or self.src.ndim != 1:
-            raise InputError(
-                f"edges must be two equally long index vectors; got shapes "
-                f"{tuple(self.src.shape)} and {tuple(self.dst.shape)}"
-            )
-        pairs = self.src * self.n + self.dst
-        outside = (
-            (self.src < 0) | (self.dst < 0) | (self.src >= self.n) | (self.dst >= self.n)
-        ).nonzero()
-        if len(outside):
-            k = int(outside[0])
-            raise InputError(
-                f"edge {k} goes from {int(self.src[k])} to {int(self.dst[k])}, but the states are "
-                f"0..{self.n - 1}"
-            )
-        loops = (self.src == self.dst).nonzero()
-        if len(loops):
-            raise InputError(
-                f"edge {int(loops[0])} is a self-loop on state {int(self.src[loops[0]])}; leave it "
-                f"out: the diagonal follows from the rows"
-            )
-        if len(pairs.unique()) != len(pairs):
-            raise InputError("an edge is listed twice; add its rates up and list it once")
-
-    @classmethod
-    def from_pairs(cls, pairs: Sequence[tuple[int, int]], n: int) -> Edges:
-        """Edges from a list of ``(source, destination)`` pairs."""
-        index = torch.as_tensor(pairs, dtype=torch.long).reshape(-1, 2)
-        return cls(index[:, 0].contiguous(), index[:, 1].contiguous(), n)
-
-    @classmethod
-    def complete(cls, n: int) -> Edges:
-        """Every ordered pair of distinct states, row by row."""
-        index = (~torch.eye(n, dtype=torch.bool)).nonzero()
-        return cls(index[:, 0].contiguous(), index[:, 1].contiguous(), n)
-
-    def __len__(self) -> int:
-        return len(self.src)
-
-    @cached_property
-    def numpy(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Source and destination as NumPy index arrays, for the compiled kernels."""
-        return self.src.cpu().numpy(), self.dst.cpu().numpy()
-
-    @cached_property
-    def birth_death(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
-        """Positions of the edges ``k -> k+1`` and ``k+1 -> k`` in order of k, if these are all."""
-        src, dst = self.numpy
-        if len(src) != 2 * (self.n - 1) or not (abs(dst - src) == 1).all():
-            return None
-        up, down = np.flatnonzero(dst > src), np.flatnonzero(dst < src)
-        return up[src[up].argsort()], down[dst[down].argsort()]
-
-    @cached_property
-    def strongly_connected(self) -> bool:
-        """Whether every state reaches every other when all rates are positive."""
-        src, dst = self.numpy
-        graph = scipy.sparse.coo_array((np.ones(len(self)), (src, dst)), shape=(self.n, self.n))
-        count, _ = scipy.sparse.csgraph.connected_components(graph, connection="strong")
-        return bool(count == 1)
-
-    def to(self, device: torch.device) -> Edges:
-        """Return the same edges on another device."""
-        if self.src.device == device:
-            return self
-        return Edges(self.src.to(device), self.dst.to(device), self.n)
 
 
 class Generator:
@@ -223,6 +133,12 @@ class Generator:
         src, dst = self.edges.numpy
         off = scipy.sparse.csr_array((rates, (src, dst)), shape=(self.n, self.n))
         return (off - scipy.sparse.diags_array(off.sum(axis=1))).tocsr()
+
+    def balance(self, p: Tensor) -> Tensor:
+        """``p Q``: what flows into each state less what flows out, ``[..., n]``."""
+        flow = p[..., self.edges.src] * self.rates
+        into = torch.zeros_like(p).index_add(-1, self.edges.dst, flow)
+        return into.index_add(-1, self.edges.src, -flow)
 
     def uniformize(self, gamma: Tensor | float | None = None) -> tuple[Tensor, Tensor]:
         """Uniformized chain ``P = I + Q / gamma`` (Definition 1) and its ``gamma [...]``.

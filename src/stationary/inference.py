@@ -1,7 +1,7 @@
 r"""How sure a fit is: covariance of the estimates, and intervals for what is computed from them.
 
 On the free scale ``z`` of `Model.natural`, with ``H`` the Hessian of the objective at its minimum
-and ``s_m`` the gradient of window m's part of it, the covariance is the sandwich
+and ``s_m`` the gradient of window m's part of it, less their mean, the covariance is the sandwich
 
     H^-1 ( M / (M - P) sum_m s_m s_m^T ) H^-1.
 
@@ -89,13 +89,14 @@ def covariance(objective: Objective, windows: Windows, theta: Tensor) -> Covaria
     A positive parameter estimated at zero has no logarithm to be uncertain about: it is taken on a
     linear scale, in units of where its fit started, as if it could go either way.
     """
-    hessian, scale = _hessian(objective, theta), objective.scale
+    scale = objective.scale
+    hessian = finite_hessian(objective, scale.free(theta).numpy())
     unit = objective.model.start(objective.x)
     at_zero = scale.log & (theta < unit) & torch.from_numpy(np.diag(hessian) < _FLAT)
     if bool(at_zero.any()):
         scale = Scale(scale.log & ~at_zero, torch.where(at_zero, unit, scale.unit))
         objective = objective.on(scale)
-        hessian = _hessian(objective, theta)
+        hessian = finite_hessian(objective, scale.free(theta).numpy())
     z = scale.free(theta).numpy()
     curvature, basis = np.linalg.eigh(hessian)
     flat = curvature < _FLAT
@@ -114,10 +115,9 @@ def covariance(objective: Objective, windows: Windows, theta: Tensor) -> Covaria
     return Covariance(matrix, df, kind, basis_flat, scale)
 
 
-def _hessian(objective: Objective, theta: Tensor) -> Array:
-    hessian = objective.hessian(objective.scale.free(theta).numpy())
-    # Second derivatives that overflow say nothing about their directions: flat, as zeros are.
-    return np.nan_to_num(hessian, posinf=0.0, neginf=0.0)
+def finite_hessian(objective: Objective, z: Array) -> Array:
+    """Hessian in which second derivatives that overflow are zero: they say nothing."""
+    return np.nan_to_num(objective.hessian(z), posinf=0.0, neginf=0.0)
 
 
 def nats_above_minimum(objective: Objective, z: Array) -> float:
@@ -126,7 +126,7 @@ def nats_above_minimum(objective: Objective, z: Array) -> float:
     Infinite where the objective curves downwards, so that no minimum is near.
     """
     _, slope = objective.value_and_gradient(z)
-    curvature, basis = np.linalg.eigh(objective.hessian(z))
+    curvature, basis = np.linalg.eigh(finite_hessian(objective, z))
     if not (curvature > -_FLAT).all():
         return float("inf")
     along = basis.T @ slope
@@ -192,15 +192,22 @@ def interval(
             centre = scipy.special.logit(share)
             low = measure.low + width * scipy.special.expit(centre - half)
             high = measure.low + width * scipy.special.expit(centre + half)
-        elif measure.low == 0.0:
-            half = cov.quantile(level) * spread / value
-            low, high = value * np.exp(-half), value * np.exp(half)
+        elif np.isfinite(measure.low):
+            above = value - measure.low
+            half = cov.quantile(level) * spread / above
+            low = measure.low + above * np.exp(-half)
+            high = measure.low + above * np.exp(half)
         else:
             half = cov.quantile(level) * spread
             low, high = value - half, value + half
             half = half / np.abs(value)
-    # A probability that underflows has no digits to put an interval around.
+    # A probability that underflows has no digits to put an interval around. It is as good as
+    # known, unless the data leaves open what it is computed from.
     gone = np.isnan(low) | np.isnan(high)
+    if cov.flat.size:
+        half, high = np.where(gone, np.inf, half), np.where(gone, measure.high, high)
+        low = np.where(gone, measure.low, low)
+        gone[:] = False
     # The way to the scale and back rounds, so a narrow interval might miss its own centre.
     low, high = np.minimum(np.where(gone, value, low), value), np.where(gone, value, high)
     return low, np.maximum(high, value), np.where(gone, 0.0, half)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from stationary.data.windows import Windows
 from stationary.errors import InputError
-from stationary.fitting import judged
+from stationary.fitting import judged, warn_unless_converged
 from stationary.generator import Generator
 from stationary.losses import conditional_nll
 from stationary.models import Model
@@ -53,10 +53,7 @@ class LagrangianObjective:
         pi = logits.softmax(-1)
         nll = conditional_nll(pi, exact.counts, exact.observation).sum()
         generator = Generator(exact.model.edges, exact.model.rates(exact.x, theta))
-        flow = pi[:, generator.edges.src] * generator.rates
-        balance = torch.zeros_like(pi).index_add(-1, generator.edges.dst, flow)
-        balance = balance.index_add(-1, generator.edges.src, -flow)
-        residual = torch.linalg.vector_norm(balance, dim=-1).sum()
+        residual = torch.linalg.vector_norm(generator.balance(pi), dim=-1).sum()
         return nll + self.weight * residual + exact.model.penalty(theta)
 
 
@@ -89,4 +86,5 @@ def conditional_least_squares(
         objective(z, logits).backward()
         optimiser.step()
     ended = f"{steps} steps of conditional least squares"
-    return judged(exact, windows, exact.scale.natural(z.detach()), ended, steps)
+    theta = exact.scale.natural(z.detach())
+    return warn_unless_converged(judged(exact, windows, theta, ended, steps))

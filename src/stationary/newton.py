@@ -10,7 +10,7 @@ from scipy.optimize import OptimizeResult, minimize
 
 from stationary.data.paths import as_random
 from stationary.errors import InputError, RateError, ReducibleError, SolverError
-from stationary.inference import Array
+from stationary.inference import Array, finite_hessian
 from stationary.objective import Objective
 
 Progress = Callable[[int, int, float], None]
@@ -89,7 +89,12 @@ def _minimise(
     With few parameters the steps take the Hessian. With many, L-BFGS-B gets near the minimum, and
     steps by conjugate gradients on Hessian products reach it.
     """
-    value, gradient = objective.value_and_gradient(z0)  # bad input shows here
+    try:
+        value, gradient = objective.value_and_gradient(z0)
+    except (RateError, ReducibleError, SolverError):
+        if start == 0:
+            raise  # bad input, and not a start scattered too far
+        return None
     if not (np.isfinite(value) and np.isfinite(gradient).all()):
         return None
 
@@ -111,7 +116,7 @@ def _minimise(
             value_and_gradient,
             z0,
             jac=True,
-            hess=lambda z: np.nan_to_num(objective.hessian(z)) / objective.total,
+            hess=lambda z: finite_hessian(objective, z) / objective.total,
             method="trust-exact",
             options=newton,
         )

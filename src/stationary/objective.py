@@ -16,7 +16,6 @@ from torch import Tensor
 
 from stationary.data.windows import Windows
 from stationary.generator import Generator
-from stationary.gradients import Exact, Gradient
 from stationary.losses import (
     categories,
     conditional_nll,
@@ -40,7 +39,7 @@ class Objective:
         The chain; its own parameters are not touched.
     windows : Windows
         The data. Windows of equal inputs are added up, which leaves the likelihood as it is.
-    solver, gradient
+    solver
         As for `steady_state`.
     """
 
@@ -49,7 +48,6 @@ class Objective:
         model: Model,
         windows: Windows,
         solver: Solver | None = None,
-        gradient: Gradient | None = None,
     ) -> None:
         pooled = windows.pooled()
         self.model = model
@@ -59,7 +57,6 @@ class Objective:
         self._category = categories(self.observation)
         self.total = float(self.counts.sum())
         self.solver = Auto() if solver is None else solver
-        self.gradient = Exact() if gradient is None else gradient
         self.scale = model.scale()
         self.evaluations = 0
 
@@ -77,7 +74,7 @@ class Objective:
 
     def _pi(self, theta: Tensor) -> Tensor:
         generator = Generator(self.model.edges, self.model.rates(self.x, theta))
-        return steady_state(generator, self.solver, self.gradient).pi
+        return steady_state(generator, self.solver).pi
 
     def value_and_gradient(self, z: Array) -> tuple[float, Array]:
         """Value and exact gradient, with the chain rule written out.

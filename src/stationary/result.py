@@ -29,7 +29,8 @@ class Fit:
     nll : float
         Conditional negative log-likelihood at the estimates, penalty included.
     converged : bool
-        Whether the gradient vanished; ``message`` says more.
+        Whether the gradient vanished, or a stochastic fit came within 0.05 nats of the optimum;
+        ``message`` says more.
     gradient_norm : float
         Largest gradient entry, in nats per count for a change of a parameter by a factor of e.
     evaluations : int
@@ -39,11 +40,13 @@ class Fit:
     covariance : Covariance
         Of the free parameters.
     seed, starts
-        What `fit` was called with.
+        What `fit` was called with; a stochastic fit has one start.
     notes : tuple of str
         What the fitting loop wants its reader to know.
     history : DataFrame
         The steps of a stochastic fit, one row each; empty otherwise.
+    recipe : dict
+        Gradient and training of a stochastic fit, as text.
     """
 
     model: Model
@@ -58,6 +61,7 @@ class Fit:
     starts: int
     notes: tuple[str, ...] = ()
     history: pd.DataFrame = field(default_factory=pd.DataFrame)
+    recipe: dict[str, str] = field(default_factory=dict)
 
     @property
     def estimates(self) -> dict[str, float]:

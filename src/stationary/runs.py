@@ -70,6 +70,7 @@ class RunFile(BaseModel):
     observe: list[list[int | str]]
     sampling: str
     notes: list[str] = []
+    recipe: dict[str, str] = {}
     checksums: dict[str, str]
 
 
@@ -166,6 +167,7 @@ def _write(fit: Fit, folder: Path) -> None:
         observe=[list(members(category)) for category in windows.observe],
         sampling=windows.sampling,
         notes=list(fit.notes),
+        recipe=fit.recipe,
         checksums={file.name: _checksum(file) for file in sorted(folder.iterdir())},
     )
     (folder / _JSON).write_text(content.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -244,6 +246,7 @@ def load(folder: str | os.PathLike[str], model: Model | None = None) -> Fit:
         seed=content.seed,
         starts=content.starts,
         notes=tuple(content.notes),
+        recipe=content.recipe,
         history=history,
     )
 

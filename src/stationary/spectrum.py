@@ -45,7 +45,8 @@ def mixing_time(
     """The paper's ``mix(P, eps)`` (Appendix A2): steps until the rows of ``P^t`` agree, ``[...]``.
 
     The smallest ``t >= 1`` with ``max_i sum_j (P^t_ij - mean_k P^t_kj)^2 <= eps``, found by
-    repeated squaring and bisection, in ``O(log t)`` matrix products.
+    repeated squaring and bisection, in ``O(log t)`` matrix products. That supposes that the
+    distance falls with t, which it does but for the first few steps of some chains.
 
     Parameters
     ----------

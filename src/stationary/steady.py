@@ -26,17 +26,20 @@ class SteadyState:
         The factorisation, for further solves with the same chains.
     solver : Solver
         The solver that was asked for, or that `Auto` chose.
+    gradient : Gradient
+        The way back, which may change the forward value too.
     """
 
     pi: Tensor
     generator: Generator
     factor: Factor
     solver: Solver
+    gradient: Gradient
 
     @property
     def accuracy(self) -> Accuracy:
         """Whether rare states are right too (entrywise) or only likely ones (normwise)."""
-        return self.factor.accuracy
+        return self.factor.accuracy if self.gradient.exact_forward else Accuracy.NORMWISE
 
     @property
     def residual(self) -> Tensor:
@@ -58,6 +61,8 @@ class SteadyState:
     def status(self) -> str:
         """One line: the solver, its kind of accuracy and the largest residual of the batch."""
         worst = float(self.residual.max()) if self.pi.numel() else 0.0
+        if not self.gradient.exact_forward:
+            return f"approximated by {self.gradient}, residual {worst:.1e}"
         return f"solved by {self.solver}, {self.accuracy} accurate, residual {worst:.1e}"
 
     def __repr__(self) -> str:
@@ -94,5 +99,6 @@ def steady_state(
     solver = Auto() if solver is None else solver
     if isinstance(solver, Auto):
         solver = solver.choose(generator)
-    pi, factor = (Exact() if gradient is None else gradient).apply(generator, solver)
-    return SteadyState(pi, generator, factor, solver)
+    gradient = Exact() if gradient is None else gradient
+    pi, factor = gradient.apply(generator, solver)
+    return SteadyState(pi, generator, factor, solver, gradient)

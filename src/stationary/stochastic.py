@@ -1,8 +1,8 @@
 """Stochastic fitting: one window or a few at a time, with any gradient strategy.
 
 A step takes the mean negative log-likelihood of its windows plus the model's penalty over the
-number of all windows, so that an epoch's steps add up to the objective of the full fit; clips the
-gradient; moves; and projects positive parameters to ``max(theta, floor)``, the paper's rule.
+number of all windows, the objective of the full fit per window; clips the gradient; moves; and
+projects positive parameters to ``max(theta, floor)``, the paper's rule.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ import torch
 from torch import Tensor
 
 from stationary import checkpoints
+from stationary.atomic import replacing
 from stationary.data.windows import Windows
 from stationary.errors import InputError, RunError, SolverError
 from stationary.generator import Generator
-from stationary.gradients import Gradient, Infinity, Powers
+from stationary.gradients import Gradient
 from stationary.losses import conditional_nll
 from stationary.models import Model
 from stationary.optimisers import Adam, StepRule
@@ -35,21 +36,21 @@ _EVERY = 2.0
 """Seconds between checkpoints."""
 
 _CHECKPOINT, _HISTORY = "checkpoint.safetensors", "history.csv"
-_COLUMNS = ("step", "epoch", "loss", "gradient_norm", "draws")
+_COLUMNS = ("step", "epoch", "loss", "gradient_norm", "terms")
 
 
 @dataclass(frozen=True)
 class Step:
     """What happened in one step; what a callback receives and the history keeps.
 
-    ``gradient_norm`` is before clipping, ``draws`` the mean number of terms of a random series.
+    ``gradient_norm`` is before clipping, ``terms`` the mean number of terms of a random series.
     """
 
     step: int
     epoch: int
     loss: float
     gradient_norm: float
-    draws: float
+    terms: float
     theta: tuple[float, ...]
 
 
@@ -121,14 +122,15 @@ class Trainer:
         solver: Solver | None = None,
         seed: int = 0,
     ) -> None:
-        self.model, self.windows, self.gradient = model, windows, gradient
+        self.model, self.windows, self.gradient = model, windows, gradient.fresh()
         self.training = training
         self.solver = Auto() if solver is None else solver
         self.x = model.as_inputs(windows.x)
         self.observation = windows.observation(model)
         start = model.start(self.x).clamp_min(training.floor)
         self.theta = torch.where(model.positive, start, model.start(self.x)).requires_grad_()
-        self.heavy_tails = has_heavy_tails(gradient, model.generator(self.x, self.theta.detach()))
+        chains = model.generator(self.x, self.theta.detach())
+        self.heavy_tails = self.gradient.has_heavy_tails(chains)
         self.optimiser = training.rule.make(self.theta, self.heavy_tails)
         self.order = torch.Generator().manual_seed(seed)
         self.epoch = self.position = self.step = 0
@@ -183,10 +185,8 @@ class Trainer:
         chosen = self.permutation[self.position : self.position + training.batch]
         loss, norm = self._move(chosen)
         self.loss_sum += loss * len(chosen)
-        draws = 0.0
-        if isinstance(self.gradient, Infinity):
-            draws = self.gradient.state.draws.to(torch.float64).mean().item()
-        record = Step(self.step, self.epoch, loss, norm, draws, tuple(self.theta.tolist()))
+        terms, theta = self.gradient.terms_taken(), tuple(self.theta.tolist())
+        record = Step(self.step, self.epoch, loss, norm, terms, theta)
         self.history.append(record)
         self.step += 1
         self.position += len(chosen)
@@ -257,7 +257,6 @@ class Trainer:
 
     def _save(self, folder: Path) -> None:
         self._write_history(folder)
-        strategy = self.gradient.state.export() if isinstance(self.gradient, Infinity) else {}
         plain = ("epoch", "position", "step", "loss_sum", "best", "stale", "averaged", "ended")
         state = {name: getattr(self, name) for name in plain}
         state["best"] = repr(self.best)  # it may be infinite, which JSON cannot say
@@ -268,7 +267,7 @@ class Trainer:
             "permutation": self.permutation,
             "order": self.order.get_state(),
             "optimiser": {str(k): v for k, v in self.optimiser.state.get(self.theta, {}).items()},
-            "strategy": strategy,
+            "strategy": self.gradient.export(),
         }
         checkpoints.write(folder / _CHECKPOINT, state)
 
@@ -287,11 +286,11 @@ class Trainer:
             self.theta.copy_(state["theta"])
         if state["optimiser"]:
             self.optimiser.state[self.theta] = state["optimiser"]
-        if isinstance(self.gradient, Infinity):
-            self.gradient.state.restore(state["strategy"])
+        self.gradient.restore(state["strategy"])
         self.history = _read_history(folder / _HISTORY, self.step)
-        (folder / _HISTORY).unlink(missing_ok=True)  # it may run ahead of the checkpoint
-        self._write_history(folder)
+        with replacing(folder / _HISTORY) as part:  # which may run ahead of the checkpoint
+            self.frame().to_csv(part, index=False)
+        self._written = len(self.history)
         if self.epoch < self.training.epochs and self.ended.endswith("epochs"):
             self.ended = ""  # more epochs are asked for than last time
 
@@ -311,23 +310,18 @@ def _read_history(file: Path, steps: int) -> list[Step]:
     try:
         with file.open(newline="", encoding="utf-8") as stream:
             rows = list(csv.reader(stream))[1 : steps + 1]
+        if len(rows) < steps:
+            raise ValueError(f"{len(rows)} rows for {steps} steps")
         return [
             Step(
                 int(step),
                 int(epoch),
                 float(loss),
                 float(norm),
-                float(draws),
+                float(terms),
                 tuple(map(float, theta)),
             )
-            for step, epoch, loss, norm, draws, *theta in rows
+            for step, epoch, loss, norm, terms, *theta in rows
         ]
     except (OSError, ValueError, IndexError) as error:
         raise RunError(f"{file} is damaged ({error}); delete its folder to start again") from None
-
-
-def has_heavy_tails(gradient: Gradient, generator: Generator) -> bool:
-    """Whether the gradient's variance is infinite on some chain of the batch."""
-    if not isinstance(gradient, Infinity) or not isinstance(gradient.series, Powers):
-        return False
-    return bool((gradient.probability(generator) >= gradient.series.largest_stop(generator)).any())

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 import stationary as st
+from problems import finite_gradient
 from stationary.errors import InputError
 from stationary.gradients import BPTT, DivideAndConquerBPTT, Exact
-from stationary.gradients.bptt import finite_gradient
 
 MODEL = st.models.MultiDiagonal(2, 6, rate_1=4.0, rate_2=2.0)
 GENERATOR = MODEL([2.0, 5.0])

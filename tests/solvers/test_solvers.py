@@ -137,19 +137,28 @@ def test_random_chains_with_rates_over_24_decades(solver, gen):
     assert relative_error(state.pi, problems.steady(gen)) < 1e-14
 
 
+@pytest.mark.parametrize("solver", [st.LU(), st.SparseLU()])
 @hypothesis.given(gen=problems.ergodic_chains(decades=3.0))
 @hypothesis.settings(max_examples=100)
-def test_lu_on_random_chains_with_rates_over_6_decades(gen):
-    pi = st.steady_state(gen, st.LU()).pi
+def test_lu_on_random_chains_with_rates_over_6_decades(solver, gen):
+    pi = st.steady_state(gen, solver).pi
     assert float((pi - problems.floats(problems.steady(gen))).abs().max()) < 1e-10
     assert bool((pi >= 0).all())
 
 
+@pytest.mark.parametrize("load", [1.0, 16.0, 40.0, 60.0])
+def test_sparse_lu_finds_a_likely_ground(load):
+    model = st.models.MultiDiagonal(3, 400, rate_1=16.0, rate_2=8.0, rate_3=4.0)
+    pi = st.steady_state(model([load]), st.SparseLU()).pi
+    torch.testing.assert_close(pi, st.steady_state(model([load]), st.GTH()).pi, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("solver", [st.LU(), st.SparseLU()])
 @hypothesis.given(gen=problems.ergodic_chains())
 @hypothesis.settings(max_examples=200)
-def test_lu_is_right_normwise_or_refuses(gen):
+def test_lu_is_right_normwise_or_refuses(solver, gen):
     try:
-        pi = st.steady_state(gen, st.LU()).pi
+        pi = st.steady_state(gen, solver).pi
     except SolverError:
         return
     assert float((pi - problems.floats(problems.steady(gen))).abs().max()) < 1e-8
@@ -394,7 +403,7 @@ def test_auto_takes_sparse_lu_for_large_chains_with_few_edges():
 
 @pytest.mark.parametrize(
     ("n", "edges_each", "expected"),
-    [(400, 3, st.GTH()), (600, 3, st.SparseLU()), (600, 30, st.GTH())],
+    [(1000, 3, st.GTH()), (2500, 3, st.SparseLU()), (2500, 30, st.GTH())],
 )
 def test_auto_goes_by_size_and_edges(n, edges_each, expected):
     step = torch.arange(n).repeat_interleave(edges_each)

@@ -67,8 +67,10 @@ def fit(
     epochs: Annotated[
         int | None, typer.Option(help="Passes over the windows of a stochastic fit [50].")
     ] = None,
-    lr: Annotated[float, typer.Option(help="Learning rate of a stochastic fit (Adam).")] = 0.1,
-    batch: Annotated[int, typer.Option(help="Windows a stochastic step.")] = 1,
+    lr: Annotated[
+        float | None, typer.Option(help="Learning rate of a stochastic fit, by Adam [0.1].")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Windows a stochastic step [1].")] = None,
     average: Annotated[
         bool, typer.Option("--average", help="Average the second half of the stochastic steps.")
     ] = False,
@@ -76,7 +78,7 @@ def fit(
         bool, typer.Option("--resume", help="Go on with a stochastic fit that was cut off.")
     ] = False,
     starts: Annotated[int, typer.Option(help="Starting points of the optimiser.")] = 3,
-    seed: Annotated[int, typer.Option(help="Seed of the scattered starting points.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of starts, order and draws.")] = 0,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a run that is already in the folder.")
     ] = False,
@@ -117,15 +119,20 @@ def fit(
     strategy = parse_gradient(gradient, seed)
     training = None
     if epochs is not None or not isinstance(strategy, Exact):
-        training = Training(
-            epochs=50 if epochs is None else epochs,
-            rule=Adam(lr=lr),
-            batch=batch,
+        usual = Training()
+        training = replace(
+            usual,
+            epochs=usual.epochs if epochs is None else epochs,
+            batch=usual.batch if batch is None else batch,
+            rule=usual.rule if lr is None else Adam(lr=lr),
             average=average,
             folder=None if output is None else _unfinished(output),
         )
-    if resume and training is None:
-        raise InputError("--resume goes with a stochastic fit: --gradient infinity or --epochs")
+    elif resume or average or lr is not None or batch is not None:
+        raise InputError(
+            "--resume, --average, --lr and --batch go with a stochastic fit: --gradient infinity, "
+            "or --epochs"
+        )
     if resume and output is None:
         raise InputError("--resume needs -o, the folder the fit that was cut off was to fill")
     bound = None if slo is None else parse_bound(slo)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from stationary.models import Model
 
 
 def models(
@@ -13,8 +17,10 @@ def models(
 ) -> None:
     """List the models with their options, parameters and measures."""
     from stationary.cli._show import as_json, table
+    from stationary.models import Relaxed
+    from stationary.models.registry import MODELS
 
-    found = [_describe(name) for name in ("mmmk", "multidiagonal", "uppertriangular")]
+    found = [_describe(name, make) for name, make in MODELS.items() if make is not Relaxed]
     if json:
         typer.echo(as_json(found))
         return
@@ -34,13 +40,11 @@ def models(
     typer.echo("Models of your own: subclass stationary.models.Model, or use FromFunction.")
 
 
-def _describe(name: str) -> dict[str, Any]:
-    from stationary.models.registry import MODELS
-
-    model = MODELS[name]()
+def _describe(name: str, make: Callable[..., Model]) -> dict[str, Any]:
+    model = make()
     return {
         "name": name,
-        "about": (inspect.getdoc(MODELS[name]) or "").splitlines()[0].replace("``", ""),
+        "about": (inspect.getdoc(make) or "").splitlines()[0].replace("``", ""),
         "options": model.options,
         "parameters": list(model.param_names),
         "measures": list(model.measures),

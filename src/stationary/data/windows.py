@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary.atomic import replacing
 from stationary.data.categories import (
     Category,
     Observed,
@@ -256,19 +257,14 @@ class Windows:
         header = [*self.inputs, *(f"Q={text}" for text in self.labels)]
         if len(set(header)) != len(header):
             raise InputError(f"an input has the name of a count column; rename it: {header}")
-        # Beside the target, because a rename is atomic within one file system only.
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
-            with part.open("w", newline="", encoding="utf-8") as file:
+            with replacing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file, lineterminator="\n")
                 writer.writerow(header)
                 for x, counts in zip(self.x.tolist(), self.counts.tolist(), strict=True):
                     writer.writerow([*x, *map(int, counts)])
-            part.replace(path)
         except OSError as error:
             raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
-        finally:
-            part.unlink(missing_ok=True)
 
     def _with(self, x: Tensor, counts: Tensor) -> Windows:
         return Windows(x, counts, self.observe, self.sampling, self.inputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -34,6 +35,32 @@ class Gradient(ABC):
             [-0.0625,  0.0000]], dtype=torch.float64)
     """
 
+    exact_forward: ClassVar[bool] = True
+    """Whether the forward value is the steady state itself."""
+
     @abstractmethod
     def apply(self, generator: Generator, solver: Solver) -> tuple[Tensor, Factor]:
         """Differentiable ``pi [..., n]`` and the factorisation it came from."""
+
+    # What a strategy with a memory overrides, so that fits can start it afresh and resume it.
+
+    def fresh(self) -> Gradient:
+        """Return a copy that remembers nothing."""
+        return self
+
+    def export(self) -> dict[str, Any]:
+        """Return what it remembers, as nested dictionaries of tensors and plain values."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `export` returned."""
+        del state
+
+    def terms_taken(self) -> float:
+        """Mean number of terms of the last gradient, for a history; 0 if there are none."""
+        return 0.0
+
+    def has_heavy_tails(self, generator: Generator) -> bool:
+        """Whether gradients have infinite variance on some of these chains."""
+        del generator
+        return False

@@ -31,7 +31,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stationary.generator import Edges, Generator
+from stationary.generator import Generator
 from stationary.gradients._base import Gradient
 from stationary.solvers import Factor, Solver
 
@@ -44,11 +44,6 @@ class Exact(Gradient):
         """Steady state with its adjoint attached."""
         factor = solver.factor(generator)
         return _SteadyState.apply(generator.rates, factor), factor
-
-
-def rate_gradient(edges: Edges, u: Tensor, v: Tensor) -> Tensor:
-    """``u_i (v_j - v_i)`` on every edge: how ``u Q v`` changes with each rate."""
-    return u[..., edges.src] * (v[..., edges.dst] - v[..., edges.src])
 
 
 class _SteadyState(torch.autograd.Function):
@@ -65,7 +60,7 @@ class _SteadyState(torch.autograd.Function):
         if not torch.is_grad_enabled():
             return ctx.factor.rate_gradient(g), None
         v = _Poisson.apply(rates, g - (pi * g).sum(-1, keepdim=True), ctx.factor)
-        return rate_gradient(ctx.factor.edges, pi, v), None
+        return ctx.factor.edges.rate_gradient(pi, v), None
 
 
 class _Poisson(torch.autograd.Function):
@@ -82,7 +77,7 @@ class _Poisson(torch.autograd.Function):
     def backward(ctx: Any, v_bar: Tensor) -> tuple[Tensor, Tensor, None]:
         rates, v = ctx.saved_tensors
         u = _TransposedPoisson.apply(rates, v_bar, ctx.factor)
-        return rate_gradient(ctx.factor.edges, u, v), u, None
+        return ctx.factor.edges.rate_gradient(u, v), u, None
 
 
 class _TransposedPoisson(torch.autograd.Function):
@@ -99,4 +94,4 @@ class _TransposedPoisson(torch.autograd.Function):
     def backward(ctx: Any, u_bar: Tensor) -> tuple[Tensor, Tensor, None]:
         rates, u = ctx.saved_tensors
         v = _Poisson.apply(rates, u_bar, ctx.factor)
-        return rate_gradient(ctx.factor.edges, u, v), v, None
+        return ctx.factor.edges.rate_gradient(u, v), v, None

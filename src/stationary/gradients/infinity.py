@@ -23,7 +23,7 @@ draw: steps of the convergent iteration, which carry none of the weights' noise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -32,11 +32,11 @@ from torch import Tensor
 from stationary.errors import InputError, SolverError
 from stationary.generator import Generator
 from stationary.gradients._base import Gradient
-from stationary.gradients.exact import rate_gradient
 from stationary.gradients.series import Powers, Series, generator_times
 from stationary.solvers import Factor, Solver
 
-_MOST_TERMS = 10_000_000
+_SMALLEST = 1e-6
+"""Stopping probability below which a gradient costs more terms than anybody waits for."""
 
 
 class _State:
@@ -51,20 +51,6 @@ class _State:
         self.steps = 0
         self.draws = torch.empty(0, dtype=torch.long)
         self.guesses: dict[int, Tensor] = {}
-
-    def export(self) -> dict[str, Any]:
-        """Return all of it, for a checkpoint."""
-        return {
-            "random": self.random.get_state(),
-            "steps": self.steps,
-            "guesses": {str(window): guess for window, guess in self.guesses.items()},
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up what `export` returned."""
-        self.random.set_state(state["random"])
-        self.steps = state["steps"]
-        self.guesses = {int(window): guess for window, guess in state["guesses"].items()}
 
 
 @dataclass(frozen=True)
@@ -89,7 +75,7 @@ class Infinity(Gradient):
 
     Notes
     -----
-    First derivatives only. Steps change the strategy's random state: one object, one run.
+    First derivatives only. Gradients change the strategy's random state; fits work on fresh copies.
     """
 
     p: float | Callable[[int], float] | Literal["auto"] = 0.1
@@ -110,6 +96,33 @@ class Infinity(Gradient):
             raise InputError(f"draws must be at least 1; got {self.draws!r}")
         object.__setattr__(self, "state", _State(self.seed))
 
+    def fresh(self) -> Infinity:
+        """Return the same strategy at the beginning of its random numbers, with no guesses."""
+        return replace(self)
+
+    def export(self) -> dict[str, Any]:
+        """Return what it remembers, for a checkpoint."""
+        return {
+            "random": self.state.random.get_state(),
+            "steps": self.state.steps,
+            "guesses": {str(window): guess for window, guess in self.state.guesses.items()},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `export` returned."""
+        self.state.random.set_state(state["random"])
+        self.state.steps = state["steps"]
+        self.state.guesses = {int(key): guess for key, guess in state["guesses"].items()}
+
+    def terms_taken(self) -> float:
+        """Mean number of terms of the last gradient."""
+        return self.state.draws.to(torch.float64).mean().item()
+
+    def has_heavy_tails(self, generator: Generator) -> bool:
+        """Whether the variance is infinite on some chain of the batch."""
+        largest = self.series.largest_stop(generator)
+        return bool((self.probability(generator) >= largest).any())
+
     def apply(self, generator: Generator, solver: Solver) -> tuple[Tensor, Factor]:
         """Exact steady state with a random way back."""
         factor = solver.factor(generator)
@@ -119,6 +132,12 @@ class Infinity(Gradient):
         """Stopping probability of each chain ``[...]`` at this step."""
         if self.p == "auto":
             p = self.series.stop(generator)
+            if not bool((p > _SMALLEST).all()):
+                raise SolverError(
+                    f"p='auto' comes to {p.min().item():.1e}: the chain mixes so slowly that a "
+                    f"gradient would take {1 / _SMALLEST:.0e} terms or more; use Exact(), or "
+                    f"series=Doubling() or Preconditioned(...) with a p of your own"
+                )
         elif callable(self.p):
             p = torch.tensor(_check_probability(self.p(self.state.steps)))
         else:
@@ -138,7 +157,9 @@ class Infinity(Gradient):
         total, plain = torch.zeros_like(h), torch.zeros_like(h)
         for k, term in zip(range(int(stop.max())), self.series.terms(generator, h), strict=False):
             going = (stop > k).to(h)
-            total.addcmul_(term, (going.mean(0) * (1 - p) ** -k)[..., None])
+            # A weight may overflow for chains that stopped long ago, where it is not used.
+            weight = torch.where(going.any(0), going.mean(0) * (1 - p) ** -k, 0.0)
+            total.addcmul_(term, weight[..., None])
             if self.control:
                 plain.addcmul_(term, going.amax(0)[..., None])
         if not bool(total.isfinite().all()):
@@ -164,7 +185,7 @@ class Infinity(Gradient):
         uniform = torch.rand(shape, generator=self.state.random, dtype=torch.float64)
         # 1 - uniform lies in (0, 1]; its logarithm is finite.
         stop = 1 + ((1 - uniform).log() / torch.log1p(-p.cpu())).floor()
-        return stop.clamp(max=_MOST_TERMS).long().to(p.device)
+        return stop.long().to(p.device)
 
 
 class _RandomlyStopped(torch.autograd.Function):
@@ -172,8 +193,8 @@ class _RandomlyStopped(torch.autograd.Function):
     def forward(
         ctx: Any, rates: Tensor, generator: Generator, factor: Factor, strategy: Infinity
     ) -> Tensor:
-        del rates
         ctx.generator, ctx.factor, ctx.strategy = generator, factor, strategy
+        ctx.save_for_backward(rates)
         return factor.pi.clone()
 
     @staticmethod
@@ -182,12 +203,15 @@ class _RandomlyStopped(torch.autograd.Function):
             raise SolverError(
                 "Infinity() gives first derivatives only; for create_graph=True use Exact()"
             )
+        _ = ctx.saved_tensors  # raises if the rates were changed in place since
         pi = ctx.factor.pi
         v = ctx.strategy.estimate(ctx.generator, pi, g)
-        return rate_gradient(ctx.generator.edges, pi, v), None, None, None
+        return ctx.generator.edges.rate_gradient(pi, v), None, None, None
 
 
 def _check_probability(p: float) -> float:
-    if not 0 < p < 1:
-        raise InputError(f"a stopping probability lies between 0 and 1; got {p!r}")
+    if not _SMALLEST < p < 1:
+        raise InputError(
+            f"a stopping probability lies between {_SMALLEST:g} and 1, both left out; got {p!r}"
+        )
     return float(p)

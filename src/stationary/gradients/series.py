@@ -67,6 +67,10 @@ class Series(ABC):
     def stop(self, generator: Generator) -> Tensor:
         """A stopping probability ``[...]`` or scalar at which the variance is finite."""
 
+    def largest_stop(self, generator: Generator) -> Tensor:
+        """Stopping probability below which the variance is known to be finite; 1 if always."""
+        return torch.ones((), dtype=generator.rates.dtype, device=generator.rates.device)
+
 
 @dataclass(frozen=True)
 class Powers(Series):

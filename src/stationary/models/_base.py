@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.generator import Edges, Generator
+from stationary.generator import Generator
 from stationary.measures import Measure, queue_measures
 from stationary.scales import Scale
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.generator import Edges
 from stationary.measures import Measure, probability
 from stationary.models._base import Model
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stationary.generator import Edges
+from stationary.edges import Edges
 from stationary.models._base import Queue, whole
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.generator import Edges
 from stationary.models._base import Model
 
 

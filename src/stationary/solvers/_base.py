@@ -14,7 +14,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from stationary.generator import Edges, Generator
+from stationary.edges import Edges
+from stationary.generator import Generator
 
 
 class Accuracy(StrEnum):
@@ -64,8 +65,7 @@ class Factor(ABC):
     def rate_gradient(self, g: Tensor) -> Tensor:
         """``dL/dq_ij = pi_i (v_j - v_i)`` ``[..., E]`` from ``g = dL/dpi``; kernels may fuse it."""
         v = self.solve(g - (self.pi * g).sum(-1, keepdim=True))
-        src, dst = self.edges.src, self.edges.dst
-        return self.pi[..., src] * (v[..., dst] - v[..., src])
+        return self.edges.rate_gradient(self.pi, v)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from stationary.solvers.gth import GTH
 from stationary.solvers.lu import LU
 from stationary.solvers.sparse import SparseLU
 
-_MOST_GTH = 500
-_MOST_DENSE_GTH = 5_000
+_MOST_GTH = 2_000
+_MOST_DENSE_GTH = 10_000
 _FEW_EDGES = 20
 _MOST_TENSOR_GTH = 256
 _MOST_LU = 10_000
@@ -27,17 +27,19 @@ class Auto(Solver):
     chain                   device              solver         why
     ======================  ==================  =============  ==================================
     birth-death edges       CPU                 `BirthDeath`   O(n), entrywise accurate
-    up to 500 states        CPU                 `GTH`          entrywise accurate, compiled
-    up to 5,000 states      CPU                 `GTH`          unless few edges: see next row
-    more, or from 500 with  CPU                 `SparseLU`     memory grows with the edges; rare
-    up to 20 edges a state                                     states are accurate normwise only
+    up to 2,000 states      CPU                 `GTH`          entrywise accurate, compiled
+    up to 10,000 states,    CPU                 `GTH`          entrywise accurate, compiled
+    many edges
+    more states             CPU                 `SparseLU`     memory grows with the edges; rare
+                                                               states are accurate normwise only
     up to 256 states        any other           `GTH`          entrywise accurate, one pass of
                                                                tensor operations a state
     up to 10,000 states     any other           `LU`           matrix products; normwise accurate
     more                    any other           `SolverError`  a dense matrix would be too large
     ======================  ==================  =============  ==================================
 
-    Where entrywise accuracy matters on a chain of 500 to 5,000 states, ask for ``GTH()``.
+    Many edges are more than 20 a state. Where rare states matter on a chain of 2,000 to 10,000
+    states with few edges, ask for ``GTH()``.
     """
 
     def choose(self, generator: Generator) -> Solver:

@@ -95,10 +95,9 @@ class _TensorFactor(Factor):
             Q = Q.gather(-2, self._order[..., None].expand_as(Q))
             A, pi = _eliminate(Q.gather(-1, self._order[..., None, :].expand_as(Q)))
         self.pi = self._swapped(pi)
-        if not bool((pi > 0).all()):
+        if not bool((pi > 0).all()):  # nor where it is not a number
             generator.check_irreducible()
         if not bool(pi.isfinite().all()):
-            generator.check_irreducible()
             raise SolverError("elimination overflowed: the rates of a chain are too far apart")
         eye = torch.eye(n, dtype=A.dtype, device=A.device)
         self._upper = eye - A.triu(1)

@@ -11,7 +11,7 @@ from stationary.errors import InputError, SolverError
 from stationary.generator import Generator
 from stationary.solvers._base import Accuracy, Factor, Solver
 
-_TOLERANCE = 1e-8
+TOLERANCE = 1e-8
 _EPS = torch.finfo(torch.float64).eps
 
 
@@ -59,7 +59,7 @@ class _LUFactor(Factor):
         # A residual is small wherever two sets of states hardly communicate, right or wrong. But
         # -Q without its ground has a nonnegative inverse: this is what rounding of Q can do to pi.
         error = self._transposed(self._off_ground(_EPS * exits)).abs().amax(-1)
-        if not bool(((residual < _TOLERANCE) & (error < _TOLERANCE)).all()):
+        if not bool(((residual < TOLERANCE) & (error < TOLERANCE)).all()):
             raise SolverError(
                 f"LU left a residual of {float(residual.max()):.1e} and an error of up to "
                 f"{float(error.max()):.1e}: the chain is too ill-conditioned for it; use GTH()"
