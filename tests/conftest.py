@@ -1,7 +1,13 @@
-"""Test settings."""
+"""Test settings, and how tests run the command line."""
+
+import sys
+import warnings
 
 import hypothesis
+import pytest
 import torch
+
+from stationary import cli
 
 # Reproducible runs; compiled kernels make the first example slow, so no deadline.
 hypothesis.settings.register_profile("stationary", deadline=None, derandomize=True)
@@ -10,3 +16,22 @@ hypothesis.settings.load_profile("stationary")
 # On tensors of this size torch's threads cost more than they give, most of all on a busy machine.
 # Tests of our own threads ask for more.
 torch.set_num_threads(1)
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Run the command line in this process; return exit code, stdout and stderr."""
+    for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["stationary", *map(str, args)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")  # as for a user; pytest makes warnings errors
+            with pytest.raises(SystemExit) as done:
+                cli.main()
+        out, err = capsys.readouterr()
+        return done.value.code or 0, out, err
+
+    return run
