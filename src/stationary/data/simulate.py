@@ -108,11 +108,6 @@ class Events(Scheme):
                 gamma = torch.as_tensor(gamma, dtype=torch.float64)
             except (TypeError, ValueError, RuntimeError):
                 raise InputError(f"gamma must be a number or one a window; got {gamma!r}") from None
-            if gamma.shape not in ((), generator.batch_shape) or not bool(gamma.isfinite().all()):
-                raise InputError(
-                    f"gamma must be finite, one number or one for each of the "
-                    f"{len(generator.rates)} windows; got {self.gamma!r}"
-                )
         rate: Floats = generator.event_rate(gamma).detach().cpu().numpy().copy()
         return rate
 
