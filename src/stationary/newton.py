@@ -176,5 +176,5 @@ def _judge(objective: Objective, result: OptimizeResult, z0: Array) -> OptimizeR
             f"starts= or max_iterations="
         )
     else:
-        result.message = f"the gradient vanished ({largest:.1e} nats per count)"
+        result.message = "the gradient vanished"
     return result
