@@ -122,7 +122,7 @@ class Limit:
     level : float
         Coverage of the interval.
     trusted : bool
-        Whether the forecast at that load is.
+        Whether the data leaves the load open by less than a factor of ten each way.
     """
 
     measure: str
@@ -206,10 +206,10 @@ def max_load(
 
         return _largest_below(excess, math.log(near))
 
-    load = crossing(measure)
-    at = load if 0 < load < math.inf else near
-    trusted = bool(forecast(model, cov, [at], level, doubt)["trusted"].iloc[0])
-    low, high = crossing(f"{measure}_high"), crossing(f"{measure}_low")
+    load, low, high = (crossing(f"{measure}{end}") for end in ("", "_high", "_low"))
+    # The load may be well known where the measure itself is not: the latter rises steeply there.
+    known = low == high or (low > 0 and high < math.inf and high / low <= math.exp(2 * _OPEN))
+    trusted = known and not doubt
     return Limit(measure, bound, load, low, high, level, trusted)
 
 
