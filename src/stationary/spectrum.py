@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -10,6 +13,17 @@ from stationary.generator import Generator
 from stationary.solvers import Auto
 
 _LONGEST = 2**60
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep LAPACK to one thread: eigenvalues gain little from more, and lose a lot if one waits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def spectral_gap(generator: Generator, gamma: Tensor | float | None = None) -> Tensor:
@@ -34,7 +48,9 @@ def spectral_gap(generator: Generator, gamma: Tensor | float | None = None) -> T
     # Unscaled, an M/M/1/K at low load is so far from normal that half the digits are lost.
     pi = Auto().factor(generator).pi.clamp_min(torch.finfo(P.dtype).tiny)
     scale = pi.sqrt()[..., :, None] / pi.sqrt()[..., None, :]
-    modulus = torch.linalg.eigvals(P.detach() * scale).abs().sort(-1, descending=True).values
+    with _one_thread():
+        eigenvalues = torch.linalg.eigvals(P.detach() * scale)
+    modulus = eigenvalues.abs().sort(-1, descending=True).values
     # The first is 1, the eigenvalue of the steady state itself.
     return 1 - modulus[..., 1] if generator.n > 1 else modulus[..., 0]
 
