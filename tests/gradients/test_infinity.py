@@ -271,3 +271,40 @@ def test_a_factor_of_all_windows_serves_any_of_them(solver):
     # The factor is of these very chains: its first term solves the equation, the second is nothing.
     torch.testing.assert_close(generator_times(some, first), -h, rtol=1e-9, atol=1e-9)
     assert second.sub(second.mean(-1, keepdim=True)).abs().max() < 1e-9
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_compiled_series_equals_the_loop_over_terms(name):
+    chain = CHAINS[name]
+    pi = st.steady_state(chain).pi.detach()
+    g = weights(chain)
+    h = g - (pi * g).sum(-1, keepdim=True)
+    random = torch.Generator().manual_seed(5)
+    stop = torch.randint(1, 40, (3, *chain.batch_shape), generator=random)
+    p = torch.full(chain.batch_shape, 0.05, dtype=torch.float64)
+    series = Powers(margin=0.5)
+    for compiled, plain in zip(
+        series.stopped(chain, h, stop, p),
+        super(Powers, series).stopped(chain, h, stop, p),
+        strict=True,
+    ):
+        assert torch.allclose(compiled, plain, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_several_seeds_draw_what_each_would_draw_alone(shared):
+    chain = st.Generator(CHAINS["mmmk"].edges, CHAINS["mmmk"].rates.detach().repeat(3, 1))
+    together = gradient(chain, Infinity(p=0.1, seed=(4, 5, 6), shared=shared))
+    for k, seed in enumerate((4, 5, 6)):
+        part = slice(2 * k, 2 * k + 2)
+        rates = chain.rates[part].clone().requires_grad_()
+        alone = st.steady_state(
+            st.Generator(chain.edges, rates), gradient=Infinity(p=0.1, seed=seed, shared=shared)
+        )
+        (slope,) = torch.autograd.grad((alone.pi * weights(chain)[part]).sum(), rates)
+        assert torch.equal(together[part], slope)
+
+
+def test_seeds_must_divide_the_batch():
+    with pytest.raises(InputError, match="3 seeds cannot share a batch of 2 chains"):
+        gradient(CHAINS["mmmk"], Infinity(p=0.1, seed=(1, 2, 3)))

@@ -42,12 +42,14 @@ _SMALLEST = 1e-6
 class _State:
     """What a strategy remembers from step to step: random numbers, steps taken, guesses."""
 
-    def __init__(self, seed: int | None) -> None:
-        self.random = torch.Generator()
-        if seed is None:
-            self.random.seed()
-        else:
-            self.random.manual_seed(seed)
+    def __init__(self, seed: int | tuple[int, ...] | None) -> None:
+        seeds = seed if isinstance(seed, tuple) else (seed,)
+        self.random = [torch.Generator() for _ in seeds]
+        for stream, value in zip(self.random, seeds, strict=True):
+            if value is None:
+                stream.seed()
+            else:
+                stream.manual_seed(value)
         self.steps = 0
         self.draws = torch.empty(0, dtype=torch.long)
         self.guesses: dict[int, Tensor] = {}
@@ -62,8 +64,9 @@ class Infinity(Gradient):
     p : float, callable or "auto"
         Stopping probability; ``1 / p`` terms on average. A function of the number of gradients
         taken so far gives a schedule; ``"auto"`` asks the series for one of finite variance.
-    seed : int, optional
-        Of the draws. Without it every run differs.
+    seed : int or tuple of int, optional
+        Of the draws. Without it every run differs. Several seeds share the batch out in equal,
+        consecutive parts, so that fits run side by side draw what each would draw alone.
     series : Series
         What is summed: `Powers` (the paper's), `Doubling` or `Preconditioned`.
     draws : int
@@ -79,7 +82,7 @@ class Infinity(Gradient):
     """
 
     p: float | Callable[[int], float] | Literal["auto"] = 0.1
-    seed: int | None = None
+    seed: int | tuple[int, ...] | None = None
     series: Series = field(default_factory=Powers)
     draws: int = 1
     shared: bool = False
@@ -103,14 +106,15 @@ class Infinity(Gradient):
     def export(self) -> dict[str, Any]:
         """Return what it remembers, for a checkpoint."""
         return {
-            "random": self.state.random.get_state(),
+            "random": torch.stack([stream.get_state() for stream in self.state.random]),
             "steps": self.state.steps,
             "guesses": {str(window): guess for window, guess in self.state.guesses.items()},
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `export` returned."""
-        self.state.random.set_state(state["random"])
+        for stream, saved in zip(self.state.random, state["random"], strict=True):
+            stream.set_state(saved)
         self.state.steps = state["steps"]
         self.state.guesses = {int(key): guess for key, guess in state["guesses"].items()}
 
@@ -154,14 +158,7 @@ class Infinity(Gradient):
         p = self.probability(generator)
         stop = self._draw(p)
         self.state.draws, self.state.steps = stop, self.state.steps + 1
-        total, plain = torch.zeros_like(h), torch.zeros_like(h)
-        for k, term in zip(range(int(stop.max())), self.series.terms(generator, h), strict=False):
-            going = (stop > k).to(h)
-            # A weight may overflow for chains that stopped long ago, where it is not used.
-            weight = torch.where(going.any(0), going.mean(0) * (1 - p) ** -k, 0.0)
-            total.addcmul_(term, weight[..., None])
-            if self.control:
-                plain.addcmul_(term, going.amax(0)[..., None])
+        total, plain = self.series.stopped(generator, h, stop, p)
         if not bool(total.isfinite().all()):
             raise SolverError(
                 f"the randomly stopped gradient is not finite after {int(stop.max())} terms: the "
@@ -181,8 +178,14 @@ class Infinity(Gradient):
 
     def _draw(self, p: Tensor) -> Tensor:
         """``X [draws, ...]`` with ``Pr[X > l] = (1 - p)^l``, by inversion."""
-        shape = (self.draws, *([1] * p.ndim)) if self.shared else (self.draws, *p.shape)
-        uniform = torch.rand(shape, generator=self.state.random, dtype=torch.float64)
+        streams = self.state.random
+        if p.numel() % len(streams):
+            raise InputError(f"{len(streams)} seeds cannot share a batch of {p.numel()} chains")
+        each = (self.draws, 1 if self.shared else p.numel() // len(streams))
+        parts = [torch.rand(each, generator=stream, dtype=torch.float64) for stream in streams]
+        if self.shared:
+            parts = [part.expand(-1, p.numel() // len(streams)) for part in parts]
+        uniform = torch.cat(parts, -1).reshape(self.draws, *p.shape)
         # 1 - uniform lies in (0, 1]; its logarithm is finite.
         stop = 1 + ((1 - uniform).log() / torch.log1p(-p.cpu())).floor()
         return stop.long().to(p.device)

@@ -21,11 +21,9 @@ from torch import Tensor
 
 from stationary.errors import InputError
 from stationary.generator import Generator
+from stationary.gradients._kernels import stopped_powers
 from stationary.solvers import Factor
 from stationary.spectrum import spectral_gap
-
-_SMALL = 64
-"""States up to which one product with a dense matrix is quicker than a pass over the edges."""
 
 
 def generator_times(generator: Generator, v: Tensor) -> Tensor:
@@ -71,6 +69,29 @@ class Series(ABC):
         """Stopping probability below which the variance is known to be finite; 1 if always."""
         return torch.ones((), dtype=generator.rates.dtype, device=generator.rates.device)
 
+    def stopped(
+        self, generator: Generator, h: Tensor, stop: Tensor, p: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Sums of the first terms: weighted by ``(1 - p)^-l`` and averaged over draws, and plain.
+
+        Parameters
+        ----------
+        generator, h
+            As for `terms`.
+        stop : Tensor [draws, ...]
+            How many terms each draw takes; the plain sum goes as far as the longest.
+        p : Tensor [...]
+            The stopping probability they were drawn with.
+        """
+        total, plain = torch.zeros_like(h), torch.zeros_like(h)
+        for k, term in zip(range(int(stop.max())), self.terms(generator, h), strict=False):
+            going = (stop > k).to(h)
+            # A weight may overflow for chains that stopped long ago, where it is not used.
+            weight = torch.where(going.any(0), going.mean(0) * (1 - p) ** -k, 0.0)
+            total.addcmul_(term, weight[..., None])
+            plain.addcmul_(term, going.amax(0)[..., None])
+        return total, plain
+
 
 @dataclass(frozen=True)
 class Powers(Series):
@@ -96,13 +117,30 @@ class Powers(Series):
         """``P^l h / gamma``."""
         gamma = self.gamma(generator)
         term = h / gamma[..., None]
-        P = generator.uniformize(gamma)[0].detach() if generator.n <= _SMALL else None
         while True:
             yield term
-            if P is None:
-                term = term + generator_times(generator, term) / gamma[..., None]
-            else:
-                term = (P @ term[..., None])[..., 0]
+            term = term + generator_times(generator, term) / gamma[..., None]
+
+    def stopped(
+        self, generator: Generator, h: Tensor, stop: Tensor, p: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The same sums, compiled, where the chains are on the CPU."""
+        if h.device.type != "cpu":
+            return super().stopped(generator, h, stop, p)
+        total, plain = torch.empty_like(h), torch.empty_like(h)
+        edges, n = generator.edges, generator.n
+        stopped_powers(
+            edges.src.numpy(),
+            edges.dst.numpy(),
+            generator.rates.detach().reshape(-1, len(edges.src)).numpy(),
+            self.gamma(generator).reshape(-1).numpy(),
+            h.reshape(-1, n).numpy(),
+            stop.reshape(len(stop), -1).numpy(),
+            p.reshape(-1).numpy(),
+            total.view(-1, n).numpy(),
+            plain.view(-1, n).numpy(),
+        )
+        return total, plain
 
     def largest_stop(self, generator: Generator) -> Tensor:
         """Stopping probability ``[...]`` below which the variance is finite, ``delta (2 - delta)``.
