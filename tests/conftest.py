@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -35,3 +36,12 @@ def call(monkeypatch, capsys):
         return done.value.code or 0, out, err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def recording_file():
+    """Path of the paper's testbed recording, which lies beside the project, not in it."""
+    file = Path(__file__).parents[2] / "shared" / "data" / "volte-testbed-aaai20.csv"
+    if not file.exists():
+        pytest.skip("the paper's testbed recording is not beside the project")
+    return file

@@ -35,6 +35,7 @@ ORDER = [
     "least_squares",
     "runs",
     "plots",
+    "experiments",
     "cli",
 ]
 

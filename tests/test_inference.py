@@ -1,7 +1,6 @@
 """Standard errors and intervals: against sums by hand, and against what they promise."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from stationary.objective import Objective
 from stationary.scales import Scale
 
 M = st.models
-RECORDING = Path(__file__).parents[2] / "shared" / "data" / "volte-testbed-aaai20.csv"
 LOADS = np.repeat(np.arange(11.0, 16.0), 10)
 NO_FLAT = np.zeros((1, 0))
 
@@ -232,12 +230,9 @@ def test_mm1k_is_determined():
     assert fit.forecast(range(20, 61))["trusted"].all()
 
 
-@pytest.mark.skipif(
-    not RECORDING.exists(), reason="the paper's recording is not beside the project"
-)
-def test_the_papers_model_on_its_recording_is_undetermined():
+def test_the_papers_model_on_its_recording_is_undetermined(recording_file):
     windows = st.read_windows(
-        RECORDING, x="callrate", counts="Q={}", observe=[1, 2], loads=(1.0, 1000.0)
+        recording_file, x="callrate", counts="Q={}", observe=[1, 2], loads=(1.0, 1000.0)
     )
     assert len(windows) == 86
     fit = st.fit(M.UpperTriangular(states=22), windows)

@@ -2,7 +2,6 @@
 
 import gzip
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,9 +10,6 @@ import pytest
 from stationary.data import Sampling, read_windows
 from stationary.data.readers import parse_counts, parse_observe
 from stationary.errors import DataWarning, InputError
-
-RECORDING = Path(__file__).parents[2] / ".." / "shared" / "data" / "volte-testbed-aaai20.csv"
-recorded = pytest.mark.skipif(not RECORDING.exists(), reason="the paper's recording is not there")
 
 GOOD = "load,Q=0,Q=1,Q=2\n11,3,2,1\n12,4,1,0\n"
 
@@ -227,18 +223,17 @@ def test_parquet_without_rows(tmp_path):
         read_windows(tmp_path / "w.parquet")
 
 
-@recorded
-def test_the_papers_recording():
+def test_the_papers_recording(recording_file):
     with pytest.warns(DataWarning, match="dropped line 2: idle: callrate is 0"):
-        full = read_windows(RECORDING, x="callrate", counts="Q={}")
+        full = read_windows(recording_file, x="callrate", counts="Q={}")
     assert len(full) == 223
     assert full.observe == tuple(range(26))
-    light = read_windows(RECORDING, x="callrate", observe=[1, 2], loads=(1, 1000))
+    light = read_windows(recording_file, x="callrate", observe=[1, 2], loads=(1, 1000))
     heavy = full.select(full.loads > 1000)
     assert (len(light), len(heavy)) == (86, 137)
     overload = {f"Q={k}": k if k <= 20 else "overload" for k in range(26)}
     with pytest.warns(DataWarning, match="line 2"):
-        lumped = read_windows(RECORDING, x="callrate", counts=overload)
+        lumped = read_windows(recording_file, x="callrate", counts=overload)
     assert lumped.labels[-1] == "overload"
     assert lumped.counts[:, -1].equal(full.counts[:, 21:].sum(-1))
 

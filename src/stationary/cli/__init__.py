@@ -16,6 +16,7 @@ from stationary.cli.demo import demo
 from stationary.cli.fit import fit
 from stationary.cli.forecast import forecast
 from stationary.cli.models import models
+from stationary.cli.reproduce import reproduce
 from stationary.cli.simulate import simulate
 from stationary.errors import ConvergenceWarning, DataWarning, StationaryError
 
@@ -26,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (demo, fit, forecast, simulate, models):
+for command in (demo, fit, forecast, simulate, models, reproduce):
     app.command()(command)
 
 

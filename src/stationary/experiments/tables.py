@@ -1,0 +1,297 @@
+"""From records to a tidy frame, and from it to the tables a reader looks at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.stats import t as student
+
+from stationary.experiments.methods import METHODS
+from stationary.experiments.runner import Reading, Record, errors
+from stationary.experiments.settings import Row
+from stationary.spectrum import spectral_gap
+from stationary.steady import steady_state
+
+METRICS = {
+    "mape": "MAPE/100",
+    "mse": "MSE",
+    "median_ape": "median APE/100",
+    "nll_gap": "nats above the optimum",
+    "seconds": "seconds a repeat",
+}
+
+TITLES = {
+    Reading.ONE: "repeats on one data set",
+    Reading.FRESH: "a fresh data set every repeat",
+}
+
+
+def tidy(records: Iterable[Record]) -> pd.DataFrame:
+    """One line a repeat; ``nll_gap`` is in nats over all windows, above the exact optimum."""
+    kept = ("row", "method", "reading", "seed", "data", "mape", "median_ape", "mse", "nll")
+    lines = [
+        {
+            **{name: record[name] for name in (*kept, "windows", "seconds")},
+            "theta": " ".join(f"{value:.6g}" for value in record["theta"][:3]),
+        }
+        for record in records
+        if record["reading"] != Reading.LUCK
+    ]
+    frame = pd.DataFrame(lines)
+    frame["nll"] = frame["nll"].astype(float)
+    best = frame[frame["method"] == "mle"].drop_duplicates(["row", "data"])
+    frame = frame.merge(best[["row", "data", "nll"]], on=["row", "data"], suffixes=("", "_best"))
+    frame["nll_gap"] = (frame["nll"] - frame["nll_best"]) * frame["windows"]
+    return frame.drop(columns="nll_best").sort_values(["row", "method", "reading", "seed"])
+
+
+def select(frame: pd.DataFrame, **wanted: str) -> pd.DataFrame:
+    """Lines whose columns have these values."""
+    kept = np.ones(len(frame), dtype=bool)
+    for column, value in wanted.items():
+        kept &= (frame[column] == value).to_numpy()
+    return frame[kept]
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and half-width of the 95 % t-interval; no width where there is one value."""
+    data = np.asarray(values, dtype=float)
+    mean = float(data.mean()) if len(data) else math.nan
+    if len(data) < 2:
+        return mean, math.nan
+    return mean, float(student.ppf(0.975, len(data) - 1) * data.std(ddof=1) / math.sqrt(len(data)))
+
+
+def metric_table(
+    frame: pd.DataFrame, rows: Sequence[Row], metric: str, reading: Reading
+) -> list[list[str]]:
+    """Rows by methods: mean, its interval, and in brackets what the paper prints."""
+    methods = [name for name in METHODS if name in set(frame["method"])]
+    header = ["row", *(METHODS[name].title for name in methods)]
+    body = []
+    for row in rows:
+        cells = [row.title]
+        for name in methods:
+            chosen = select(frame, row=row.name, method=name, reading=reading)
+            printed = getattr(row, metric, {}).get(name)
+            cells.append(_cell(chosen[metric], printed))
+        body.append(cells)
+    return [header, *body]
+
+
+def agreement_table(frame: pd.DataFrame, rows: Sequence[Row]) -> list[list[str]]:
+    """Every printed number beside ours, and a word on whether they agree."""
+    lines = [["row", "method", "metric", "printed", "one data set", "fresh, 5..95 %", "verdict"]]
+    for row in rows:
+        for metric in ("mape", "mse"):
+            for name, printed in getattr(row, metric).items():
+                mine = select(frame, row=row.name, method=name)
+                one = select(mine, reading=Reading.ONE)[metric]
+                fresh = select(mine, reading=Reading.FRESH)[metric]
+                if one.empty:
+                    continue
+                low, high = (fresh if len(fresh) else one).quantile([0.05, 0.95])
+                lines.append(
+                    [
+                        row.title,
+                        METHODS[name].title,
+                        METRICS[metric],
+                        _plus_minus(*printed),
+                        _plus_minus(*interval(one)),
+                        f"{number(low)} .. {number(high)}" if len(fresh) else "",
+                        _verdict(printed[0], low, high),
+                    ]
+                )
+    return lines
+
+
+def floor_table(records: Iterable[Record], rows: Sequence[Row]) -> list[list[str]]:
+    """How the exact optimum scatters over data sets, and how often it beats the printed error."""
+    luck = {r["row"]: r for r in records if r["reading"] == Reading.LUCK}
+    lines = [
+        [
+            "row",
+            "data sets",
+            "MLE mean MAPE/100",
+            "5 %, 50 %, 95 %",
+            "printed",
+            "data sets where the MLE does as well",
+            "half-width of 20 fresh repeats",
+            "printed half-width",
+        ]
+    ]
+    for row in rows:
+        if row.name not in luck:
+            continue
+        mape = np.array(luck[row.name]["mape"])
+        printed = row.mape.get("infinity")
+        spread = 1.96 * mape.std() / math.sqrt(20)
+        lines.append(
+            [
+                row.title,
+                str(len(mape)),
+                number(mape.mean()),
+                ", ".join(number(q) for q in np.quantile(mape, [0.05, 0.5, 0.95])),
+                number(printed[0]) if printed else "",
+                f"{np.mean(mape <= printed[0]):.1%}" if printed else "",
+                number(spread),
+                number(printed[1]) if printed else "",
+            ]
+        )
+    return lines
+
+
+def gap_table(rows: Sequence[Row]) -> list[list[str]]:
+    """Spectral gaps of the training loads at the truth, beside the printed range."""
+    lines = [["row", "gamma above the largest exit rate", "computed", "printed", "equal"]]
+    for row in rows:
+        low, high = spectral_gaps(row)
+        printed = row.gaps or []
+        equal = all(abs(a - b) < 1e-3 for a, b in zip((low, high), printed, strict=True))
+        lines.append(
+            [
+                row.title,
+                f"{row.margin:g}",
+                f"{low:.4f} .. {high:.4f}",
+                f"{printed[0]:g} .. {printed[1]:g}",
+                "yes" if equal else "no",
+            ]
+        )
+    return lines
+
+
+@torch.no_grad()
+def spectral_gaps(row: Row) -> tuple[float, float]:
+    """Smallest and largest gap over the training loads, at the true parameters."""
+    chains = row.build()(sorted(set(row.train_loads())))
+    gaps = spectral_gap(chains, chains.exit_rates().amax(-1) + row.margin)
+    return gaps.min().item(), gaps.max().item()
+
+
+def theta_table(
+    frame: pd.DataFrame, records: Iterable[Record], rows: Sequence[Row]
+) -> list[list[str]]:
+    """Printed estimates, what error they imply, and ours."""
+    luck = {r["row"]: r for r in records if r["reading"] == Reading.LUCK}
+    lines = [
+        [
+            "row",
+            "truth",
+            "printed",
+            "MAPE/100 at the printed",
+            "infinity-SGD (paper), one data set",
+            "infinity-SGD (ours), one data set",
+            "MLE, one data set",
+            "MLE over data sets: mean, sd",
+        ]
+    ]
+    for row in rows:
+        if row.theta is None or row.name not in luck:
+            continue
+        scatter = np.array(luck[row.name]["theta"])
+        mean, sd = scatter.mean(0), scatter.std(0)
+        lines.append(
+            [
+                row.title,
+                _vector(row.truth or []),
+                _vector(row.theta),
+                number(_mape_at(row, row.theta)),
+                *(_mean_theta(frame, row, name) for name in ("infinity", "ours", "mle")),
+                f"{_vector(mean)}, {_vector(sd)}",
+            ]
+        )
+    return lines
+
+
+def loss_table(frame: pd.DataFrame, rows: Sequence[Row], study: str) -> list[list[str]]:
+    """Training loss a window by alpha or by p: ours in both readings, with what is printed."""
+    lines = [
+        ["row", study, "printed", "one data set", "fresh data sets", "exact, fresh", "MAPE/100"]
+    ]
+    for row in rows:
+        printed_all = row.loss_alpha if study == "alpha" else row.loss_p
+        for key, name in _columns(row, study):
+            of = select(frame, row=row.name, method=name)
+            exact = f"mle-{name}" if study == "alpha" else "mle"
+            floor = select(frame, row=row.name, method=exact, reading=Reading.FRESH)
+            fresh = select(of, reading=Reading.FRESH)
+            one = select(of, reading=Reading.ONE)
+            printed = printed_all.get(key)
+            lines.append(
+                [
+                    row.title,
+                    key,
+                    _plus_minus(*printed) if printed else "",
+                    _plus_minus(*interval(one["nll"])),
+                    _plus_minus(*interval(fresh["nll"])),
+                    _plus_minus(*interval(floor["nll"])),
+                    _plus_minus(*interval(fresh["mape"])),
+                ]
+            )
+    return lines
+
+
+def markdown(lines: list[list[str]]) -> str:
+    """A table as GitHub shows it, padded to be read as text too."""
+    widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
+    lines = [lines[0], ["-" * width for width in widths], *lines[1:]]
+    padded = ((cell.ljust(w) for cell, w in zip(line, widths, strict=True)) for line in lines)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in padded) + "\n"
+
+
+def number(value: float) -> str:
+    """Three significant digits."""
+    if not math.isfinite(value):
+        return ""
+    return f"{value:.3g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
+
+
+def _columns(row: Row, study: str) -> list[tuple[str, str]]:
+    """What the paper calls a column of a study, and the method that makes it."""
+    if study == "alpha":
+        return [(key, f"alpha-{key}") for key in row.loss_alpha]
+    keys = ["0.1", "0.01", *(["0.001"] if row.p and 0.001 in row.p else [])]
+    return [(key, "infinity" if key == "0.1" else f"p-{key}") for key in keys]
+
+
+def _cell(values: pd.Series, printed: list[float] | None) -> str:
+    if values.empty or not np.isfinite(values).any():
+        return ""
+    shown = _plus_minus(*interval(values))
+    return f"{shown} [{number(printed[0])}]" if printed else shown
+
+
+def _plus_minus(mean: float, half: float = math.nan) -> str:
+    return number(mean) + (f" ± {number(half)}" if math.isfinite(half) else "")
+
+
+def _verdict(printed: float, low: float, high: float) -> str:
+    """Agreement is to lie in the range of our repeats, widened by rounding."""
+    if low * 0.99 <= printed <= high * 1.01:
+        return "agrees"
+    return "printed is better" if printed < low else "printed is worse"
+
+
+def _mean_theta(frame: pd.DataFrame, row: Row, name: str) -> str:
+    chosen = select(frame, row=row.name, method=name, reading=Reading.ONE)["theta"]
+    if chosen.empty:
+        return ""
+    return _vector(np.mean([[float(v) for v in text.split()] for text in chosen], axis=0))
+
+
+def _vector(values: Iterable[float]) -> str:
+    return ", ".join(f"{value:.4g}" for value in values)
+
+
+@torch.no_grad()
+def _mape_at(row: Row, theta: list[float]) -> float:
+    """Error of the forecast at given parameters."""
+    model = row.build()
+    x = model.as_inputs(row.test_loads())
+    target = steady_state(model(x)).pi[:, -1]
+    there = model.generator(x, torch.tensor(theta, dtype=torch.float64))
+    return float(np.asarray(errors(steady_state(there).pi[:, -1], target)["mape"]))

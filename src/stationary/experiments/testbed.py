@@ -1,0 +1,365 @@
+r"""The paper's testbed recording, looked at with exact maximum likelihood.
+
+Three findings, each a function that makes its table:
+
+- `facts`: what the recording counts, and what its light load already shows.
+- `undetermined`: the upper-triangular model on states {1, 2} says nothing about overload. Multiply
+  every rate out of the overload state by s: what flows in and how it is split on the way out stay
+  the same, so all other states keep their ratios, and with them the likelihood, while the odds of
+  overload are divided by s. Any forecast at all has the same likelihood.
+- `ladder`: with all states of the training windows observed, chains chosen by a backtest inside the
+  training windows. The one it picks has arrivals in bursts and a server that stalls.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.optimize import brentq, isotonic_regression
+from torch import Tensor
+
+from stationary.data.readers import read_windows
+from stationary.data.windows import Sampling, Windows
+from stationary.errors import InputError
+from stationary.experiments.methods import METHODS
+from stationary.experiments.runner import errors
+from stationary.experiments.settings import Problem, rows
+from stationary.fitting import fit
+from stationary.losses import conditional_nll, conditional_probabilities
+from stationary.models import FromFunction, MMmK, Model
+from stationary.newton import maximise_likelihood
+from stationary.objective import Objective
+from stationary.steady import steady_state
+
+VARIABLE = "STATIONARY_RECORDING"
+"""Environment variable that names the file."""
+
+_FULL = 21
+"""Estimated queue sizes from here on count as overload."""
+
+_LIGHT = 1000.0
+"""Heaviest load of the training windows."""
+
+_CUTS = (300.0, 400.0, 500.0, 600.0, 700.0)
+"""Loads at which the backtest cuts the training windows into fitted and held out."""
+
+_BURSTS = 100.0
+"""Bursts a second: a load generator that wakes every 10 ms, as the training windows show."""
+
+Chain = tuple[Model, list[Any]]
+"""A model, and the states that each column of the counts covers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """The recording, cut at load 1000.
+
+    Attributes
+    ----------
+    light, heavy : Windows
+        Counts of queue sizes 0..20 and of overload, of the training and of the test windows.
+    light_failed, heavy_failed : Tensor
+        Calls that really failed, in each window.
+    """
+
+    light: Windows
+    heavy: Windows
+    light_failed: Tensor
+    heavy_failed: Tensor
+
+    @property
+    def target(self) -> Tensor:
+        """Overload over calls sent in each test window: what the paper predicts."""
+        return self.heavy.counts[:, -1] / self.heavy.loads
+
+
+def find_recording(path: str | os.PathLike[str] | None) -> Path | None:
+    """Return the file that is named by the argument or the environment, if any."""
+    named = path or os.environ.get(VARIABLE)
+    return Path(named) if named else None
+
+
+def read_recording(path: str | os.PathLike[str]) -> Recording:
+    """Read the recording; idle windows are left out."""
+    if not Path(path).is_file():
+        raise InputError(f"{path}: there is no such file")
+    windows = read_windows(path, x="callrate", counts="Q={}", loads=(1.0, None))
+    table = pd.read_csv(path)
+    if "failed_calls" not in table or len(windows.observe) <= _FULL:
+        raise InputError(
+            f"{path}: the testbed recording has columns failed_calls and Q=0 to Q={_FULL} or more"
+        )
+    counts = torch.cat(
+        [windows.counts[:, :_FULL], windows.counts[:, _FULL:].sum(-1, keepdim=True)], -1
+    )
+    failed = torch.tensor(table.loc[table["callrate"] >= 1, "failed_calls"].to_numpy(np.float64))
+    light = windows.loads <= _LIGHT
+
+    def part(kept: Tensor) -> Windows:
+        return Windows(windows.x[kept], counts[kept], range(_FULL + 1), Sampling.ARRIVAL)
+
+    return Recording(part(light), part(~light), failed[light], failed[~light])
+
+
+def problems(recording: Recording) -> dict[str, Problem]:
+    """The testbed rows' problems."""
+    return {
+        row.name: Problem(row, recording.light, recording.heavy.x, recording.target)
+        for row in rows().values()
+        if not row.simulated
+    }
+
+
+def facts(recording: Recording) -> list[list[str]]:
+    """What the recording counts, line by line."""
+    light, heavy = recording.light, recording.heavy
+    over, failed = heavy.counts[:, -1], recording.heavy_failed
+    train = light.counts[:, -1].sum() / light.counts.sum()
+    agree = np.corrcoef(over / heavy.loads, failed / heavy.loads)[0, 1]
+    slope, at_zero = _plateau(light)
+    most = heavy.counts.sum(-1).max().item()
+    some = (light.loads >= 500) & (light.loads <= 600)
+    waiting = 1 - (light.counts[some, 0].sum() / light.counts[some].sum()).item()
+    load = light.loads[some].mean().item()
+    return [
+        ["question", "answer"],
+        ["training and test windows", f"{len(light)} and {len(heavy)}"],
+        [
+            "overload, the target, against calls that failed, test windows",
+            f"{over.sum():.0f} against {failed.sum():.0f}; the target is above the failures in "
+            f"{int((over > failed).sum())} of {len(heavy)} windows, correlation {agree:.2f}",
+        ],
+        [
+            "are overload counts part of the successful calls?",
+            "yes: the counts of all queue sizes add up to the successful calls, so the target "
+            "counts calls that were slow and succeeded",
+        ],
+        ["overload at light load", f"{train:.1%} of requests, at most {_LIGHT:g} calls a second"],
+        [
+            "requests that found others waiting, load 500 to 600",
+            f"{waiting:.0%}; with Poisson arrivals it would be the utilisation, at most "
+            f"{load / most:.0%} (the server has answered {most:.0f} a second)",
+        ],
+        [
+            "queue size up to which all sizes are about equally frequent",
+            f"{at_zero:.1f} + {1e3 * slope:.1f} for every 1000 calls a second: as many as arrive "
+            f"in {1e3 * slope:.0f} ms, as if they came in bursts of that period",
+        ],
+    ]
+
+
+def undetermined(recording: Recording, at: float = 1500.0) -> pd.DataFrame:
+    """Fits of equal likelihood that forecast any overload at a load of ``at``."""
+    problem = problems(recording)["testbed"]
+    model = problem.row.build()
+    objective = Objective(model, problem.observed())
+    best = maximise_likelihood(objective, problem.row.starts, seed=0, max_iterations=1000)
+    theta = model.natural(torch.tensor(best.x))
+    leaving = torch.tensor([name.startswith(f"rate_{_FULL}_") for name in model.param_names])
+
+    def scaled(log_s: float) -> Tensor:
+        return torch.where(leaving, theta * np.exp(log_s), theta)
+
+    def log_odds(log_s: float) -> float:
+        pi = _pi(model, torch.tensor([[at]], dtype=torch.float64), scaled(log_s))[0]
+        return float(pi[-1].log() - pi[:-1].sum().log())
+
+    lines = []
+    for p in (1e-6, 0.01, 0.05, 0.5, 0.99, 1 - 1e-6):
+        want = np.log(p / (1 - p))
+        there = scaled(brentq(lambda s, want=want: log_odds(s) - want, -200.0, 200.0))
+        nll = conditional_nll(
+            _pi(model, objective.x, there), objective.counts, objective.observation
+        )
+        predicted = _pi(model, problem.x, there)[:, -1]
+        lines.append(
+            {
+                "overload": p,
+                "nll": nll.sum().item(),
+                **_scores(predicted, problem.target),
+                "predicted": predicted.tolist(),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def ladder(
+    recording: Recording, progress: Callable[[int, str], None] | None = None
+) -> pd.DataFrame:
+    """Chains on all states, ranked by the backtest; then forecasts that need no chain.
+
+    The backtest fits the training windows up to each of five loads and scores those above: the
+    negative log-likelihood a request, every window with the same weight. Test windows play no part
+    in the choice; their scores stand beside it.
+    """
+    light, heavy = recording.light, recording.heavy
+    lines = []
+    for done, (name, (model, observe)) in enumerate(candidates().items(), 1):
+        windows = Windows(light.x, light.counts, observe, Sampling.ARRIVAL)
+        held = [_held_out(model, windows, cut) for cut in _CUTS]
+        result = fit(model, windows)
+        predicted = _shares(result.model, heavy.x, windows)[:, -1]
+        lines.append(
+            {
+                "model": name,
+                "parameters": len(model.param_names),
+                "nll": result.nll,
+                "aic": 2 * (result.nll + len(model.param_names)),
+                "backtest": float(np.mean(held)),
+                **_scores(predicted, recording.target),
+                "estimates": ", ".join(f"{k} {v:.4g}" for k, v in result.estimates.items()),
+                "predicted": predicted.tolist(),
+            }
+        )
+        if progress is not None:
+            progress(done, name)
+    frame = pd.DataFrame(lines).sort_values("backtest").reset_index(drop=True)
+    frame.insert(0, "picked", [k == 0 for k in range(len(frame))])
+    return pd.concat([frame, _without_a_chain(recording)], ignore_index=True)
+
+
+def candidates() -> dict[str, Chain]:
+    """The ladder's chains: the paper's, ones with a leak to overload, ones with bursts."""
+    flat = list(range(_FULL + 1))
+    return {
+        "M/M/1/K": (MMmK(servers=1, capacity=_FULL), flat),
+        "M/M/1/K, leak": (_leaking(resets=False), flat),
+        "M/M/1/K, leak, reset": (_leaking(resets=True), flat),
+        **{f"bursts, {m} phases, stalls": bursts(m) for m in (1, 2, 3, 4, 6, 8)},
+    }
+
+
+def bursts(phases: int, rate: float = _BURSTS) -> Chain:
+    """A server that stalls now and then, and arrivals in bursts that find it empty again.
+
+    State ``n.j``: n requests, or ``full``, or ``stalled``; j is the phase of the clock between
+    bursts, Erlang with the given number of phases and rate. When it rings the burst is over, the
+    backlog with it.
+    """
+    levels = [*range(_FULL), "full", "stalled"]
+    stalled = len(levels) - 1
+    moves: list[tuple[int, int]] = []
+    kinds: list[int] = []
+
+    def move(source: tuple[int, int], target: tuple[int, int], kind: int) -> None:
+        moves.append((source[0] * phases + source[1], target[0] * phases + target[1]))
+        kinds.append(kind)
+
+    for n in range(len(levels)):
+        for j in range(phases):
+            last = j == phases - 1
+            if n < _FULL:
+                move((n, j), (n + 1, j), 0)
+            if 1 <= n <= _FULL:
+                # Where both lead from 1 to 0, one edge carries service and clock.
+                move((n, j), (n - 1, j), 4 if last and phases == 1 and n == 1 else 1)
+            if n < stalled:
+                move((n, j), (stalled, j), 2)
+            if not last:
+                move((n, j), (n, j + 1), 3)
+            elif (n, j) != (0, 0) and not (phases == 1 and n == 1):
+                move((n, j), (0, 0), 3)
+    kind = torch.tensor(kinds)
+
+    def rates(x: Tensor, theta: Any) -> Tensor:
+        load, clock = x[:, 0], torch.full_like(x[:, 0], phases * rate)
+        service = theta["service"].expand(len(x))
+        stall = theta["stall"].expand(len(x))
+        return torch.stack([load, service, stall, clock, service + clock], -1)[:, kind]
+
+    model = FromFunction(
+        rates,
+        states=[f"{n}.{j + 1}" for n in levels for j in range(phases)],
+        params={"service": 500.0, "stall": 3.0},
+        edges=moves,
+        measures={},
+    )
+    names = [tuple(f"{n}.{j + 1}" for j in range(phases)) for n in levels]
+    return model, [*names[:_FULL], names[_FULL] + names[stalled]]
+
+
+def _leaking(resets: bool) -> Model:
+    """M/M/1/K with a leak to overload from everywhere, left by service or by a reset to 0."""
+    n = _FULL + 1
+    up = [(k, k + 1) for k in range(n - 1)]
+    down = [(k, k - 1) for k in range(1, n - 1)] + [(n - 1, 0 if resets else n - 2)]
+    leak = [(k, n - 1) for k in range(n - 2)]
+
+    def rates(x: Tensor, theta: Any) -> Tensor:
+        last = theta["reset" if resets else "service"]
+        return torch.cat(
+            [
+                x.expand(-1, n - 1),
+                theta["service"].expand(len(x), n - 2),
+                last.expand(len(x), 1),
+                theta["leak"].expand(len(x), n - 2),
+            ],
+            -1,
+        )
+
+    params = {"service": 500.0, "leak": 3.0} | ({"reset": 100.0} if resets else {})
+    return FromFunction(rates, states=n, params=params, edges=up + down + leak, measures={})
+
+
+def _held_out(model: Model, windows: Windows, cut: float) -> float:
+    """Negative log-likelihood a request above the cut, of a fit to what lies below."""
+    result = fit(model, windows.between(None, cut))
+    above = windows.loads > cut
+    counts = windows.counts[above]
+    share = _shares(result.model, windows.x[above], windows)
+    return float((-(counts * share.log()).sum(-1) / counts.sum(-1)).mean())
+
+
+def _without_a_chain(recording: Recording) -> pd.DataFrame:
+    """Trivial baselines, and how well a curve fitted to the test windows themselves can do."""
+    target, x = recording.target, recording.heavy.loads
+    order = x.argsort()
+    curve = torch.empty_like(target)
+    curve[order] = torch.from_numpy(isotonic_regression(target[order].numpy()).x)
+    problem = problems(recording)["testbed"]
+    lines = [
+        (METHODS[name].title, METHODS[name].run([problem], [0], 1.0)[0].predicted[-1])
+        for name in ("zero", "mean", "logistic")
+    ]
+    lines.append(("monotone curve through the test windows", curve))
+    return pd.DataFrame(
+        [
+            {"picked": False, "model": name, **_scores(p, target), "predicted": p.tolist()}
+            for name, p in lines
+        ]
+    )
+
+
+def _scores(predicted: Tensor, target: Tensor) -> dict[str, Any]:
+    found = errors(predicted, target)
+    return {"mape": found["mape"], "mse": found["mse"]}
+
+
+@torch.no_grad()
+def _pi(model: Model, x: Tensor, theta: Tensor) -> Tensor:
+    return steady_state(model.generator(x, theta)).pi
+
+
+def _shares(model: Model, x: Tensor, windows: Windows) -> Tensor:
+    """Probability of every category at loads ``x``."""
+    pi = _pi(model, x, model.theta.detach())
+    return conditional_probabilities(pi, windows.observation(model))
+
+
+def _plateau(windows: Windows) -> tuple[float, float]:
+    """Slope and intercept over load of the queue size at which the counts fall to half."""
+    edges, loads = [], []
+    for counts, load in zip(windows.counts.numpy(), windows.loads.tolist(), strict=True):
+        level = np.median(counts[2:5])
+        if load >= 300 and level > 20:
+            edges.append(int(np.argmax(counts[:_FULL] < level / 2)))
+            loads.append(load)
+    slope, at_zero = np.polyfit(loads, edges, 1)
+    return float(slope), float(at_zero)

@@ -1,0 +1,111 @@
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from stationary.experiments import examples, tables
+from stationary.experiments.runner import Reading, Task, read, run
+from stationary.experiments.settings import rows
+
+ROW = rows()["mm1k-fast"]
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    wanted = [
+        Task(ROW, name, reading, seeds, share=0.04)
+        for name, seeds in (("infinity", (0, 1, 2)), ("mle", (0, 1, 2)), ("zero", (0, 1, 2)))
+        for reading in (Reading.ONE, Reading.FRESH)
+    ]
+    wanted.append(Task(ROW, "mle", Reading.LUCK, (20,), share=0.04))
+    run(wanted, folder, jobs=1)
+    return read(wanted, folder)
+
+
+def test_interval_is_the_t_interval():
+    data = [1.0, 2.0, 4.0, 7.0]
+    mean, half = tables.interval(data)
+    low, high = stats.t.interval(0.95, 3, loc=np.mean(data), scale=stats.sem(data))
+    assert (mean - half, mean + half) == pytest.approx((low, high))
+    assert math.isnan(tables.interval([1.0])[1])
+
+
+def test_tidy_measures_from_the_floor_of_the_same_data(records):
+    frame = tables.tidy(records)
+    assert len(frame) == 18
+    assert (frame.loc[frame["method"] == "mle", "nll_gap"] == 0).all()
+    assert (frame.loc[frame["method"] == "infinity", "nll_gap"] > 0).all()
+    assert frame.loc[frame["method"] == "zero", "nll_gap"].isna().all()
+
+
+def test_metric_table_shows_mean_interval_and_print(records):
+    frame = tables.tidy(records)
+    header, line = tables.metric_table(frame, [ROW], "mape", Reading.FRESH)
+    cell = line[header.index("infinity-SGD (paper)")]
+    mine = tables.select(frame, method="infinity", reading=Reading.FRESH)["mape"]
+    mean, half = tables.interval(mine)
+    assert cell == f"{tables.number(mean)} ± {tables.number(half)} [0.0118]"
+    assert line[header.index("predict zero")] == "1 ± 0"
+
+
+def test_floor_table_counts_the_lucky_data_sets(records):
+    _, line = tables.floor_table(records, [ROW])
+    mape = np.array(next(r for r in records if r["reading"] == Reading.LUCK)["mape"])
+    assert line[1] == "20"
+    assert line[5] == f"{(mape <= 0.0118).mean():.1%}"
+
+
+def test_agreement_names_the_side():
+    frame = pd.DataFrame(
+        {
+            "row": "mm1k-fast",
+            "method": "infinity",
+            "reading": ["one", "fresh", "fresh"],
+            "mape": [0.1, 0.05, 0.2],
+            "mse": [1e-5, 1e-5, 1e-4],
+        }
+    )
+    lines = tables.agreement_table(frame, [ROW])[1:]
+    assert [line[-1] for line in lines] == ["printed is better", "agrees"]
+
+
+def test_theta_table_evaluates_the_printed_estimate(records):
+    _, line = tables.theta_table(tables.tidy(records), records, [ROW])
+    # M/M/1/K far above saturation loses 1 - theta / x, and theta / x - 1 falls off with x.
+    x = np.arange(31, 61)
+
+    def loss(theta):
+        rho = x / theta
+        return rho**19 * (1 - rho) / (1 - rho**20)
+
+    implied = np.mean(abs(loss(25.083) - loss(25.0)) / loss(25.0))
+    assert line[3] == tables.number(implied)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (0.01234, "0.0123"), (5e-5, "5.00e-05"), (2.5e4, "2.50e+04"), (math.nan, "")],
+)
+def test_numbers_have_three_digits(value, text):
+    assert tables.number(value) == text
+
+
+def test_markdown_is_a_table():
+    text = tables.markdown([["a", "b"], ["1", "22"]])
+    assert text == "| a | b  |\n| - | -- |\n| 1 | 22 |\n"
+
+
+def test_example_a1_is_the_papers():
+    _, first, second = examples.unidentifiable()
+    assert first[1] == first[2] == "0.4, 0.3, 0.2, 0.1"
+    assert second[1] == second[2] == "0.4, 0.3, 0.1, 0.2"
+    assert first[3] == second[3]  # what is observed agrees
+    assert first[4] != second[4]  # what is asked for does not
+
+
+def test_example_a2_mixing_times():
+    _, slow, fast = examples.mixing()
+    assert (slow[3], fast[3]) == ("371", "27")
