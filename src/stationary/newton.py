@@ -57,7 +57,9 @@ def maximise_likelihood(
     if starts < 1:
         raise InputError(f"starts must be at least 1; got {starts!r}")
     first = objective.model.free(objective.model.start(objective.x)).numpy()
-    spread = as_random(seed).normal(size=(starts, len(first)))
+    random = as_random(seed)
+    # Apart in shape, and further apart in level: models with many rates have optima at many levels.
+    spread = random.normal(size=(starts, len(first))) + 2 * random.normal(size=(starts, 1))
     spread[0] = 0.0
     tried = [
         _minimise(objective, first + jump, max_iterations, progress, k)

@@ -42,7 +42,7 @@ def test_curves_are_drawn(call, tmp_path):
     for name in ("p-mape.png", "p-mape.svg", "p-nll.png"):
         assert (folder / "figures" / name).stat().st_size > 5000
     curves = pd.read_csv(folder / "curves.csv")
-    assert curves.groupby(["method", "reading", "metric"])["epoch"].max().eq(10).all()
+    assert curves.groupby(["method", "reading", "metric"])["epoch"].max().eq(5).all()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 import stationary as st
-from stationary.experiments.methods import METHODS, TABLE, logistic
+from stationary.experiments.baselines import logistic
+from stationary.experiments.columns import METHODS, TABLE
 from stationary.experiments.settings import draw, rows
 
 FAST = rows()["mm1k-fast"]

@@ -4,7 +4,7 @@ import torch
 
 from stationary.errors import InputError
 from stationary.experiments import testbed
-from stationary.experiments.methods import METHODS
+from stationary.experiments.columns import METHODS
 from stationary.experiments.runner import errors
 from stationary.steady import steady_state
 

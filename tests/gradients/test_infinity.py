@@ -83,6 +83,8 @@ STRATEGIES = {
     "several draws": lambda generator: Infinity(p="auto", seed=1, draws=3),
     "margin": lambda generator: Infinity(p="auto", seed=1, series=Powers(margin=5.0)),
     "doubling": lambda generator: Infinity(p="auto", seed=1, series=Doubling()),
+    "least": lambda generator: Infinity(p=0.05, seed=1, least=3),
+    "least doubling": lambda generator: Infinity(p=0.3, seed=1, series=Doubling(), least=2),
     "preconditioned": lambda generator: Infinity(
         p="auto", seed=1, series=Preconditioned(nearby(generator))
     ),
@@ -284,8 +286,8 @@ def test_compiled_series_equals_the_loop_over_terms(name):
     p = torch.full(chain.batch_shape, 0.05, dtype=torch.float64)
     series = Powers(margin=0.5)
     for compiled, plain in zip(
-        series.stopped(chain, h, stop, p),
-        super(Powers, series).stopped(chain, h, stop, p),
+        series.stopped(chain, h, stop, p, least=4),
+        super(Powers, series).stopped(chain, h, stop, p, least=4),
         strict=True,
     ):
         assert torch.allclose(compiled, plain, rtol=1e-11, atol=1e-12)
@@ -308,3 +310,45 @@ def test_several_seeds_draw_what_each_would_draw_alone(shared):
 def test_seeds_must_divide_the_batch():
     with pytest.raises(InputError, match="3 seeds cannot share a batch of 2 chains"):
         gradient(CHAINS["mmmk"], Infinity(p=0.1, seed=(1, 2, 3)))
+
+
+def test_terms_that_are_always_taken():
+    """With more of them than the chain needs to mix, the draws do not matter."""
+    chain = CHAINS["uppertriangular"]
+    exact = gradient(chain, Exact())
+    for seed in range(3):
+        found = gradient(chain, Infinity(p=0.5, seed=seed, series=Doubling(), least=20))
+        assert torch.allclose(found, exact, rtol=1e-9, atol=1e-12)
+
+
+def test_few_certain_terms_keep_the_variance_of_an_overloaded_queue_down():
+    """Only idle states are seen of a queue that is hardly ever idle: partial sums are huge."""
+    model = st.models.MMmK(servers=1, capacity=19, service_rate=10.0)
+    rates = model([20.0]).rates.detach().requires_grad_()
+
+    def spread(least):
+        strategy = Infinity(p=0.05, seed=1, series=Doubling(), least=least)
+        found = []
+        for _ in range(300):
+            pi = st.steady_state(st.Generator(model.edges, rates), gradient=strategy).pi
+            found.append(torch.autograd.grad((pi[0, 0] / pi[0, 1]).log(), rates)[0])
+        return torch.stack(found).std(0).max().item()
+
+    assert spread(8) < spread(0) / 10
+
+
+def test_doubling_ends_when_all_chains_have_mixed():
+    chain = CHAINS["mmmk"]
+    h = torch.randn(2, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    pi = st.steady_state(chain).pi.detach()
+    h = h - (pi * h).sum(-1, keepdim=True)
+    terms = list(Doubling().terms(chain, h))
+    assert 4 < len(terms) < 20
+    v = sum(terms)
+    assert torch.allclose(-generator_times(chain, v), h, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [{"least": -1}, {"draws": 0}])
+def test_counts_of_terms_and_draws_are_checked(wrong):
+    with pytest.raises(InputError, match="draws must be at least 1 and least at least 0"):
+        Infinity(**wrong)

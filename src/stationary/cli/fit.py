@@ -60,8 +60,8 @@ def fit(
     gradient: Annotated[
         str,
         typer.Option(
-            help="exact; infinity:p=0.1 (or p=auto, series=doubling, control=yes, draws=4); "
-            "bptt:steps=16; dc-bptt:steps=128. All but exact fit by stochastic steps."
+            help="exact; infinity:p=0.1 (or p=auto, series=doubling, least=10, control=yes, "
+            "draws=4); bptt:steps=16; dc-bptt:steps=128. All but exact fit by stochastic steps."
         ),
     ] = "exact",
     epochs: Annotated[

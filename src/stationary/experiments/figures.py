@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from stationary.experiments.methods import METHODS
+from stationary.experiments.columns import METHODS
 from stationary.experiments.runner import Reading, Record
 from stationary.experiments.settings import Row
 from stationary.experiments.tables import METRICS, select
@@ -76,6 +76,33 @@ def plot_curves(
         ax.set_visible(False)
     panels[0].set_ylabel(METRICS.get(metric, "training loss a window"))
     panels[0].legend(fontsize="small")
+    return figure
+
+
+def plot_overview(frame: pd.DataFrame, rows: Sequence[Row], methods: Sequence[str]) -> Figure:
+    """Every row and method at a glance: mean errors, ours filled and the printed ones hollow."""
+    figure = Figure(figsize=(12, 0.62 * len(rows) + 1.8), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for ax, metric in zip(panels, ("mape", "mse"), strict=True):
+        for k, name in enumerate(methods):
+            # Apart from one another within the row, so that no dot hides another.
+            shift = 0.7 * ((k + 0.5) / len(methods) - 0.5)
+            for level, row in enumerate(rows):
+                reading = Reading.FRESH if row.simulated else Reading.ONE
+                mine = select(frame, row=row.name, method=name, reading=reading)[metric]
+                style: Any = {"color": f"C{k}", "marker": "o", "linestyle": "", "markersize": 5}
+                if not mine.empty:
+                    label = METHODS[name].title if level == 0 else None
+                    ax.plot(max(mine.mean(), 1e-7), level + shift, **style, label=label)
+                printed = getattr(row, metric).get(name)
+                if printed:
+                    ax.plot(printed[0], level + shift, **style, fillstyle="none")
+        ax.set_xscale("log")
+        ax.set_xlabel(f"{METRICS[metric]}, mean over repeats (hollow: printed)")
+        ax.grid(alpha=0.3)
+    panels[0].set_yticks(range(len(rows)), [row.title for row in rows])
+    panels[0].invert_yaxis()
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
     return figure
 
 

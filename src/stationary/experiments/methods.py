@@ -1,32 +1,23 @@
-"""The columns of the tables: every way to learn from a problem, behind one `Method.run`."""
+"""Ways to learn from a problem, behind one `Method.run`."""
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
-import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
-from stationary.data.windows import Windows
 from stationary.errors import ConvergenceWarning
 from stationary.experiments.ensemble import train
 from stationary.experiments.settings import Problem, Row, defaults, section
 from stationary.generator import Generator
 from stationary.gradients import (
-    DivideAndConquerBPTT,
-    Doubling,
     Exact,
     Gradient,
-    Infinity,
-    Powers,
 )
 from stationary.least_squares import conditional_least_squares
 from stationary.models import Model, Relaxed
@@ -52,12 +43,15 @@ class Outcome:
     nll : list of float
         Exact negative log-likelihood a window after each epoch, without penalty; empty for
         forecasts that come from no chain.
+    steady : Tensor [T], optional
+        Forecast by the steady state of the learnt chain, where the method has another of its own.
     """
 
     predicted: Tensor
     seconds: float
     theta: list[float] = field(default_factory=list)
     nll: list[float] = field(default_factory=list)
+    steady: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +114,7 @@ class Stochastic(Method):
         epochs = max(1, round(row.epochs * share))
         make = self.training or _paper_training
         strategy = self.gradient(row, tuple(seeds))
-        path = train(
+        thetas = train(
             model,
             x,
             counts,
@@ -130,18 +124,21 @@ class Stochastic(Method):
             make(row, epochs, start),
             seeds,
         )
-        thetas = list(path)
+        paths = torch.stack(list(thetas), 1)
         seconds = (time.perf_counter() - began) / len(problems)
         known = len(row.build().param_names)
-        return [
-            Outcome(
-                predicted=_forecast(model, problem, torch.stack([t[k] for t in thetas]), strategy),
+
+        def outcome(problem: Problem, path: Tensor) -> Outcome:
+            own = not strategy.exact_forward
+            return Outcome(
+                predicted=_forecast(model, problem, path, strategy),
                 seconds=seconds,
-                theta=thetas[-1][k, :known].tolist(),
-                nll=_losses(model, problem, torch.stack([t[k] for t in thetas])),
+                theta=path[-1, :known].tolist(),
+                nll=_losses(model, problem, path),
+                steady=_forecast(model, problem, path[-1:], Exact())[0] if own else None,
             )
-            for k, problem in enumerate(problems)
-        ]
+
+        return [outcome(problem, path) for problem, path in zip(problems, paths, strict=True)]
 
     def cost(self, row: Row) -> float:
         """Steps, weighed by the size of the model."""
@@ -210,70 +207,6 @@ class LeastSquares(Method):
         return 5e3
 
 
-@dataclass(frozen=True)
-class Trivial(Method):
-    """A forecast without a chain, from the failures that the training windows saw.
-
-    Parameters
-    ----------
-    forecast : callable
-        From training windows, with the counts of every state, and test loads.
-    """
-
-    forecast: Callable[[Windows, Tensor], Tensor]
-
-    def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
-        """Evaluate it."""
-        del seeds, share
-        return [Outcome(self.forecast(p.windows, p.x[:, 0])[None], seconds=0.0) for p in problems]
-
-
-def logistic(windows: Windows, x: Tensor) -> Tensor:
-    """Logistic regression of the last state's share on load, by maximum likelihood.
-
-    Half a count is added to each side at the mean load, so that windows without a failure still
-    have an estimate.
-    """
-    load = windows.loads.numpy()
-    centre, spread = load.mean(), load.std()
-    failed = windows.counts[:, -1].numpy()
-    seen = windows.counts.sum(-1).numpy()
-    z = np.append((load - centre) / spread, 0.0)
-    failed, seen = np.append(failed, 0.5), np.append(seen, 1.0)
-
-    def objective(b: np.ndarray) -> tuple[float, np.ndarray]:
-        eta = b[0] + b[1] * z
-        residual = seen / (1 + np.exp(-eta)) - failed
-        value = (seen * np.logaddexp(0.0, eta) - failed * eta).sum()
-        return value, np.array([residual.sum(), (residual * z).sum()])
-
-    best = minimize(objective, np.array([-5.0, 0.0]), jac=True, method="BFGS").x
-    return torch.sigmoid(best[0] + best[1] * (x - centre) / spread)
-
-
-def _zero(windows: Windows, x: Tensor) -> Tensor:
-    del windows
-    return torch.zeros_like(x)
-
-
-def _mean(windows: Windows, x: Tensor) -> Tensor:
-    return (windows.counts[:, -1].sum() / windows.counts.sum()).expand_as(x)
-
-
-def _dc(steps: int, row: Row, seeds: tuple[int, ...]) -> Gradient:
-    del seeds
-    return DivideAndConquerBPTT(steps=steps, margin=row.margin)
-
-
-def _infinity(p: float, row: Row, seeds: tuple[int, ...]) -> Gradient:
-    return Infinity(p=p, seed=seeds, series=Powers(margin=row.margin))
-
-
-def _ours(row: Row, seeds: tuple[int, ...]) -> Gradient:
-    del row
-    return Infinity(p=section("ours")["p"], seed=seeds, series=Doubling(), control=True)
-
-
 def _paper_training(row: Row, epochs: int, start: Tensor) -> Training:
     del start
     settings = defaults()
@@ -283,58 +216,6 @@ def _paper_training(row: Row, epochs: int, start: Tensor) -> Training:
         clip=settings["clip"],
         floor=settings["floor"],
     )
-
-
-def _our_training(row: Row, epochs: int, start: Tensor) -> Training:
-    del row
-    settings = section("ours")
-    return Training(
-        epochs=epochs,
-        rule=Adam(lr=settings["step"] * start.mean().item(), amsgrad=False),
-        batch=settings["batch"],
-        clip=math.inf,
-        floor=defaults()["floor"],
-        average=True,
-    )
-
-
-def _relaxed(alpha: float) -> list[Method]:
-    return [
-        Stochastic(
-            f"alpha-{alpha:g}",
-            f"infinity-SGD, alpha = {alpha:g}",
-            partial(_infinity, 0.1),
-            alpha=alpha,
-        ),
-        MaximumLikelihood(f"mle-alpha-{alpha:g}", f"exact, alpha = {alpha:g}", alpha=alpha),
-    ]
-
-
-TABLE: list[Method] = [
-    Stochastic("dc16", "DC-BPTT 16", partial(_dc, 16)),
-    Stochastic("dc128", "DC-BPTT 128", partial(_dc, 128)),
-    Stochastic("infinity", "infinity-SGD (paper)", partial(_infinity, 0.1)),
-    Stochastic("ours", "infinity-SGD (ours)", _ours, _our_training, at_zero=False),
-    LeastSquares("cls", "conditional least squares"),
-    MaximumLikelihood("mle", "exact MLE"),
-    Trivial("zero", "predict zero", _zero),
-    Trivial("mean", "training mean", _mean),
-    Trivial("logistic", "logistic on load", logistic),
-]
-"""The columns of the main tables."""
-
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in [
-        *TABLE,
-        *(
-            Stochastic(f"p-{p:g}", f"infinity-SGD, p = {p:g}", partial(_infinity, p))
-            for p in (0.01, 0.001)
-        ),
-        *(method for alpha in defaults()["alpha"] for method in _relaxed(alpha)),
-    ]
-}
-"""Every method by name, those of the studies included."""
 
 
 def _model(row: Row, alpha: float | None) -> Model:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from stationary.experiments.methods import METHODS, TABLE
+from stationary.experiments.columns import METHODS, TABLE
 from stationary.experiments.runner import Reading, Task
 from stationary.experiments.settings import Problem, Row, defaults, rows, section
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from stationary.atomic import replacing
 from stationary.experiments import examples, figures, tables, testbed
-from stationary.experiments.methods import METHODS, TABLE
+from stationary.experiments.columns import METHODS, TABLE
 from stationary.experiments.plan import Part, methods_of, parts, rows_of
 from stationary.experiments.runner import Reading, Record, provenance
 from stationary.experiments.settings import Row, rows
@@ -52,8 +52,8 @@ class Report:
         """Write all that belongs to a part, and return the page to read."""
         self.folder.mkdir(parents=True, exist_ok=True)
         makers = {
-            Part.MAPE: lambda: self._metric("mape", Part.MAPE),
-            Part.MSE: lambda: self._metric("mse", Part.MSE),
+            Part.MAPE: lambda: self._metric("mape"),
+            Part.MSE: lambda: self._metric("mse"),
             Part.GAP: self._gap,
             Part.ALPHA: lambda: self._study("alpha"),
             Part.P: lambda: self._study("p"),
@@ -78,39 +78,49 @@ class Report:
             self._csv("curves", self.curves)
         for each in parts(part):
             makers[each]()
+            if each is Part.GAP or each is part in (Part.MAPE, Part.MSE):
+                self._comparison()  # once, after the last table of errors
         self._text("meta.json", json.dumps(self._meta(part), indent=2) + "\n")
         self._text("README.md", "\n".join(self.page))
         return self.folder / "README.md"
 
-    def _metric(self, metric: str, part: Part) -> None:
-        shown = self._available(rows_of(part, self.names))
+    def _metric(self, metric: str) -> None:
+        shown = self._available(rows_of(Part(metric), self.names))
         self.page.append(f"## {tables.METRICS[metric]} at the failure state\n")
         self._both_readings(metric, shown, metric)
-        if metric == "mape":
-            self._table(
-                "agreement",
-                "Every printed number",
-                tables.agreement_table(
-                    self.frame, self._available([row for row in rows().values() if row.mape])
-                ),
-            )
-            self._table(
-                "floor",
-                "What luck does: the exact optimum on fresh data sets",
-                tables.floor_table(self.records, list(rows().values())),
-            )
-            self._table("theta", "Estimates", tables.theta_table(self.frame, self.records, shown))
-            for other in ("median_ape", "nll_gap", "seconds"):
-                self.page.append(f"## {tables.METRICS[other].capitalize()}\n")
-                self._both_readings(other, shown, other)
 
     def _gap(self) -> None:
         simulated = [row for row in rows().values() if row.simulated]
         self._table("gaps", "Spectral gaps of the training data", tables.gap_table(simulated))
         shown = self._available(rows_of(Part.GAP, self.names))
-        for metric in ("mape", "mse", "nll_gap"):
+        for metric in ("mape", "mse"):
             self.page.append(f"## Gap-controlled rows: {tables.METRICS[metric]}\n")
             self._both_readings(metric, shown, f"gap-{metric}")
+
+    def _comparison(self) -> None:
+        """What the error tables mean: agreement, the floor, estimates, and the other metrics."""
+        shown = self._available(list(rows().values()))
+        columns = [method.name for method in TABLE]
+        self._figure(
+            "overview",
+            figures.plot_overview(self.frame, shown, columns),
+            "Errors of every row and method, over fresh data sets; hollow circles are printed.",
+        )
+        self._table("agreement", "Every printed number", tables.agreement_table(self.frame, shown))
+        self._table(
+            "floor",
+            "What luck does: the exact optimum on fresh data sets",
+            tables.floor_table(self.records, shown),
+        )
+        self._table("theta", "Estimates", tables.theta_table(self.frame, self.records, shown))
+        self._table(
+            "through-time",
+            "Backpropagation through time, one data set",
+            tables.through_time_table(self.frame, shown),
+        )
+        for metric in ("median_ape", "nll_gap", "seconds"):
+            self.page.append(f"## All rows: {tables.METRICS[metric]}\n")
+            self._both_readings(metric, shown, metric)
 
     def _study(self, study: str) -> None:
         part = Part(study)
@@ -207,7 +217,7 @@ class Report:
         self.page.append(f"![{caption}](figures/{name}.png)\n\n{caption}\n")
 
     def _csv(self, name: str, frame: pd.DataFrame) -> None:
-        self._text(f"{name}.csv", frame.to_csv(index=False, float_format="%.8g"))
+        self._text(f"{name}.csv", frame.to_csv(index=False, float_format="%.10g"))
 
     def _text(self, name: str, text: str) -> None:
         file = self.folder / name

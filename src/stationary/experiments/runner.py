@@ -30,7 +30,8 @@ import torch
 from stationary._version import __version__
 from stationary.atomic import replacing
 from stationary.errors import InputError
-from stationary.experiments.methods import METHODS, Outcome
+from stationary.experiments.columns import METHODS
+from stationary.experiments.methods import Outcome
 from stationary.experiments.settings import Problem, Row, defaults, draw, section
 
 Record = dict[str, Any]
@@ -192,6 +193,7 @@ def provenance() -> dict[str, str]:
 
 def _record(task: Task, seed: int, problem: Problem, outcome: Outcome) -> Record:
     curves = errors(outcome.predicted, problem.target)
+    steady = {} if outcome.steady is None else errors(outcome.steady, problem.target)
     return {
         "row": task.row.name,
         "method": task.method,
@@ -199,6 +201,7 @@ def _record(task: Task, seed: int, problem: Problem, outcome: Outcome) -> Record
         "seed": seed,
         "data": seed if task.reading is Reading.FRESH else 0,
         **{name: values[-1] for name, values in curves.items()},
+        **{f"{name}_steady": steady.get(name) for name in ("mape", "mse")},
         "nll": outcome.nll[-1] if outcome.nll else None,
         "windows": len(problem.windows),
         "seconds": outcome.seconds,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from scipy.stats import t as student
 
-from stationary.experiments.methods import METHODS
+from stationary.experiments.columns import METHODS
 from stationary.experiments.runner import Reading, Record, errors
 from stationary.experiments.settings import Row
 from stationary.spectrum import spectral_gap
@@ -32,17 +33,19 @@ TITLES = {
 
 def tidy(records: Iterable[Record]) -> pd.DataFrame:
     """One line a repeat; ``nll_gap`` is in nats over all windows, above the exact optimum."""
-    kept = ("row", "method", "reading", "seed", "data", "mape", "median_ape", "mse", "nll")
+    kept = ("row", "method", "reading", "seed", "data", "mape", "median_ape", "mse")
+    more = ("mape_steady", "mse_steady", "nll", "windows", "seconds")
     lines = [
         {
-            **{name: record[name] for name in (*kept, "windows", "seconds")},
+            **{name: record[name] for name in (*kept, *more)},
             "theta": " ".join(f"{value:.6g}" for value in record["theta"][:3]),
         }
         for record in records
         if record["reading"] != Reading.LUCK
     ]
     frame = pd.DataFrame(lines)
-    frame["nll"] = frame["nll"].astype(float)
+    measured = ["nll", "mape_steady", "mse_steady"]
+    frame[measured] = frame[measured].astype(float)  # None where there is none
     best = frame[frame["method"] == "mle"].drop_duplicates(["row", "data"])
     frame = frame.merge(best[["row", "data", "nll"]], on=["row", "data"], suffixes=("", "_best"))
     frame["nll_gap"] = (frame["nll"] - frame["nll_best"]) * frame["windows"]
@@ -78,6 +81,8 @@ def metric_table(
         for name in methods:
             chosen = select(frame, row=row.name, method=name, reading=reading)
             printed = getattr(row, metric, {}).get(name)
+            if metric == "seconds":  # repeats that ran side by side have no spread of their own
+                chosen = chosen.head(1).assign(seconds=chosen["seconds"].mean())
             cells.append(_cell(chosen[metric], printed))
         body.append(cells)
     return [header, *body]
@@ -109,6 +114,41 @@ def agreement_table(frame: pd.DataFrame, rows: Sequence[Row]) -> list[list[str]]
     return lines
 
 
+def through_time_table(frame: pd.DataFrame, rows: Sequence[Row]) -> list[list[str]]:
+    """Backpropagation through time: by its own steps, and by the steady state of what it learnt."""
+    lines = [
+        [
+            "row",
+            "method",
+            "printed MAPE/100, MSE",
+            "by its own steps",
+            "by the steady state",
+            "theta",
+            "theta nearest to the printed pair",
+        ]
+    ]
+    for row in rows:
+        for name in ("dc16", "dc128"):
+            mine = select(frame, row=row.name, method=name, reading=Reading.ONE)
+            if mine.empty or name not in row.mape:
+                continue
+            printed = (row.mape[name][0], row.mse[name][0])
+            lines.append(
+                [
+                    row.title,
+                    METHODS[name].title,
+                    ", ".join(map(number, printed)),
+                    ", ".join(number(mine[metric].mean()) for metric in ("mape", "mse")),
+                    ", ".join(
+                        number(mine[f"{metric}_steady"].mean()) for metric in ("mape", "mse")
+                    ),
+                    _mean_theta(frame, row, name) if row.simulated else "",
+                    _nearest_theta(row, *printed),
+                ]
+            )
+    return lines
+
+
 def floor_table(records: Iterable[Record], rows: Sequence[Row]) -> list[list[str]]:
     """How the exact optimum scatters over data sets, and how often it beats the printed error."""
     luck = {r["row"]: r for r in records if r["reading"] == Reading.LUCK}
@@ -120,6 +160,7 @@ def floor_table(records: Iterable[Record], rows: Sequence[Row]) -> list[list[str
             "5 %, 50 %, 95 %",
             "printed",
             "data sets where the MLE does as well",
+            "the same of the MSE",
             "half-width of 20 fresh repeats",
             "printed half-width",
         ]
@@ -127,7 +168,7 @@ def floor_table(records: Iterable[Record], rows: Sequence[Row]) -> list[list[str
     for row in rows:
         if row.name not in luck:
             continue
-        mape = np.array(luck[row.name]["mape"])
+        mape, mse = (np.array(luck[row.name][metric]) for metric in ("mape", "mse"))
         printed = row.mape.get("infinity")
         spread = 1.96 * mape.std() / math.sqrt(20)
         lines.append(
@@ -138,6 +179,7 @@ def floor_table(records: Iterable[Record], rows: Sequence[Row]) -> list[list[str
                 ", ".join(number(q) for q in np.quantile(mape, [0.05, 0.5, 0.95])),
                 number(printed[0]) if printed else "",
                 f"{np.mean(mape <= printed[0]):.1%}" if printed else "",
+                f"{np.mean(mse <= row.mse['infinity'][0]):.1%}" if printed else "",
                 number(spread),
                 number(printed[1]) if printed else "",
             ]
@@ -151,7 +193,7 @@ def gap_table(rows: Sequence[Row]) -> list[list[str]]:
     for row in rows:
         low, high = spectral_gaps(row)
         printed = row.gaps or []
-        equal = all(abs(a - b) < 1e-3 for a, b in zip((low, high), printed, strict=True))
+        equal = all(map(_prints_as, (low, high), printed))
         lines.append(
             [
                 row.title,
@@ -162,6 +204,11 @@ def gap_table(rows: Sequence[Row]) -> list[list[str]]:
             ]
         )
     return lines
+
+
+def _prints_as(value: float, printed: float) -> bool:
+    """Whether three decimals of a value, rounded or cut off, are the printed ones."""
+    return printed in (round(value, 3), math.floor(value * 1e3) / 1e3)
 
 
 @torch.no_grad()
@@ -199,7 +246,7 @@ def theta_table(
                 row.title,
                 _vector(row.truth or []),
                 _vector(row.theta),
-                number(_mape_at(row, row.theta)),
+                number(_errors_at(row, row.theta)[0]),
                 *(_mean_theta(frame, row, name) for name in ("infinity", "ours", "mle")),
                 f"{_vector(mean)}, {_vector(sd)}",
             ]
@@ -287,11 +334,23 @@ def _vector(values: Iterable[float]) -> str:
     return ", ".join(f"{value:.4g}" for value in values)
 
 
+def _nearest_theta(row: Row, mape: float, mse: float) -> str:
+    """One parameter whose steady state has nearly these errors, and the ones it has; or nothing."""
+    if row.truth is None or len(row.truth) > 1:
+        return ""
+    grid = row.truth[0] * np.geomspace(1e-3, 30, 600)
+    found = np.array([_errors_at(row, [theta]) for theta in grid])
+    distance = np.abs(np.log(found / (mape, mse))).sum(1)
+    best = int(distance.argmin())
+    return f"{grid[best]:.3g} ({', '.join(map(number, found[best]))})"
+
+
 @torch.no_grad()
-def _mape_at(row: Row, theta: list[float]) -> float:
-    """Error of the forecast at given parameters."""
+def _errors_at(row: Row, theta: Sequence[float]) -> tuple[float, float]:
+    """MAPE/100 and MSE of the forecast at given parameters."""
     model = row.build()
     x = model.as_inputs(row.test_loads())
     target = steady_state(model(x)).pi[:, -1]
     there = model.generator(x, torch.tensor(theta, dtype=torch.float64))
-    return float(np.asarray(errors(steady_state(there).pi[:, -1], target)["mape"]))
+    found: Any = errors(steady_state(there).pi[:, -1], target)
+    return found["mape"], found["mse"]

@@ -28,7 +28,7 @@ from torch import Tensor
 from stationary.data.readers import read_windows
 from stationary.data.windows import Sampling, Windows
 from stationary.errors import InputError
-from stationary.experiments.methods import METHODS
+from stationary.experiments.columns import METHODS
 from stationary.experiments.runner import errors
 from stationary.experiments.settings import Problem, rows
 from stationary.fitting import fit

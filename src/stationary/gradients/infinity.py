@@ -7,9 +7,10 @@ with ``Pr[X > l] = (1 - p)^l`` and use
     v_hat = sum_{l < X} t_l / (1 - p)^l,
 
 whose mean is ``v``, since term l is there with probability ``(1 - p)^l``. It costs ``X - 1``
-mat-vecs. The printed theorem sums to ``X`` and divides by ``Pr[X > l]``, one term too many; its
-authors' program makes every term too large by ``1 / (1 - p)``. Centring ``g`` changes nothing in
-exact arithmetic, but keeps the growing weights from amplifying the rounding of the constant part.
+mat-vecs. (The first few terms may be taken always: ``Pr[X > l] = 1`` there, and so is the weight.)
+The printed theorem sums to ``X`` and divides by ``Pr[X > l]``, one term too many; its authors'
+program makes every term too large by ``1 / (1 - p)``. Centring ``g`` changes nothing in exact
+arithmetic, but keeps the growing weights from amplifying the rounding of the constant part.
 
 With a guess ``v0`` the series is summed for what is left of the equation,
 
@@ -69,6 +70,10 @@ class Infinity(Gradient):
         consecutive parts, so that fits run side by side draw what each would draw alone.
     series : Series
         What is summed: `Powers` (the paper's), `Doubling` or `Preconditioned`.
+    least : int
+        Terms that are always taken; only after them is the series stopped at random. Where partial
+        sums are far larger than the whole, as on overloaded chains of which only idle states are
+        seen, nothing else keeps the variance down.
     draws : int
         Independent draws that are averaged.
     shared : bool
@@ -84,6 +89,7 @@ class Infinity(Gradient):
     p: float | Callable[[int], float] | Literal["auto"] = 0.1
     seed: int | tuple[int, ...] | None = None
     series: Series = field(default_factory=Powers)
+    least: int = 0
     draws: int = 1
     shared: bool = False
     control: bool = False
@@ -95,8 +101,10 @@ class Infinity(Gradient):
                 raise InputError(f'p must be a number, a function or "auto"; got {self.p!r}')
         elif not callable(self.p):
             _check_probability(self.p)
-        if self.draws < 1:
-            raise InputError(f"draws must be at least 1; got {self.draws!r}")
+        if self.draws < 1 or self.least < 0:
+            raise InputError(
+                f"draws must be at least 1 and least at least 0; got {self.draws!r}, {self.least!r}"
+            )
         object.__setattr__(self, "state", _State(self.seed))
 
     def fresh(self) -> Infinity:
@@ -158,7 +166,7 @@ class Infinity(Gradient):
         p = self.probability(generator)
         stop = self._draw(p)
         self.state.draws, self.state.steps = stop, self.state.steps + 1
-        total, plain = self.series.stopped(generator, h, stop, p)
+        total, plain = self.series.stopped(generator, h, stop, p, self.least)
         if not bool(total.isfinite().all()):
             raise SolverError(
                 f"the randomly stopped gradient is not finite after {int(stop.max())} terms: the "
@@ -177,7 +185,7 @@ class Infinity(Gradient):
         return torch.stack([known.get(window, zero) for window in windows]).reshape(h.shape)
 
     def _draw(self, p: Tensor) -> Tensor:
-        """``X [draws, ...]`` with ``Pr[X > l] = (1 - p)^l``, by inversion."""
+        """``X [draws, ...]`` with ``Pr[X > least + l] = (1 - p)^l``, by inversion."""
         streams = self.state.random
         if p.numel() % len(streams):
             raise InputError(f"{len(streams)} seeds cannot share a batch of {p.numel()} chains")
@@ -187,7 +195,7 @@ class Infinity(Gradient):
             parts = [part.expand(-1, p.numel() // len(streams)) for part in parts]
         uniform = torch.cat(parts, -1).reshape(self.draws, *p.shape)
         # 1 - uniform lies in (0, 1]; its logarithm is finite.
-        stop = 1 + ((1 - uniform).log() / torch.log1p(-p.cpu())).floor()
+        stop = 1 + self.least + ((1 - uniform).log() / torch.log1p(-p.cpu())).floor()
         return stop.long().to(p.device)
 
 

@@ -25,6 +25,9 @@ from stationary.gradients._kernels import stopped_powers
 from stationary.solvers import Factor
 from stationary.spectrum import spectral_gap
 
+_NOTHING = 1e-14
+"""Size of a term, over the sum so far, at which a series that only shrinks has ended."""
+
 
 def generator_times(generator: Generator, v: Tensor) -> Tensor:
     """``Q v`` in one pass over the edges, ``sum_j q_ij (v_j - v_i)``, outside the graph."""
@@ -59,7 +62,7 @@ class Series(ABC):
 
     @abstractmethod
     def terms(self, generator: Generator, h: Tensor) -> Iterator[Tensor]:
-        """Yield the terms ``[..., n]`` one after the other, without end."""
+        """Yield the terms ``[..., n]`` one after the other, until they are lost in rounding."""
 
     @abstractmethod
     def stop(self, generator: Generator) -> Tensor:
@@ -70,9 +73,12 @@ class Series(ABC):
         return torch.ones((), dtype=generator.rates.dtype, device=generator.rates.device)
 
     def stopped(
-        self, generator: Generator, h: Tensor, stop: Tensor, p: Tensor
+        self, generator: Generator, h: Tensor, stop: Tensor, p: Tensor, least: int
     ) -> tuple[Tensor, Tensor]:
-        """Sums of the first terms: weighted by ``(1 - p)^-l`` and averaged over draws, and plain.
+        """Sums of the first terms: weighted and averaged over draws, and plain.
+
+        Term l weighs one over the probability that it is taken, ``(1 - p)^-(l - least)`` for the
+        terms after the first ``least``, which always are.
 
         Parameters
         ----------
@@ -82,12 +88,14 @@ class Series(ABC):
             How many terms each draw takes; the plain sum goes as far as the longest.
         p : Tensor [...]
             The stopping probability they were drawn with.
+        least : int
+            How many terms more than one every draw takes.
         """
         total, plain = torch.zeros_like(h), torch.zeros_like(h)
         for k, term in zip(range(int(stop.max())), self.terms(generator, h), strict=False):
             going = (stop > k).to(h)
             # A weight may overflow for chains that stopped long ago, where it is not used.
-            weight = torch.where(going.any(0), going.mean(0) * (1 - p) ** -k, 0.0)
+            weight = torch.where(going.any(0), going.mean(0) * (1 - p) ** -max(k - least, 0), 0.0)
             total.addcmul_(term, weight[..., None])
             plain.addcmul_(term, going.amax(0)[..., None])
         return total, plain
@@ -122,11 +130,11 @@ class Powers(Series):
             term = term + generator_times(generator, term) / gamma[..., None]
 
     def stopped(
-        self, generator: Generator, h: Tensor, stop: Tensor, p: Tensor
+        self, generator: Generator, h: Tensor, stop: Tensor, p: Tensor, least: int
     ) -> tuple[Tensor, Tensor]:
         """The same sums, compiled, where the chains are on the CPU."""
         if h.device.type != "cpu":
-            return super().stopped(generator, h, stop, p)
+            return super().stopped(generator, h, stop, p, least)
         total, plain = torch.empty_like(h), torch.empty_like(h)
         edges, n = generator.edges, generator.n
         stopped_powers(
@@ -137,6 +145,7 @@ class Powers(Series):
             h.reshape(-1, n).numpy(),
             stop.reshape(len(stop), -1).numpy(),
             p.reshape(-1).numpy(),
+            least,
             total.view(-1, n).numpy(),
             plain.view(-1, n).numpy(),
         )
@@ -166,7 +175,7 @@ class Doubling(Series):
     """The paper's series in blocks that double: a product of dense matrices a block.
 
     For small chains. Blocks grow until the chain has mixed and vanish at once after it, so that any
-    stopping probability gives a finite variance.
+    stopping probability gives a finite variance, and a small one costs no more than mixing does.
     """
 
     def terms(self, generator: Generator, h: Tensor) -> Iterator[Tensor]:
@@ -181,6 +190,8 @@ class Doubling(Series):
             term = term - term.mean(-1, keepdim=True)
             yield term
             total = total + term
+            if bool((term.abs() <= _NOTHING * total.abs().amax(-1, keepdim=True)).all()):
+                return  # all chains have mixed, and whatever follows is smaller still
             power = power @ power
             power = power / power.sum(-1, keepdim=True)  # or rounding would be squared on and on
 
