@@ -109,3 +109,31 @@ def test_example_a1_is_the_papers():
 def test_example_a2_mixing_times():
     _, slow, fast = examples.mixing()
     assert (slow[3], fast[3]) == ("371", "27")
+
+
+def test_through_time_finds_the_epoch_of_the_print():
+    """A run that passes the printed pair of errors on its way from bad to good."""
+    mape, mse = ROW.mape["dc128"][0], ROW.mse["dc128"][0]
+    curves = pd.DataFrame(
+        {
+            "row": ROW.name,
+            "method": "dc128",
+            "reading": "one",
+            "metric": ["mape"] * 3 + ["mse"] * 3,
+            "epoch": [0, 1, 2] * 2,
+            "mean": [2 * mape, 1.01 * mape, 0.1 * mape, 2 * mse, 0.99 * mse, 0.1 * mse],
+        }
+    )
+    frame = pd.DataFrame(
+        {
+            "row": [ROW.name],
+            "method": "dc128",
+            "reading": "one",
+            "mape_steady": 0.1,
+            "mse_steady": 0.01,
+        }
+    )
+    _, line = tables.through_time_table(frame, curves, [ROW])
+    assert line[3] == "2.64, 0.49"
+    assert line[4] == "1: 1.33, 0.243"
+    assert line[6] == "0.1, 0.01"

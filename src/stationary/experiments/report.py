@@ -116,7 +116,7 @@ class Report:
         self._table(
             "through-time",
             "Backpropagation through time, one data set",
-            tables.through_time_table(self.frame, shown),
+            tables.through_time_table(self.frame, self.curves, shown),
         )
         for metric in ("median_ape", "nll_gap", "seconds"):
             self.page.append(f"## All rows: {tables.METRICS[metric]}\n")

@@ -114,17 +114,19 @@ def agreement_table(frame: pd.DataFrame, rows: Sequence[Row]) -> list[list[str]]
     return lines
 
 
-def through_time_table(frame: pd.DataFrame, rows: Sequence[Row]) -> list[list[str]]:
-    """Backpropagation through time: by its own steps, and by the steady state of what it learnt."""
+def through_time_table(
+    frame: pd.DataFrame, curves: pd.DataFrame, rows: Sequence[Row]
+) -> list[list[str]]:
+    """Backpropagation through time on one data set: where in training the printed numbers lie."""
     lines = [
         [
             "row",
             "method",
             "printed MAPE/100, MSE",
-            "by its own steps",
-            "by the steady state",
-            "theta",
-            "theta nearest to the printed pair",
+            "before training",
+            "epoch nearest to the printed",
+            "after training",
+            "its chain's steady state",
         ]
     ]
     for row in rows:
@@ -132,18 +134,19 @@ def through_time_table(frame: pd.DataFrame, rows: Sequence[Row]) -> list[list[st
             mine = select(frame, row=row.name, method=name, reading=Reading.ONE)
             if mine.empty or name not in row.mape:
                 continue
+            of = select(curves, row=row.name, method=name, reading=Reading.ONE)
+            path = np.stack([select(of, metric=m)["mean"].to_numpy() for m in ("mape", "mse")], 1)
             printed = (row.mape[name][0], row.mse[name][0])
+            nearest = int(np.abs(np.log(path / printed)).sum(1).argmin())
             lines.append(
                 [
                     row.title,
                     METHODS[name].title,
-                    ", ".join(map(number, printed)),
-                    ", ".join(number(mine[metric].mean()) for metric in ("mape", "mse")),
-                    ", ".join(
-                        number(mine[f"{metric}_steady"].mean()) for metric in ("mape", "mse")
-                    ),
-                    _mean_theta(frame, row, name) if row.simulated else "",
-                    _nearest_theta(row, *printed),
+                    _pair(printed),
+                    _pair(path[0]),
+                    f"{nearest}: {_pair(path[nearest])}",
+                    _pair(path[-1]),
+                    _pair(mine[["mape_steady", "mse_steady"]].mean()),
                 ]
             )
     return lines
@@ -330,19 +333,12 @@ def _mean_theta(frame: pd.DataFrame, row: Row, name: str) -> str:
     return _vector(np.mean([[float(v) for v in text.split()] for text in chosen], axis=0))
 
 
+def _pair(values: Iterable[float]) -> str:
+    return ", ".join(map(number, values))
+
+
 def _vector(values: Iterable[float]) -> str:
     return ", ".join(f"{value:.4g}" for value in values)
-
-
-def _nearest_theta(row: Row, mape: float, mse: float) -> str:
-    """One parameter whose steady state has nearly these errors, and the ones it has; or nothing."""
-    if row.truth is None or len(row.truth) > 1:
-        return ""
-    grid = row.truth[0] * np.geomspace(1e-3, 30, 600)
-    found = np.array([_errors_at(row, [theta]) for theta in grid])
-    distance = np.abs(np.log(found / (mape, mse))).sum(1)
-    best = int(distance.argmin())
-    return f"{grid[best]:.3g} ({', '.join(map(number, found[best]))})"
 
 
 @torch.no_grad()
