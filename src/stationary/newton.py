@@ -58,8 +58,9 @@ def maximise_likelihood(
         raise InputError(f"starts must be at least 1; got {starts!r}")
     first = objective.model.free(objective.model.start(objective.x)).numpy()
     random = as_random(seed)
-    # Apart in shape, and further apart in level: models with many rates have optima at many levels.
-    spread = random.normal(size=(starts, len(first))) + 2 * random.normal(size=(starts, 1))
+    # Apart in shape, and rates further apart in level: many rates have optima at many levels.
+    level = 2 * random.normal(size=(starts, 1)) * objective.model.positive.numpy()
+    spread = random.normal(size=(starts, len(first))) + level
     spread[0] = 0.0
     tried = [
         _minimise(objective, first + jump, max_iterations, progress, k)

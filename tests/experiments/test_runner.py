@@ -3,11 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from stationary.errors import InputError
+from stationary.errors import InputError, RunError, SolverError
 from stationary.experiments import runner
 from stationary.experiments.plan import Part, tasks
 from stationary.experiments.runner import Reading, Task, read, run, to_do
-from stationary.experiments.settings import rows
+from stationary.experiments.settings import draw, rows
 
 ROW = rows()["mm1k-fast"]
 
@@ -20,7 +20,7 @@ def test_records_are_kept_and_not_made_again(tmp_path, monkeypatch):
     run([few()], tmp_path, jobs=1)
     before = read([few()], tmp_path)
     assert to_do([few()], tmp_path) == []
-    monkeypatch.setattr(runner, "work", None)  # to run anything now would raise
+    monkeypatch.setattr(runner, "work", None)  # to run anything now would fail
     run([few()], tmp_path, jobs=1)
     assert read([few()], tmp_path) == before
     assert [record["data"] for record in before] == [0, 1]
@@ -54,6 +54,15 @@ def test_other_settings_have_another_fingerprint():
     assert few().fingerprint() == task.fingerprint()
     assert replace(task, share=1.0).fingerprint() != task.fingerprint()
     assert replace(task, row=replace(ROW, lr=0.2)).fingerprint() != task.fingerprint()
+    assert replace(task, row=replace(ROW, title="another")).fingerprint() == task.fingerprint()
+    assert few("ours").fingerprint() != few("mle").fingerprint() != task.fingerprint()
+
+
+def test_other_data_has_another_fingerprint():
+    problem = draw(ROW, 0)
+    task = replace(few(), problem=problem)
+    other = replace(problem, target=problem.target * 1.01)
+    assert replace(task, problem=other).fingerprint() != task.fingerprint()
 
 
 def test_two_processes_give_the_same_as_one(tmp_path):
@@ -121,8 +130,30 @@ def test_the_plan_holds_every_run_once():
     assert not any(task.row.name.startswith("testbed") for task in planned)  # no recording given
 
 
-def test_records_are_strict_json(tmp_path):
-    task = few("zero", (0,))
+def test_again_makes_all_records_anew(tmp_path):
+    task = few("mle", (0,))
+    run([task], tmp_path, jobs=1)
+    before = task.file(tmp_path, 0).stat().st_mtime_ns
+    run([task], tmp_path, jobs=1, again=True)
+    assert task.file(tmp_path, 0).stat().st_mtime_ns > before
+
+
+def test_a_task_that_fails_does_not_stop_the_others(tmp_path, monkeypatch):
+    def fail(task):
+        if task.method == "infinity":
+            raise SolverError("the gradient is not finite")
+        return work(task)
+
+    work = runner.work
+    monkeypatch.setattr(runner, "work", fail)
+    with pytest.raises(RunError, match="1 of 2 tasks failed: mm1k-fast, infinity, fresh: the grad"):
+        run([few("infinity"), few("mle")], tmp_path, jobs=1)
+    assert len(read([few("mle")], tmp_path)) == 2
+
+
+@pytest.mark.parametrize("method", ["zero", "dc16", "infinity", "mle"])
+def test_records_are_strict_json(tmp_path, method):
+    task = few(method, (0,))
     run([task], tmp_path, jobs=1)
     text = task.file(tmp_path, 0).read_text()
 

@@ -83,7 +83,7 @@ def parse_gradient(text: str, seed: int) -> Gradient:
             seed=seed,
             series=series[chosen](),
             draws=whole("draws", "1"),
-            least=whole("least", "0"),
+            least=whole("least", "1"),
             control=control == "yes",
         )
     elif name in ("bptt", "dc-bptt"):

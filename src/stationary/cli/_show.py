@@ -69,8 +69,13 @@ def forecast_table(frame: pd.DataFrame, title: str) -> None:
 
 
 @contextmanager
-def progress_bar(what: str, total: int) -> Iterator[Callable[[int, str], None] | None]:
-    """Yield a function of what is done and a text; on a terminal, after two seconds, a bar."""
+def progress_bar(
+    what: str, total: int, at_once: bool = False
+) -> Iterator[Callable[[int, str], None] | None]:
+    """Yield a function of what is done and a text; on a terminal, after two seconds, a bar.
+
+    ``at_once`` shows the bar from the start, for work whose first report may take minutes.
+    """
     if not sys.stderr.isatty():
         yield None
         return
@@ -96,6 +101,9 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[int, str], None] |
     )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     job = bar.add_task("", total=total)
+
+    if at_once:
+        bar.start()
 
     def update(done: int, text: str) -> None:
         if time.monotonic() - began > _PATIENCE:

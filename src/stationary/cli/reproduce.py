@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stationary.errors import InputError
 
+if TYPE_CHECKING:
+    from stationary.experiments.plan import Part
+    from stationary.experiments.testbed import Recording
+
 _PARTS = ("mape", "mse", "gap", "alpha", "p", "curves", "testbed", "examples", "all")
+_VARIABLE = "STATIONARY_RECORDING"
 
 
 def reproduce(
@@ -17,13 +22,20 @@ def reproduce(
         str, typer.Argument(help=f"What to make: {', '.join(_PARTS)}.", metavar="[PART]")
     ] = "all",
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for numbers, tables and figures.")
-    ] = Path("results"),
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for runs, numbers, tables and figures; results, or results-quick with "
+            "--quick, by default.",
+        ),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Few repeats and epochs: minutes, not the paper.")
     ] = False,
     repeats: Annotated[
-        int | None, typer.Option(help="Repeats of every run; the paper's 20 by default.", min=1)
+        int | None,
+        typer.Option(help="Repeats of every run; the paper's 20, or 3 with --quick.", min=1),
     ] = None,
     row: Annotated[
         list[str] | None,
@@ -33,14 +45,17 @@ def reproduce(
     recording: Annotated[
         Path | None,
         typer.Option(
-            help="The paper's testbed recording, a CSV that is not shipped.",
-            envvar="STATIONARY_RECORDING",
+            help="The paper's testbed recording, a CSV that is not shipped.", envvar=_VARIABLE
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for one a core.")] = -1,
+    jobs: Annotated[int, typer.Option(help="Processes on this machine; -1 for one a core.")] = -1,
     cluster: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, tcp://host:8786.")
+        str | None,
+        typer.Option(help="Run on a Dask cluster instead: its scheduler, tcp://host:8786."),
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Make all runs again, also those that are kept.")
+    ] = False,
 ) -> None:
     """Run the paper's experiments and set every printed number beside ours.
 
@@ -50,58 +65,82 @@ def reproduce(
     stationary reproduce mape --quick
     """
     from stationary.cli._show import progress_bar
-    from stationary.experiments import plan, runner, settings, testbed
+    from stationary.experiments import plan, runner, testbed
+    from stationary.experiments.page import Page
     from stationary.experiments.report import Report
 
     if rows:
         _list_rows()
         return
-    if part not in _PARTS:
-        raise InputError(f"there is no part {part!r}; choose one of {', '.join(_PARTS)}")
-    unknown = set(row or ()) - set(settings.rows())
-    if unknown:
-        raise InputError(f"there is no row {sorted(unknown)[0]!r}; `--rows` lists them")
-    if output.exists() and not output.is_dir():
-        raise InputError(f"{output} is a file; name a folder for the results")
-    if jobs == 0:
-        raise InputError("--jobs must be a number of processes, or -1 for one a core; got 0")
-    wanted = plan.Part(part)
-    file = testbed.find_recording(recording)
-    data = testbed.read_recording(file) if file is not None else None
-    if data is None:
-        hint = f"give the testbed recording with --recording, or set {testbed.VARIABLE}"
-        if wanted is plan.Part.TESTBED:
-            raise InputError(f"the testbed study needs its data: {hint}")
-        if plan.shows_testbed(wanted, row or ()):
-            typer.echo(f"without the testbed rows: {hint}", err=True)
+    wanted, names = _checked(part, row or [], jobs)
+    folder = output or Path("results-quick" if quick else "results")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder for the results")
+    data = _recording(recording, wanted, names)
     tasks = plan.tasks(
         wanted,
-        row or (),
+        names,
         quick=quick,
         repeats=repeats,
         recorded=testbed.problems(data) if data is not None else None,
     )
-    if row and not tasks:
-        raise InputError(f"{part} has none of these rows: {', '.join(row)}; `--rows` lists them")
-    missing = runner.to_do(tasks, output)
-    kept = len(tasks) - len(missing)
-    if kept:
-        typer.echo(f"{kept} of {len(tasks)} runs are kept from before", err=True)
+    missing = tasks if again else runner.to_do(tasks, folder)
+    if len(missing) < len(tasks):
+        typer.echo(
+            f"{len(tasks) - len(missing)} of {len(tasks)} tasks are kept from before", err=True
+        )
     try:
-        with progress_bar("runs", len(missing)) as bar:
-            runner.run(tasks, output, jobs, cluster, bar)
+        with progress_bar("tasks", len(missing), at_once=bool(missing)) as bar:
+            runner.run(tasks, folder, jobs, cluster, bar, again)
         with progress_bar("testbed ladder", len(testbed.candidates())) as bar:
-            records = runner.read(tasks, output)
-            page = Report(output, records, row or (), data, quick, bar).write(wanted)
+            page = Page(folder, "" if wanted is plan.Part.ALL else str(wanted))
+            records = runner.read(tasks, folder)
+            written = Report(page, records, names, data, quick, bar).write(wanted)
     except KeyboardInterrupt:
         typer.echo("interrupted; the same command goes on from here", err=True)
         raise typer.Exit(130) from None
-    typer.echo(f"wrote {page}")
+    typer.echo(f"wrote {written}")
+
+
+def _checked(part: str, names: list[str], jobs: int) -> tuple[Part, list[str]]:
+    """Return the part, once it, the rows and the number of processes make sense."""
+    from stationary.experiments import plan, settings
+
+    if part not in _PARTS:
+        raise InputError(f"there is no part {part!r}; choose one of {', '.join(_PARTS)}")
+    unknown = set(names) - set(settings.rows())
+    if unknown:
+        raise InputError(f"there is no row {sorted(unknown)[0]!r}; `--rows` lists them")
+    wanted = plan.Part(part)
+    if names and not any(plan.rows_of(each, names) for each in plan.parts(wanted)):
+        raise InputError(f"{part} has none of these rows: {', '.join(names)}; see `--rows`")
+    if jobs == 0:
+        raise InputError("--jobs must be a number of processes, or -1 for one a core; got 0")
+    return wanted, names
+
+
+def _recording(file: Path | None, part: Part, names: list[str]) -> Recording | None:
+    """Return the testbed recording, if rows of the part need it and it is given."""
+    from stationary.experiments import plan, testbed
+
+    needed = plan.recorded_rows(part, names)
+    if not needed:
+        return None
+    if file is not None:
+        return testbed.read_recording(file)
+    hint = f"give the testbed recording with --recording, or set {_VARIABLE}"
+    if names or part is plan.Part.TESTBED:
+        raise InputError(f"{', '.join(needed)}: {hint}")
+    typer.echo(f"without the testbed rows: {hint}", err=True)
+    return None
 
 
 def _list_rows() -> None:
     from stationary.cli._show import table
-    from stationary.experiments.settings import rows
+    from stationary.experiments import plan, settings
 
-    lines = [[row.name, row.title, ", ".join(row.studies), row.reading] for row in rows().values()]
+    lines = []
+    for row in settings.rows().values():
+        shown = [p for p in plan.parts(plan.Part.ALL) if row in plan.rows_of(p, [row.name])]
+        lines.append([row.name, row.title, ", ".join(shown), row.reading])
     table("Rows for --row", ["row", "what it is", "parts", "reading"], lines, left=4)

@@ -14,7 +14,7 @@ from stationary.experiments.methods import (
     Method,
     Stochastic,
 )
-from stationary.experiments.settings import Row, defaults, section
+from stationary.experiments.settings import Row, defaults, rows, section
 from stationary.gradients import DivideAndConquerBPTT, Doubling, Gradient, Infinity, Powers
 from stationary.optimisers import Adam
 from stationary.stochastic import Training
@@ -48,22 +48,28 @@ def _our_training(row: Row, epochs: int, start: Tensor) -> Training:
     )
 
 
+def _through_time(steps: int) -> Method:
+    return Stochastic(f"dc{steps}", f"DC-BPTT {steps}", partial(_dc, steps))
+
+
+def _stopped(p: float) -> Method:
+    return Stochastic(f"p-{p:g}", f"infinity-SGD, p = {p:g}", partial(_infinity, p))
+
+
 def _relaxed(alpha: float) -> list[Method]:
+    title, gradient = f"infinity-SGD, alpha = {alpha:g}", partial(_infinity, TABLE_P)
     return [
-        Stochastic(
-            f"alpha-{alpha:g}",
-            f"infinity-SGD, alpha = {alpha:g}",
-            partial(_infinity, 0.1),
-            alpha=alpha,
-        ),
+        Stochastic(f"alpha-{alpha:g}", title, gradient, alpha=alpha),
         MaximumLikelihood(f"mle-alpha-{alpha:g}", f"exact, alpha = {alpha:g}", alpha=alpha),
     ]
 
 
+TABLE_P: float = defaults()["p"][0]
+"""Stopping probability of the tables."""
+
 TABLE: list[Method] = [
-    Stochastic("dc16", "DC-BPTT 16", partial(_dc, 16)),
-    Stochastic("dc128", "DC-BPTT 128", partial(_dc, 128)),
-    Stochastic("infinity", "infinity-SGD (paper)", partial(_infinity, 0.1)),
+    *map(_through_time, defaults()["steps"]),
+    Stochastic("infinity", "infinity-SGD (paper)", partial(_infinity, TABLE_P)),
     Stochastic("ours", "infinity-SGD (ours)", _ours, _our_training, at_zero=False),
     LeastSquares("cls", "conditional least squares"),
     MaximumLikelihood("mle", "exact MLE"),
@@ -73,15 +79,23 @@ TABLE: list[Method] = [
 ]
 """The columns of the main tables."""
 
+_PROBABILITIES = sorted({p for row in rows().values() for p in row.p or defaults()["p"]})
+
 METHODS: dict[str, Method] = {
     method.name: method
     for method in [
         *TABLE,
-        *(
-            Stochastic(f"p-{p:g}", f"infinity-SGD, p = {p:g}", partial(_infinity, p))
-            for p in (0.01, 0.001)
-        ),
+        *(_stopped(p) for p in reversed(_PROBABILITIES) if p != TABLE_P),
         *(method for alpha in defaults()["alpha"] for method in _relaxed(alpha)),
     ]
 }
 """Every method by name, those of the studies included."""
+
+
+def study(row: Row, name: str) -> list[tuple[str, str]]:
+    """Columns of a study of a row: the value it varies, as printed, and the method that runs it."""
+    if name == "alpha":
+        return [(f"{alpha:g}", f"alpha-{alpha:g}") for alpha in defaults()["alpha"]]
+    return [
+        (f"{p:g}", "infinity" if p == TABLE_P else f"p-{p:g}") for p in row.p or defaults()["p"]
+    ]

@@ -1,7 +1,8 @@
 """Many stochastic fits of one model side by side, each with its own data, order and draws.
 
 A step of a small chain costs its dispatch, not its arithmetic: twenty repeats in one batch take
-little longer than one. Every repeat goes the way `stationary.fit` would take it alone.
+little longer than one. Every repeat goes the way `stationary.fit` would take it alone, but that a
+window without counts, which `fit` does not take, is a step without a pull.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -45,6 +46,8 @@ class Outcome:
         forecasts that come from no chain.
     steady : Tensor [T], optional
         Forecast by the steady state of the learnt chain, where the method has another of its own.
+    converged : bool
+        Whether an optimiser that can tell says so.
     """
 
     predicted: Tensor
@@ -52,6 +55,7 @@ class Outcome:
     theta: list[float] = field(default_factory=list)
     nll: list[float] = field(default_factory=list)
     steady: Tensor | None = None
+    converged: bool = True
 
 
 @dataclass(frozen=True)
@@ -70,9 +74,17 @@ class Method(ABC):
     random = False
     """Whether repeats on one data set differ."""
 
+    trains = False
+    """Whether it takes epochs, of which a quick run takes a share."""
+
     @abstractmethod
     def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
         """Learn from every problem, with a seed each and a share of the row's epochs."""
+
+    def describe(self, row: Row) -> str:
+        """All its settings on a row; kept runs with others are made again."""
+        del row
+        return self.name
 
     def cost(self, row: Row) -> float:
         """Rough work of a repeat, to start the longest runs first."""
@@ -102,6 +114,7 @@ class Stochastic(Method):
     alpha: float | None = None
 
     random = True
+    trains = True
 
     def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
         """Run the repeats side by side and follow their forecasts from epoch to epoch."""
@@ -109,11 +122,10 @@ class Stochastic(Method):
         model = _model(row, self.alpha)
         x = torch.stack([problem.windows.x for problem in problems])
         counts = torch.stack([problem.counts for problem in problems])
-        floor = torch.full_like(model.theta.detach(), defaults()["floor"])
-        start = floor if self.at_zero else model.start(x[0])
-        epochs = max(1, round(row.epochs * share))
-        make = self.training or _paper_training
-        strategy = self.gradient(row, tuple(seeds))
+        start = self._start(model, x[0])
+        # Draws and order of windows come from streams of their own.
+        strategy = self.gradient(row, tuple(_stream(seed) for seed in seeds))
+        training = self._training(row, max(1, round(row.epochs * share)), start)
         thetas = train(
             model,
             x,
@@ -121,7 +133,7 @@ class Stochastic(Method):
             torch.eye(model.edges.n, dtype=torch.float64)[row.observe],
             start,
             strategy,
-            make(row, epochs, start),
+            training,
             seeds,
         )
         paths = torch.stack(list(thetas), 1)
@@ -140,10 +152,25 @@ class Stochastic(Method):
 
         return [outcome(problem, path) for problem, path in zip(problems, paths, strict=True)]
 
+    def describe(self, row: Row) -> str:
+        """The strategy and the training, as they print themselves."""
+        model = _model(row, self.alpha)
+        start = self._start(model, torch.ones(1, 1, dtype=torch.float64))
+        training = self._training(row, row.epochs, start)
+        return f"{self.gradient(row, (0,))} {training} {self.alpha} {self.at_zero}"
+
+    def _start(self, model: Model, x: Tensor) -> Tensor:
+        floor = torch.full_like(model.theta.detach(), defaults()["floor"])
+        return floor if self.at_zero else model.start(x)
+
+    def _training(self, row: Row, epochs: int, start: Tensor) -> Training:
+        return (self.training or _paper_training)(row, epochs, start)
+
     def cost(self, row: Row) -> float:
         """Steps, weighed by the size of the model."""
         size = 3.0 if self.alpha is not None or row.model["name"] == "uppertriangular" else 1.0
-        return 1e3 + row.epochs * len(row.train_loads() if row.simulated else range(86)) * size
+        windows = len(row.train_loads()) if row.simulated else 100
+        return 1e3 + row.epochs * windows * size
 
 
 @dataclass(frozen=True)
@@ -170,7 +197,12 @@ class MaximumLikelihood(Method):
         best = maximise_likelihood(objective, problem.row.starts, seed, max_iterations=1000)
         seconds = time.perf_counter() - began
         theta = model.natural(torch.tensor(best.x))
-        return _of_theta(model, problem, theta, seconds)
+        return _of_theta(model, problem, theta, seconds, bool(best.converged))
+
+    def describe(self, row: Row) -> str:
+        """The relaxation; the rest is in the row."""
+        del row
+        return f"exact {self.alpha}"
 
     def cost(self, row: Row) -> float:
         """Little, unless there are many parameters."""
@@ -180,6 +212,8 @@ class MaximumLikelihood(Method):
 @dataclass(frozen=True)
 class LeastSquares(Method):
     """The paper's Lagrangian baseline."""
+
+    trains = True
 
     def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
         """Adam on each problem's Lagrangian."""
@@ -199,7 +233,12 @@ class LeastSquares(Method):
                 steps=round(settings["steps"] * share),
             )
         seconds = time.perf_counter() - began
-        return _of_theta(model, problem, fit.model.theta.detach(), seconds)
+        return _of_theta(model, problem, fit.model.theta.detach(), seconds, fit.converged)
+
+    def describe(self, row: Row) -> str:
+        """Weight and steps."""
+        del row
+        return str(section("least_squares"))
 
     def cost(self, row: Row) -> float:
         """A few seconds."""
@@ -223,12 +262,20 @@ def _model(row: Row, alpha: float | None) -> Model:
     return model if alpha is None else Relaxed(model, alpha=alpha, initial=defaults()["floor"])
 
 
-def _of_theta(model: Model, problem: Problem, theta: Tensor, seconds: float) -> Outcome:
+def _stream(seed: int) -> int:
+    """Seed of a stream that has nothing to do with the one the seed itself starts."""
+    return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
+
+
+def _of_theta(
+    model: Model, problem: Problem, theta: Tensor, seconds: float, converged: bool
+) -> Outcome:
     return Outcome(
         predicted=_forecast(model, problem, theta[None], Exact()),
         seconds=seconds,
         theta=theta[: len(problem.row.build().param_names)].tolist(),
         nll=_losses(model, problem, theta[None]),
+        converged=converged,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from stationary.experiments.columns import METHODS, TABLE
+from stationary.experiments.columns import METHODS, TABLE, study
 from stationary.experiments.runner import Reading, Task
 from stationary.experiments.settings import Problem, Row, defaults, rows, section
 
@@ -44,9 +44,10 @@ def parts(part: Part) -> list[Part]:
     return [p for p in Part if p is not Part.ALL] if part is Part.ALL else [part]
 
 
-def shows_testbed(part: Part, names: Sequence[str] = ()) -> bool:
-    """Whether a part has rows of the testbed recording."""
-    return any(not row.simulated for each in parts(part) for row in rows_of(each, names))
+def recorded_rows(part: Part, names: Sequence[str] = ()) -> list[str]:
+    """Names of the rows of a part that need the testbed recording."""
+    shown = [row for each in parts(part) for row in rows_of(each, names)]
+    return list(dict.fromkeys(row.name for row in shown if not row.simulated))
 
 
 def rows_of(part: Part, names: Sequence[str] = ()) -> list[Row]:
@@ -59,17 +60,11 @@ def rows_of(part: Part, names: Sequence[str] = ()) -> list[Row]:
 
 def methods_of(part: Part, row: Row) -> list[str]:
     """Names of the methods a part runs on a row."""
-    if part is Part.ALPHA:
-        relaxed = [f"{kind}-{a:g}" for kind in ("alpha", "mle-alpha") for a in defaults()["alpha"]]
-        return ["infinity", "mle", *relaxed]
-    if part is Part.P:
-        return ["infinity", "mle", *(f"p-{p:g}" for p in probabilities(row) if p != 0.1)]
+    if part in (Part.ALPHA, Part.P):
+        varied = [name for _, name in study(row, part)]
+        exact = [f"mle-{name}" for name in varied if part is Part.ALPHA]
+        return list(dict.fromkeys(["infinity", "ours", "mle", *varied, *exact]))
     return [method.name for method in TABLE]
-
-
-def probabilities(row: Row) -> list[float]:
-    """Stopping probabilities the p study tries on a row."""
-    return row.p or list(defaults()["p"])
 
 
 def tasks(
@@ -103,7 +98,8 @@ def tasks(
     def want(row: Row, method: str, reading: Reading, seeds: tuple[int, ...]) -> None:
         problem = (recorded or {}).get(row.name)
         if row.simulated or problem is not None:
-            wanted[row.name, method, reading] = Task(row, method, reading, seeds, share, problem)
+            part_of = share if METHODS[method].trains else 1.0
+            wanted[row.name, method, reading] = Task(row, method, reading, seeds, part_of, problem)
 
     for each in parts(part):
         for row in rows_of(each, names):

@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from stationary.atomic import replacing
 from stationary.experiments import examples, figures, tables, testbed
 from stationary.experiments.columns import METHODS, TABLE
+from stationary.experiments.page import Page
 from stationary.experiments.plan import Part, methods_of, parts, rows_of
 from stationary.experiments.runner import Reading, Record, provenance
 from stationary.experiments.settings import Row, rows
 
-Lines = list[list[str]]
+_ABOUT = (
+    "Means with 95 % t-intervals over repeats; in square brackets what the paper prints. Lower is "
+    "better. *Infinity-SGD (paper)* is the paper's setting with the corrected estimator and no "
+    "relaxation. The last two columns are generous: they are fitted to the failures of the "
+    "training windows, which no other method sees."
+)
+
+_QUICK = (
+    "**A quick run**: few repeats, and a share of the epochs. Stochastic methods are stopped "
+    "early, and their numbers are not to be compared with the printed ones."
+)
 
 
-@dataclass
 class Report:
-    """A folder of results that grows part by part.
+    """Everything that can be shown of a set of records.
 
     Parameters
     ----------
-    folder : Path
-        Where everything goes.
+    page : Page
+        Where it goes.
     records : list of dict
         Of all runs.
     names : sequence of str
@@ -40,207 +48,220 @@ class Report:
         Called while the testbed's ladder is fitted.
     """
 
-    folder: Path
-    records: list[Record]
-    names: Sequence[str] = ()
-    recording: testbed.Recording | None = None
-    quick: bool = False
-    progress: Callable[[int, str], None] | None = None
-    page: list[str] = field(default_factory=list)
+    def __init__(
+        self,
+        page: Page,
+        records: list[Record],
+        names: Sequence[str] = (),
+        recording: testbed.Recording | None = None,
+        quick: bool = False,
+        progress: Callable[[int, str], None] | None = None,
+    ) -> None:
+        self.page, self.records, self.names = page, records, names
+        self.recording, self.quick, self.progress = recording, quick, progress
+        self.frame = tables.tidy(records) if records else pd.DataFrame()
+        self.curves = figures.curve_frame(records) if records else pd.DataFrame()
 
     def write(self, part: Part) -> Path:
         """Write all that belongs to a part, and return the page to read."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        page, meta = self.page, self._meta(part)
+        page.write("# The paper, reproduced", f"`stationary reproduce {part}`. {_ABOUT}")
+        if self.quick:
+            page.write(_QUICK)
+        if set(meta["commits of the runs"]) - {meta["commit"]}:
+            page.write("**Some runs are kept from other commits**: see `commits of the runs`.")
+        if self.records:
+            page.csv(page.named("results"), self.frame)
+            page.csv(page.named("curves"), self.curves)
         makers = {
-            Part.MAPE: lambda: self._metric("mape"),
-            Part.MSE: lambda: self._metric("mse"),
+            Part.MAPE: lambda rows: self._metric("mape", rows),
+            Part.MSE: lambda rows: self._metric("mse", rows),
             Part.GAP: self._gap,
-            Part.ALPHA: lambda: self._study("alpha"),
-            Part.P: lambda: self._study("p"),
+            Part.ALPHA: lambda rows: self._study(Part.ALPHA, rows),
+            Part.P: lambda rows: self._study(Part.P, rows),
             Part.CURVES: self._curves,
             Part.TESTBED: self._testbed,
-            Part.EXAMPLES: self._examples,
         }
-        self.page = [
-            "# The paper, reproduced\n",
-            f"`stationary reproduce {part}`. Means with 95 % t-intervals over repeats; what the "
-            "paper prints in square brackets. Lower is better.\n",
-        ]
-        if self.quick:
-            self.page.append(
-                "**A quick run**: few repeats, and a share of the epochs. Stochastic methods are "
-                "stopped early and their numbers are not to be compared with the printed ones.\n"
-            )
-        if self.records:
-            self.frame = tables.tidy(self.records)
-            self.curves = figures.curve_frame(self.records)
-            self._csv("results", self.frame)
-            self._csv("curves", self.curves)
         for each in parts(part):
-            makers[each]()
-            if each is Part.GAP or each is part in (Part.MAPE, Part.MSE):
-                self._comparison()  # once, after the last table of errors
-        self._text("meta.json", json.dumps(self._meta(part), indent=2) + "\n")
-        self._text("README.md", "\n".join(self.page))
-        return self.folder / "README.md"
+            shown = self._there(rows_of(each, self.names))
+            if each is Part.EXAMPLES:
+                self._examples()
+            elif shown:
+                makers[each](shown)
+        if set(parts(part)) & {Part.MAPE, Part.MSE, Part.GAP}:
+            self._comparison(self._there(list(rows().values())))
+        page.file(f"{page.named('meta')}.json", json.dumps(meta, indent=2) + "\n")
+        return page.save()
 
-    def _metric(self, metric: str) -> None:
-        shown = self._available(rows_of(Part(metric), self.names))
-        self.page.append(f"## {tables.METRICS[metric]} at the failure state\n")
+    def _metric(self, metric: str, shown: list[Row]) -> None:
+        self.page.write(f"## {tables.METRICS[metric]} at the failure state")
         self._both_readings(metric, shown, metric)
 
-    def _gap(self) -> None:
-        simulated = [row for row in rows().values() if row.simulated]
-        self._table("gaps", "Spectral gaps of the training data", tables.gap_table(simulated))
-        shown = self._available(rows_of(Part.GAP, self.names))
+    def _gap(self, shown: list[Row]) -> None:
         for metric in ("mape", "mse"):
-            self.page.append(f"## Gap-controlled rows: {tables.METRICS[metric]}\n")
+            self.page.write(f"## Gap-controlled rows: {tables.METRICS[metric]}")
             self._both_readings(metric, shown, f"gap-{metric}")
+        simulated = [row for row in rows().values() if row.simulated]
+        if self.names:
+            simulated = [row for row in simulated if row.name in self.names]
+        self.page.write("## Spectral gaps of the training data")
+        self.page.table("gaps", tables.gap_table(simulated))
+        self.page.write("Equal: three decimals, rounded or cut off, are the printed ones.")
 
-    def _comparison(self) -> None:
+    def _comparison(self, shown: list[Row]) -> None:
         """What the error tables mean: agreement, the floor, estimates, and the other metrics."""
-        shown = self._available(list(rows().values()))
-        columns = [method.name for method in TABLE]
-        self._figure(
+        page, frame = self.page, self.frame
+        if not shown:
+            return
+        page.write("## Every printed number")
+        page.figure(
             "overview",
-            figures.plot_overview(self.frame, shown, columns),
-            "Errors of every row and method, over fresh data sets; hollow circles are printed.",
+            figures.plot_overview(frame, shown, [method.name for method in TABLE]),
+            "Errors of every row and method over fresh data sets (the testbed: over repeats on its "
+            "one recording); hollow circles are printed. Zeros are drawn at 1e-7.",
         )
-        self._table("agreement", "Every printed number", tables.agreement_table(self.frame, shown))
-        self._table(
-            "floor",
-            "What luck does: the exact optimum on fresh data sets",
-            tables.floor_table(self.records, shown),
+        page.table("agreement", tables.agreement_table(frame, shown))
+        page.write(
+            "\\* of repeats on fresh data sets, of the testbed on its one recording. A printed "
+            "mean in that range *agrees*."
         )
-        self._table("theta", "Estimates", tables.theta_table(self.frame, self.records, shown))
-        self._table(
-            "through-time",
-            "Backpropagation through time, one data set",
-            tables.through_time_table(self.frame, self.curves, shown),
-        )
+        page.write("## What luck does: the exact optimum on fresh data sets")
+        page.table("floor", tables.floor_table(self.records, shown))
+        page.write("## Estimates")
+        page.table("theta", tables.theta_table(frame, self.records, shown))
+        page.write("## Backpropagation through time, one data set")
+        page.table("through-time", tables.through_time_table(frame, self.curves, shown))
         for metric in ("median_ape", "nll_gap", "seconds"):
-            self.page.append(f"## All rows: {tables.METRICS[metric]}\n")
+            page.write(f"## All rows: {tables.METRICS[metric]}")
             self._both_readings(metric, shown, metric)
-
-    def _study(self, study: str) -> None:
-        part = Part(study)
-        shown = self._available(rows_of(part, self.names))
-        title = "parametric strength alpha" if study == "alpha" else "stopping probability p"
-        self._table(
-            study, f"Training loss a window by {title}", tables.loss_table(self.frame, shown, study)
+        page.write(
+            "Seconds of a stochastic method are its share of the time in which all its repeats ran "
+            "side by side, on one core of a machine whose other cores were busy."
         )
-        used = {name for row in shown for name in methods_of(part, row)}
-        names = [n for n in METHODS if n in used and METHODS[n].random]
-        if study == "alpha":
-            names.remove("infinity")
+
+    def _study(self, part: Part, shown: list[Row]) -> None:
+        title = "parametric strength alpha" if part is Part.ALPHA else "stopping probability p"
+        self.page.write(f"## Training loss a window by {title}")
+        self.page.table(part, tables.loss_table(self.frame, shown, part))
+        used = {name for row in shown for name in methods_of(part, row)} - {"ours"}
+        if part is Part.ALPHA:
+            used -= {"infinity"}
+        names = [name for name in METHODS if name in used and METHODS[name].random]
         for metric in ("mape", "nll"):
-            self._figure(
-                f"{study}-{metric}",
+            self.page.figure(
+                f"{part}-{metric}",
                 figures.plot_curves(self.curves, self.frame, shown, names, metric, Reading.FRESH),
-                f"The {study} study: {tables.METRICS.get(metric, 'training loss')} over epochs.",
+                f"The {part} study on fresh data sets: "
+                f"{tables.METRICS.get(metric, 'training loss a window')} over epochs.",
             )
 
-    def _curves(self) -> None:
-        self.page.append("## Training curves\n")
-        names = [method.name for method in TABLE if method.random]
-        shown = self._available(rows_of(Part.CURVES, self.names))
+    def _curves(self, shown: list[Row]) -> None:
+        self.page.write("## Training curves")
         for metric in ("mape", "mse"):
-            for reading in (Reading.ONE, Reading.FRESH):
-                simulated = [r for r in shown if r.simulated or reading is Reading.ONE]
-                self._figure(
-                    f"curves-{metric}-{reading}",
-                    figures.plot_curves(self.curves, self.frame, simulated, names, metric, reading),
-                    f"{tables.METRICS[metric]} over epochs, {tables.TITLES[reading]}; bands hold "
-                    "90 % of the repeats.",
+            self._training_curves(metric, shown, "curves")
+
+    def _training_curves(self, metric: str, shown: list[Row], name: str) -> None:
+        methods = [method.name for method in TABLE if method.random]
+        for reading, title in tables.TITLES.items():
+            some = _in_reading(shown, reading)
+            if some:
+                self.page.figure(
+                    f"{name}-{metric}-{reading}",
+                    figures.plot_curves(self.curves, self.frame, some, methods, metric, reading),
+                    f"{tables.METRICS[metric]} over epochs, {title}; bands hold 90 % of the "
+                    "repeats.",
                 )
 
-    def _testbed(self) -> None:
-        if self.recording is None:
-            self.page.append("## Testbed\n\nLeft out: the recording was not given.\n")
+    def _testbed(self, shown: list[Row]) -> None:
+        page, recording = self.page, self.recording
+        if recording is None:  # then there are no records of its rows either
             return
-        equal = testbed.undetermined(self.recording)
-        ladder = testbed.ladder(self.recording, self.progress)
-        self._csv("testbed-equal", equal.drop(columns="predicted"))
-        self._csv("testbed-ladder", ladder.drop(columns="predicted"))
-        self._table("testbed-facts", "Testbed: what was recorded", testbed.facts(self.recording))
-        self._table(
-            "testbed-equal",
-            "Testbed: upper triangular on states 1 and 2, fits of equal likelihood",
-            [
-                ["overload at load 1500", "negative log-likelihood", "MAPE/100", "MSE"],
-                *(
-                    [f"{f.overload:g}", f"{f.nll:.4f}", tables.number(f.mape), tables.number(f.mse)]
-                    for f in equal.itertuples()
-                ),
-            ],
+        equal = testbed.undetermined(recording)
+        ladder = testbed.ladder(recording, self.progress)
+        page.csv("testbed-equal", equal.drop(columns="predicted"))
+        page.csv("testbed-ladder", ladder.drop(columns="predicted"))
+        page.write("## Testbed")
+        for metric in ("mape", "mse"):
+            page.write(f"{tables.METRICS[metric]}:")
+            page.table(
+                f"testbed-{metric}", tables.metric_table(self._table(), shown, metric, Reading.ONE)
+            )
+        self._training_curves("mape", shown, "testbed")
+        page.write("### What was recorded")
+        page.table("testbed-facts", testbed.facts(recording))
+        page.write("### Upper triangular on states 1 and 2: fits of equal likelihood")
+        page.table("testbed-equal", _equal_lines(equal))
+        page.write("### All states of the training windows observed")
+        page.table("testbed-ladder", _ladder_lines(ladder))
+        page.write(
+            "The backtest, which picks, is the negative log-likelihood a request of training "
+            "windows heavier than those fitted. The rate and the phases of bursts are set, not "
+            "fitted, and not counted as parameters."
         )
-        self._table("testbed-ladder", "Testbed: all states observed", _ladder_lines(ladder))
-        self._figure(
+        page.figure(
             "testbed",
-            figures.plot_testbed(self.recording, equal, ladder, self.records),
+            figures.plot_testbed(recording, equal, ladder, self.records),
             "Forecasts of overload against what was measured.",
         )
         learnt = [r for r in self.records if r["row"] == "testbed" and r["method"] == "infinity"]
         if learnt:
-            self._figure("testbed-rates", figures.plot_learned(learnt[0], 22), "The learnt rates.")
+            page.figure(
+                "testbed-rates",
+                figures.plot_learned(learnt[0], len(rows()["testbed"].build().states)),
+                "Rates learnt by infinity-SGD; those below 0.001 are drawn as 0.001.",
+            )
 
     def _examples(self) -> None:
-        self._table(
-            "unidentifiable", "Example A1: the observed states agree", examples.unidentifiable()
-        )
-        self._table("mixing", "Example A2: mixing times", examples.mixing())
+        self.page.write("## Example A1: the observed states agree")
+        self.page.table("unidentifiable", examples.unidentifiable())
+        self.page.write("## Example A2: mixing times")
+        self.page.table("mixing", examples.mixing())
 
-    def _both_readings(self, metric: str, shown: Sequence[Row], name: str) -> None:
+    def _both_readings(self, metric: str, shown: list[Row], name: str) -> None:
         for reading, title in tables.TITLES.items():
-            some = [row for row in shown if row.simulated or reading is Reading.ONE]
-            table_only = self.frame[self.frame["method"].isin([m.name for m in TABLE])]
-            lines = tables.metric_table(table_only, some, metric, reading)
-            self._table(f"{name}-{reading}", "", lines, caption=f"{title.capitalize()}:")
+            some = _in_reading(shown, reading)
+            if some:
+                self.page.write(f"{title.capitalize()}:")
+                lines = tables.metric_table(self._table(), some, metric, reading)
+                self.page.table(f"{name}-{reading}", lines)
 
-    def _available(self, wanted: Sequence[Row]) -> list[Row]:
+    def _table(self) -> pd.DataFrame:
+        """Lines of the methods that are columns of the main tables."""
+        return self.frame[self.frame["method"].isin([method.name for method in TABLE])]
+
+    def _there(self, wanted: Sequence[Row]) -> list[Row]:
         there = {record["row"] for record in self.records}
         return [row for row in wanted if row.name in there]
 
-    def _table(self, name: str, title: str, lines: Lines, caption: str = "") -> None:
-        text = tables.markdown(lines)
-        self._text(f"tables/{name}.md", text)
-        self.page += [f"## {title}\n"] if title else []
-        self.page += [f"{caption}\n"] if caption else []
-        self.page.append(text)
-
-    def _figure(self, name: str, figure: Figure, caption: str) -> None:
-        for ending in ("png", "svg"):
-            file = self.folder / "figures" / f"{name}.{ending}"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(file) as part:
-                figure.savefig(part, format=ending, dpi=110)
-        self.page.append(f"![{caption}](figures/{name}.png)\n\n{caption}\n")
-
-    def _csv(self, name: str, frame: pd.DataFrame) -> None:
-        self._text(f"{name}.csv", frame.to_csv(index=False, float_format="%.10g"))
-
-    def _text(self, name: str, text: str) -> None:
-        file = self.folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as part:
-            part.write_text(text, encoding="utf-8")
-
-    def _meta(self, part: Part) -> dict[str, object]:
-        seeds = {record["seed"] for record in self.records if record["reading"] != Reading.LUCK}
+    def _meta(self, part: Part) -> dict[str, Any]:
+        single = [record for record in self.records if record["reading"] != Reading.LUCK]
         return {
             "part": str(part),
             "quick": self.quick,
             **provenance(),
-            "seeds": sorted(seeds),
+            "seeds": sorted({record["seed"] for record in single}),
             "commits of the runs": sorted({record["commit"] for record in self.records}),
-            "runs": len(self.records),
-            "seconds of computing": round(
-                sum(r["seconds"] for r in self.records if r["reading"] != Reading.LUCK)
-            ),
+            "repeats": len(single),
+            "seconds of computing": round(sum(record["seconds"] for record in single)),
         }
 
 
-def _ladder_lines(ladder: pd.DataFrame) -> Lines:
+def _in_reading(shown: Sequence[Row], reading: Reading) -> list[Row]:
+    """Rows that have a reading: there is but one data set of the testbed."""
+    return [row for row in shown if row.simulated or reading is Reading.ONE]
+
+
+def _equal_lines(equal: pd.DataFrame) -> list[list[str]]:
+    return [
+        ["overload at load 1500", "negative log-likelihood", "MAPE/100", "MSE"],
+        *(
+            [f"{f.overload:g}", f"{f.nll:.4f}", tables.number(f.mape), tables.number(f.mse)]
+            for f in equal.itertuples()
+        ),
+    ]
+
+
+def _ladder_lines(ladder: pd.DataFrame) -> list[list[str]]:
     def cell(value: float, digits: str) -> str:
         return "" if pd.isna(value) else format(value, digits)
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import version
@@ -29,10 +30,10 @@ import torch
 
 from stationary._version import __version__
 from stationary.atomic import replacing
-from stationary.errors import InputError
+from stationary.errors import InputError, RunError, StationaryError
 from stationary.experiments.columns import METHODS
 from stationary.experiments.methods import Outcome
-from stationary.experiments.settings import Problem, Row, defaults, draw, section
+from stationary.experiments.settings import Problem, Row, draw
 
 Record = dict[str, Any]
 
@@ -73,25 +74,27 @@ class Task:
     @property
     def cost(self) -> float:
         """Rough work, to start the longest first."""
-        return METHODS[self.method].cost(self.row) * self.share * (1 + len(self.seeds) / 20)
+        repeats = self.seeds[0] if self.reading is Reading.LUCK else len(self.seeds)
+        return METHODS[self.method].cost(self.row) * self.share * (1 + repeats / 20)
 
     def file(self, folder: Path, seed: int) -> Path:
         """Where the record of a repeat is kept."""
         return folder / "runs" / self.row.name / self.method / f"{self.reading}-{seed}.json"
 
     def fingerprint(self) -> str:
-        """Of all settings that the records depend on, but not of the code."""
+        """Of all settings and data that the records depend on, but not of the code."""
         kept = {
-            "row": asdict(self.row),
+            "row": self.row.settings(),
+            "method": METHODS[self.method].describe(self.row),
             "share": self.share,
-            "sections": [defaults(), section("ours"), section("least_squares")],
             "version": __version__,
         }
-        data = b""
+        digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode())
         if self.problem is not None:
-            data = self.problem.windows.counts.numpy().tobytes()
-        text = json.dumps(kept, sort_keys=True).encode()
-        return hashlib.sha256(text + data).hexdigest()[:16]
+            of = self.problem
+            for tensor in (of.windows.x, of.windows.counts, of.x, of.target):
+                digest.update(tensor.numpy().tobytes())
+        return digest.hexdigest()[:16]
 
 
 def run(
@@ -100,8 +103,9 @@ def run(
     jobs: int = -1,
     cluster: str | None = None,
     progress: Callable[[int, str], None] | None = None,
+    again: bool = False,
 ) -> None:
-    """Make the records that are missing.
+    """Make the records that are missing; a task that fails does not stop the others.
 
     Parameters
     ----------
@@ -115,18 +119,27 @@ def run(
         Address of a Dask scheduler to run on instead.
     progress : callable, optional
         Called with the number of tasks done and the last one's name.
+    again : bool
+        Make all records, those that are kept from before too.
     """
-    missing = sorted(to_do(tasks, folder), key=lambda task: -task.cost)
+    wanted = list(tasks) if again else to_do(tasks, folder)
+    failed = []
     with _backend(jobs, cluster) as parallel:
-        results = parallel(joblib.delayed(work)(task) for task in missing)
-        for done, (task, records) in enumerate(results, 1):
+        results = parallel(
+            joblib.delayed(_attempt)(task) for task in sorted(wanted, key=lambda t: -t.cost)
+        )
+        for done, (task, records, error) in enumerate(results, 1):
+            if error:
+                failed.append(f"{task.row.name}, {task.method}, {task.reading}: {error}")
             for seed, record in records.items():
                 file = task.file(folder, seed)
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with replacing(file) as part:
-                    part.write_text(json.dumps(record), encoding="utf-8")
+                    part.write_text(json.dumps(record, allow_nan=False), encoding="utf-8")
             if progress is not None:
                 progress(done, f"{task.row.name} {task.method}")
+    if failed:
+        raise RunError(f"{len(failed)} of {len(wanted)} tasks failed: {'; '.join(failed)}")
 
 
 def to_do(tasks: Iterable[Task], folder: Path) -> list[Task]:
@@ -136,7 +149,7 @@ def to_do(tasks: Iterable[Task], folder: Path) -> list[Task]:
         mark = task.fingerprint()
         seeds = tuple(s for s in task.seeds if not _is_current(task.file(folder, s), mark))
         if seeds:
-            left.append(Task(**{**vars(task), "seeds": seeds}))
+            left.append(replace(task, seeds=seeds))
     return left
 
 
@@ -149,15 +162,26 @@ def read(tasks: Iterable[Task], folder: Path) -> list[Record]:
     ]
 
 
-def work(task: Task) -> tuple[Task, dict[int, Record]]:
-    """Run the repeats of a task; what a worker does."""
+def _attempt(task: Task) -> tuple[Task, dict[int, Record], str]:
+    """Run a task in a worker, on one thread; return its records or why there are none."""
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    try:
+        return task, work(task), ""
+    except StationaryError as error:
+        return task, {}, str(error)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def work(task: Task) -> dict[int, Record]:
+    """Run the repeats of a task and return a record for each."""
     method = METHODS[task.method]
     if task.reading is Reading.LUCK:
         (count,) = task.seeds
         problems = [draw(task.row, seed) for seed in range(count)]
         outcomes = method.run(problems, [0] * count, task.share)
-        return task, {count: _luck(task, problems, outcomes)}
+        return {count: _luck(task, problems, outcomes)}
     if task.problem is not None:
         problems = [task.problem] * len(task.seeds)
     elif task.reading is Reading.ONE:
@@ -165,14 +189,14 @@ def work(task: Task) -> tuple[Task, dict[int, Record]]:
     else:
         problems = [draw(task.row, seed) for seed in task.seeds]
     outcomes = method.run(problems, task.seeds, task.share)
-    return task, {
+    return {
         seed: _record(task, seed, problem, outcome)
         for seed, problem, outcome in zip(task.seeds, problems, outcomes, strict=True)
     }
 
 
-def errors(predicted: torch.Tensor, target: torch.Tensor) -> dict[str, list[float]]:
-    """MAPE/100, median absolute relative error and MSE of forecasts ``[..., T]``."""
+def errors(predicted: torch.Tensor, target: torch.Tensor) -> dict[str, Any]:
+    """MAPE/100, median absolute relative error and MSE of forecasts ``[T]``, or lists of many."""
     relative = (predicted - target).abs() / target
     return {
         "mape": relative.mean(-1).tolist(),
@@ -183,10 +207,11 @@ def errors(predicted: torch.Tensor, target: torch.Tensor) -> dict[str, list[floa
 
 def provenance() -> dict[str, str]:
     """Return the commit and the versions that made a result."""
-    packages = ("stationary", "torch", "numpy", "scipy", "numba")
+    packages = ("stationary", "torch", "numpy", "scipy", "numba", "pandas", "joblib")
     return {
         "commit": _commit(),
         "python": platform.python_version(),
+        "cores": str(os.cpu_count()),
         **{name: version(name) for name in packages},
     }
 
@@ -205,6 +230,8 @@ def _record(task: Task, seed: int, problem: Problem, outcome: Outcome) -> Record
         "nll": outcome.nll[-1] if outcome.nll else None,
         "windows": len(problem.windows),
         "seconds": outcome.seconds,
+        "side_by_side": len(task.seeds) if METHODS[task.method].random else 1,
+        "converged": outcome.converged,
         "theta": outcome.theta,
         "predicted": outcome.predicted[-1].tolist(),
         "curves": {"mape": curves["mape"], "mse": curves["mse"], "nll": outcome.nll},
@@ -224,6 +251,7 @@ def _luck(task: Task, problems: list[Problem], outcomes: list[Outcome]) -> Recor
         **scores,
         "nll": [outcome.nll[-1] for outcome in outcomes],
         "theta": [outcome.theta for outcome in outcomes],
+        "converged": [outcome.converged for outcome in outcomes],
         "fingerprint": task.fingerprint(),
         "commit": _commit(),
     }

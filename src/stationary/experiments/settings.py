@@ -63,6 +63,11 @@ class Row:
         """Whether there is a truth to simulate from, and not a recording."""
         return self.truth is not None
 
+    def settings(self) -> dict[str, Any]:
+        """What a run depends on: all fields but the titles and the printed numbers."""
+        shown = ("title", "studies", "reading", *PRINTED)
+        return {name: value for name, value in vars(self).items() if name not in shown}
+
     def train_loads(self) -> list[float]:
         """Load of every training window."""
         return [x for x in _grid(self.train) for _ in range(self.windows)]
@@ -70,6 +75,10 @@ class Row:
     def test_loads(self) -> list[float]:
         """Loads the forecast is judged at."""
         return _grid(self.test or self.train)
+
+
+PRINTED = ("gaps", "theta", "mape", "mse", "loss_alpha", "loss_p")
+"""Fields of a row that hold what the paper prints."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +126,14 @@ def draw(row: Row, seed: int) -> Problem:
 
 @cache
 def rows() -> dict[str, Row]:
-    """All rows by name."""
-    return {entry["name"]: Row(**entry) for entry in _file()["rows"]}
+    """All rows by name; another reading of a row shares what is printed of it."""
+    found: dict[str, Row] = {}
+    for entry in _file()["rows"]:
+        given = dict(entry)
+        other = found.get(given.pop("of", ""))
+        printed = {name: getattr(other, name) for name in PRINTED} if other else {}
+        found[given["name"]] = Row(**{**printed, **given})
+    return found
 
 
 def section(name: str) -> dict[str, Any]:

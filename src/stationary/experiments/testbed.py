@@ -38,9 +38,6 @@ from stationary.newton import maximise_likelihood
 from stationary.objective import Objective
 from stationary.steady import steady_state
 
-VARIABLE = "STATIONARY_RECORDING"
-"""Environment variable that names the file."""
-
 _FULL = 21
 """Estimated queue sizes from here on count as overload."""
 
@@ -51,7 +48,7 @@ _CUTS = (300.0, 400.0, 500.0, 600.0, 700.0)
 """Loads at which the backtest cuts the training windows into fitted and held out."""
 
 _BURSTS = 100.0
-"""Bursts a second: a load generator that wakes every 10 ms, as the training windows show."""
+"""Bursts a second. Not fitted: the training windows show a period of 10 to 12 ms (`facts`)."""
 
 Chain = tuple[Model, list[Any]]
 """A model, and the states that each column of the counts covers."""
@@ -65,25 +62,21 @@ class Recording:
     ----------
     light, heavy : Windows
         Counts of queue sizes 0..20 and of overload, of the training and of the test windows.
-    light_failed, heavy_failed : Tensor
-        Calls that really failed, in each window.
+    failed : Tensor
+        Calls that really failed, in each test window.
+    agree : int
+        Windows in which the counts of all queue sizes add up to the successful calls.
     """
 
     light: Windows
     heavy: Windows
-    light_failed: Tensor
-    heavy_failed: Tensor
+    failed: Tensor
+    agree: int
 
     @property
     def target(self) -> Tensor:
         """Overload over calls sent in each test window: what the paper predicts."""
         return self.heavy.counts[:, -1] / self.heavy.loads
-
-
-def find_recording(path: str | os.PathLike[str] | None) -> Path | None:
-    """Return the file that is named by the argument or the environment, if any."""
-    named = path or os.environ.get(VARIABLE)
-    return Path(named) if named else None
 
 
 def read_recording(path: str | os.PathLike[str]) -> Recording:
@@ -92,20 +85,24 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
         raise InputError(f"{path}: there is no such file")
     windows = read_windows(path, x="callrate", counts="Q={}", loads=(1.0, None))
     table = pd.read_csv(path)
-    if "failed_calls" not in table or len(windows.observe) <= _FULL:
+    if not {"failed_calls", "successful_calls"} <= set(table) or len(windows.observe) <= _FULL:
         raise InputError(
-            f"{path}: the testbed recording has columns failed_calls and Q=0 to Q={_FULL} or more"
+            f"{path}: the testbed recording has columns successful_calls, failed_calls and Q=0 to "
+            f"Q={_FULL} or more"
         )
+    table = table[table["callrate"] >= 1]
     counts = torch.cat(
         [windows.counts[:, :_FULL], windows.counts[:, _FULL:].sum(-1, keepdim=True)], -1
     )
-    failed = torch.tensor(table.loc[table["callrate"] >= 1, "failed_calls"].to_numpy(np.float64))
+    failed = torch.tensor(table["failed_calls"].to_numpy(np.float64))
+    successful = torch.tensor(table["successful_calls"].to_numpy(np.float64))
     light = windows.loads <= _LIGHT
 
     def part(kept: Tensor) -> Windows:
         return Windows(windows.x[kept], counts[kept], range(_FULL + 1), Sampling.ARRIVAL)
 
-    return Recording(part(light), part(~light), failed[light], failed[~light])
+    agree = int((counts.sum(-1) == successful).sum())
+    return Recording(part(light), part(~light), failed[~light], agree)
 
 
 def problems(recording: Recording) -> dict[str, Problem]:
@@ -120,7 +117,7 @@ def problems(recording: Recording) -> dict[str, Problem]:
 def facts(recording: Recording) -> list[list[str]]:
     """What the recording counts, line by line."""
     light, heavy = recording.light, recording.heavy
-    over, failed = heavy.counts[:, -1], recording.heavy_failed
+    over, failed = heavy.counts[:, -1], recording.failed
     train = light.counts[:, -1].sum() / light.counts.sum()
     agree = np.corrcoef(over / heavy.loads, failed / heavy.loads)[0, 1]
     slope, at_zero = _plateau(light)
@@ -137,9 +134,9 @@ def facts(recording: Recording) -> list[list[str]]:
             f"{int((over > failed).sum())} of {len(heavy)} windows, correlation {agree:.2f}",
         ],
         [
-            "are overload counts part of the successful calls?",
-            "yes: the counts of all queue sizes add up to the successful calls, so the target "
-            "counts calls that were slow and succeeded",
+            "windows in which the counts of all queue sizes add up to the successful calls",
+            f"{recording.agree} of {len(light) + len(heavy)}; where they do, the target counts "
+            f"calls that were slow and succeeded",
         ],
         ["overload at light load", f"{train:.1%} of requests, at most {_LIGHT:g} calls a second"],
         [
@@ -358,8 +355,11 @@ def _plateau(windows: Windows) -> tuple[float, float]:
     edges, loads = [], []
     for counts, load in zip(windows.counts.numpy(), windows.loads.tolist(), strict=True):
         level = np.median(counts[2:5])
-        if load >= 300 and level > 20:
-            edges.append(int(np.argmax(counts[:_FULL] < level / 2)))
+        below = np.flatnonzero(counts[:_FULL] < level / 2)
+        if load >= 300 and level > 20 and len(below):
+            edges.append(int(below[0]))
             loads.append(load)
+    if len(set(loads)) < 2:
+        raise InputError("the recording has too few windows at loads of 300 to 1000 to go by")
     slope, at_zero = np.polyfit(loads, edges, 1)
     return float(slope), float(at_zero)

@@ -10,7 +10,7 @@ import numpy as np
 def stopped_powers(src, dst, rates, gamma, h, stop, p, least, total, plain):
     """Add up ``P^l h / gamma`` for l below every draw of ``stop``, weighted and plain.
 
-    Terms up to the first ``least`` weigh one, the following ones more and more.
+    The first ``least`` terms weigh one, the following ones more and more.
     One chain after the other, each as far as its own draws go: ``rates [B, E]``, ``gamma [B]``,
     ``h [B, n]``, ``stop [draws, B]``, ``p [B]``; the sums ``[B, n]`` are written to ``total`` and
     ``plain``.
@@ -38,5 +38,5 @@ def stopped_powers(src, dst, rates, gamma, h, stop, p, least, total, plain):
                 flow[src[e]] += rates[b, e] * (term[dst[e]] - term[src[e]])
             for s in range(n):
                 term[s] += flow[s] / gamma[b]
-            if step >= least:
+            if step + 1 >= least:
                 weight /= 1.0 - p[b]

@@ -7,7 +7,7 @@ with ``Pr[X > l] = (1 - p)^l`` and use
     v_hat = sum_{l < X} t_l / (1 - p)^l,
 
 whose mean is ``v``, since term l is there with probability ``(1 - p)^l``. It costs ``X - 1``
-mat-vecs. (The first few terms may be taken always: ``Pr[X > l] = 1`` there, and so is the weight.)
+mat-vecs. (More terms than the first may be taken always, with ``Pr[X > l] = 1`` and weight one.)
 The printed theorem sums to ``X`` and divides by ``Pr[X > l]``, one term too many; its authors'
 program makes every term too large by ``1 / (1 - p)``. Centring ``g`` changes nothing in exact
 arithmetic, but keeps the growing weights from amplifying the rounding of the constant part.
@@ -89,7 +89,7 @@ class Infinity(Gradient):
     p: float | Callable[[int], float] | Literal["auto"] = 0.1
     seed: int | tuple[int, ...] | None = None
     series: Series = field(default_factory=Powers)
-    least: int = 0
+    least: int = 1
     draws: int = 1
     shared: bool = False
     control: bool = False
@@ -101,10 +101,14 @@ class Infinity(Gradient):
                 raise InputError(f'p must be a number, a function or "auto"; got {self.p!r}')
         elif not callable(self.p):
             _check_probability(self.p)
-        if self.draws < 1 or self.least < 0:
-            raise InputError(
-                f"draws must be at least 1 and least at least 0; got {self.draws!r}, {self.least!r}"
-            )
+        for name in ("draws", "least"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"{name} must be a whole number of at least 1; got {value!r}")
+        if not isinstance(self.seed, int | None) and not (
+            isinstance(self.seed, tuple) and self.seed
+        ):
+            raise InputError(f"seed must be an int, or a tuple of some; got {self.seed!r}")
         object.__setattr__(self, "state", _State(self.seed))
 
     def fresh(self) -> Infinity:
@@ -121,13 +125,18 @@ class Infinity(Gradient):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `export` returned."""
+        if len(state["random"]) != len(self.state.random):
+            raise InputError(
+                f"the saved state has {len(state['random'])} random streams; this strategy has "
+                f"{len(self.state.random)} seeds"
+            )
         for stream, saved in zip(self.state.random, state["random"], strict=True):
             stream.set_state(saved)
         self.state.steps = state["steps"]
         self.state.guesses = {int(key): guess for key, guess in state["guesses"].items()}
 
     def terms_taken(self) -> float:
-        """Mean number of terms of the last gradient."""
+        """Mean number of terms that were drawn for the last gradient; a series may end before."""
         return self.state.draws.to(torch.float64).mean().item()
 
     def has_heavy_tails(self, generator: Generator) -> bool:
@@ -185,7 +194,7 @@ class Infinity(Gradient):
         return torch.stack([known.get(window, zero) for window in windows]).reshape(h.shape)
 
     def _draw(self, p: Tensor) -> Tensor:
-        """``X [draws, ...]`` with ``Pr[X > least + l] = (1 - p)^l``, by inversion."""
+        """``X [draws, ...]`` with ``Pr[X >= least + l] = (1 - p)^l``, by inversion."""
         streams = self.state.random
         if p.numel() % len(streams):
             raise InputError(f"{len(streams)} seeds cannot share a batch of {p.numel()} chains")
@@ -195,7 +204,7 @@ class Infinity(Gradient):
             parts = [part.expand(-1, p.numel() // len(streams)) for part in parts]
         uniform = torch.cat(parts, -1).reshape(self.draws, *p.shape)
         # 1 - uniform lies in (0, 1]; its logarithm is finite.
-        stop = 1 + self.least + ((1 - uniform).log() / torch.log1p(-p.cpu())).floor()
+        stop = self.least + ((1 - uniform).log() / torch.log1p(-p.cpu())).floor()
         return stop.long().to(p.device)
 
 

@@ -26,7 +26,7 @@ from stationary.solvers import Factor
 from stationary.spectrum import spectral_gap
 
 _NOTHING = 1e-14
-"""Size of a term, over the sum so far, at which a series that only shrinks has ended."""
+"""Size of a block, over the sum so far, at which it is taken for rounding."""
 
 
 def generator_times(generator: Generator, v: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ class Series(ABC):
 
     @abstractmethod
     def terms(self, generator: Generator, h: Tensor) -> Iterator[Tensor]:
-        """Yield the terms ``[..., n]`` one after the other, until they are lost in rounding."""
+        """Yield the terms ``[..., n]`` one after the other; a series may end when all is summed."""
 
     @abstractmethod
     def stop(self, generator: Generator) -> Tensor:
@@ -77,8 +77,8 @@ class Series(ABC):
     ) -> tuple[Tensor, Tensor]:
         """Sums of the first terms: weighted and averaged over draws, and plain.
 
-        Term l weighs one over the probability that it is taken, ``(1 - p)^-(l - least)`` for the
-        terms after the first ``least``, which always are.
+        Term l, counted from 0, weighs one over the probability that it is taken: one for the first
+        ``least``, which always are, and ``(1 - p)^-(l + 1 - least)`` after them.
 
         Parameters
         ----------
@@ -89,13 +89,14 @@ class Series(ABC):
         p : Tensor [...]
             The stopping probability they were drawn with.
         least : int
-            How many terms more than one every draw takes.
+            How many terms every draw takes.
         """
         total, plain = torch.zeros_like(h), torch.zeros_like(h)
         for k, term in zip(range(int(stop.max())), self.terms(generator, h), strict=False):
             going = (stop > k).to(h)
             # A weight may overflow for chains that stopped long ago, where it is not used.
-            weight = torch.where(going.any(0), going.mean(0) * (1 - p) ** -max(k - least, 0), 0.0)
+            inverse = (1 - p) ** -max(k + 1 - least, 0)
+            weight = torch.where(going.any(0), going.mean(0) * inverse, 0.0)
             total.addcmul_(term, weight[..., None])
             plain.addcmul_(term, going.amax(0)[..., None])
         return total, plain
@@ -135,21 +136,22 @@ class Powers(Series):
         """The same sums, compiled, where the chains are on the CPU."""
         if h.device.type != "cpu":
             return super().stopped(generator, h, stop, p, least)
-        total, plain = torch.empty_like(h), torch.empty_like(h)
         edges, n = generator.edges, generator.n
+        flat = h.reshape(-1, n)
+        total, plain = flat.new_empty(flat.shape), flat.new_empty(flat.shape)
         stopped_powers(
             edges.src.numpy(),
             edges.dst.numpy(),
             generator.rates.detach().reshape(-1, len(edges.src)).numpy(),
             self.gamma(generator).reshape(-1).numpy(),
-            h.reshape(-1, n).numpy(),
+            flat.numpy(),
             stop.reshape(len(stop), -1).numpy(),
             p.reshape(-1).numpy(),
             least,
-            total.view(-1, n).numpy(),
-            plain.view(-1, n).numpy(),
+            total.numpy(),
+            plain.numpy(),
         )
-        return total, plain
+        return total.reshape(h.shape), plain.reshape(h.shape)
 
     def largest_stop(self, generator: Generator) -> Tensor:
         """Stopping probability ``[...]`` below which the variance is finite, ``delta (2 - delta)``.
@@ -175,7 +177,9 @@ class Doubling(Series):
     """The paper's series in blocks that double: a product of dense matrices a block.
 
     For small chains. Blocks grow until the chain has mixed and vanish at once after it, so that any
-    stopping probability gives a finite variance, and a small one costs no more than mixing does.
+    stopping probability gives a finite variance. The series ends with the first block that is lost
+    in rounding, so that a small probability costs no more than mixing does. A mode slower than the
+    rest may then lack: at most the rounding of a block over the spectral gap.
     """
 
     def terms(self, generator: Generator, h: Tensor) -> Iterator[Tensor]:
@@ -191,7 +195,7 @@ class Doubling(Series):
             yield term
             total = total + term
             if bool((term.abs() <= _NOTHING * total.abs().amax(-1, keepdim=True)).all()):
-                return  # all chains have mixed, and whatever follows is smaller still
+                return
             power = power @ power
             power = power / power.sum(-1, keepdim=True)  # or rounding would be squared on and on
 
