@@ -68,8 +68,9 @@ class Report:
         page.write("# The paper, reproduced", f"`stationary reproduce {part}`. {_ABOUT}")
         if self.quick:
             page.write(_QUICK)
-        if set(meta["commits of the runs"]) - {meta["commit"]}:
-            page.write("**Some runs are kept from other commits**: see `commits of the runs`.")
+        if self.records and meta["commits of the runs"] != [meta["commit"]]:
+            made = ", ".join(meta["commits of the runs"])
+            page.write(f"The runs were made by commit {made} and are shown by {meta['commit']}.")
         if self.records:
             page.csv(page.named("results"), self.frame)
             page.csv(page.named("curves"), self.curves)

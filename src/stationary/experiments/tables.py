@@ -70,7 +70,8 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     mean = float(data.mean()) if len(data) else math.nan
     if len(data) < 2:
         return mean, math.nan
-    return mean, float(student.ppf(0.975, len(data) - 1) * data.std(ddof=1) / math.sqrt(len(data)))
+    half = student.ppf(0.975, len(data) - 1) * data.std(ddof=1) / math.sqrt(len(data))
+    return mean, float(half) if half > 1e-12 * abs(mean) else 0.0  # or the rounding of equal values
 
 
 def metric_table(
