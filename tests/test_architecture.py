@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "stationary"
 ORDER = [
     "_version",
     "errors",
+    "threads",
     "atomic",
     "edges",
     "generator",

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor
 
 from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.solvers import Auto
+from stationary.threads import one_thread
 
 _LONGEST = 2**60
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keep LAPACK to one thread: eigenvalues gain little from more, and lose a lot if one waits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def spectral_gap(generator: Generator, gamma: Tensor | float | None = None) -> Tensor:
@@ -48,7 +35,7 @@ def spectral_gap(generator: Generator, gamma: Tensor | float | None = None) -> T
     # Unscaled, an M/M/1/K at low load is so far from normal that half the digits are lost.
     pi = Auto().factor(generator).pi.clamp_min(torch.finfo(P.dtype).tiny)
     scale = pi.sqrt()[..., :, None] / pi.sqrt()[..., None, :]
-    with _one_thread():
+    with one_thread():
         eigenvalues = torch.linalg.eigvals(P.detach() * scale)
     modulus = eigenvalues.abs().sort(-1, descending=True).values
     # The first is 1, the eigenvalue of the steady state itself.

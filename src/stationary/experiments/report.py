@@ -15,6 +15,7 @@ from stationary.experiments.page import Page
 from stationary.experiments.plan import Part, methods_of, parts, rows_of
 from stationary.experiments.runner import Reading, Record, provenance
 from stationary.experiments.settings import Row, rows
+from stationary.threads import one_thread
 
 _ABOUT = (
     "Means with 95 % t-intervals over repeats; in square brackets what the paper prints. Lower is "
@@ -177,8 +178,9 @@ class Report:
         page, recording = self.page, self.recording
         if recording is None:  # then there are no records of its rows either
             return
-        equal = testbed.undetermined(recording)
-        ladder = testbed.ladder(recording, self.progress)
+        with one_thread():
+            equal = testbed.undetermined(recording)
+            ladder = testbed.ladder(recording, self.progress)
         page.csv("testbed-equal", equal.drop(columns="predicted"))
         page.csv("testbed-ladder", ladder.drop(columns="predicted"))
         page.write("## Testbed")

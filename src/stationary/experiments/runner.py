@@ -34,6 +34,7 @@ from stationary.errors import InputError, RunError, StationaryError
 from stationary.experiments.columns import METHODS
 from stationary.experiments.methods import Outcome
 from stationary.experiments.settings import Problem, Row, draw
+from stationary.threads import one_thread
 
 Record = dict[str, Any]
 
@@ -164,14 +165,11 @@ def read(tasks: Iterable[Task], folder: Path) -> list[Record]:
 
 def _attempt(task: Task) -> tuple[Task, dict[int, Record], str]:
     """Run a task in a worker, on one thread; return its records or why there are none."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     try:
-        return task, work(task), ""
+        with one_thread():
+            return task, work(task), ""
     except StationaryError as error:
         return task, {}, str(error)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def work(task: Task) -> dict[int, Record]:

@@ -71,7 +71,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     if len(data) < 2:
         return mean, math.nan
     half = student.ppf(0.975, len(data) - 1) * data.std(ddof=1) / math.sqrt(len(data))
-    return mean, float(half) if half > 1e-12 * abs(mean) else 0.0  # or the rounding of equal values
+    return mean, float(half) if half > 1e-9 * abs(mean) else 0.0  # or the rounding of equal values
 
 
 def metric_table(
