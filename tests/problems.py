@@ -6,11 +6,12 @@ Every oracle works on the float64 rates as they are, so a difference is the solv
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
+import numpy as np
 import torch
 from hypothesis import strategies as some
 from torch import Tensor
@@ -166,6 +167,19 @@ def _eliminate(generator: st.Generator, rates: list[Decimal]) -> list[Decimal]:
         pi.append(sum((pi[i] * Q[i][k] for i in range(k) if k in Q[i]), Decimal(0)))
     total = sum(pi)
     return [p / total for p in pi]
+
+
+def solved(moves: Mapping[tuple[Hashable, Hashable], float]) -> dict[Hashable, float]:
+    """Steady state of a chain written down as ``{(from, to): rate}``, by NumPy's least squares."""
+    states = list(dict.fromkeys(state for pair in moves for state in pair))
+    place = {state: k for k, state in enumerate(states)}
+    Q = np.zeros((len(states), len(states)))
+    for (i, j), rate in moves.items():
+        Q[place[i], place[j]] += rate
+        Q[place[i], place[i]] -= rate
+    A = np.vstack([Q.T, np.ones(len(states))])
+    pi = np.linalg.lstsq(A, np.eye(len(states) + 1)[-1], rcond=None)[0]
+    return dict(zip(states, pi.tolist(), strict=True))
 
 
 def relative_errors(got: Tensor, exact: Exact) -> list[float]:

@@ -101,8 +101,9 @@ def _evaluate(model: Model, inputs: Tensor, scale: Scale) -> tuple[Array, Array]
     z = scale.free(model.theta.detach()).numpy()
 
     def measures(free: Tensor) -> Tensor:
-        pi = steady_state(model.generator(inputs, scale.natural(free))).pi
-        return torch.stack([measure(inputs, pi) for measure in model.measures.values()], -1)
+        theta = scale.natural(free)
+        pi = steady_state(model.generator(inputs, theta)).pi
+        return torch.stack([measure(inputs, pi, theta) for measure in model.measures.values()], -1)
 
     with torch.no_grad():
         values = measures(torch.tensor(z)).numpy()

@@ -395,18 +395,22 @@ def test_models_can_be_made_as_listed(call):
     code, out, _ = call("models", "--json")
     assert code == 0
     found = json.loads(out)
-    assert [entry["name"] for entry in found] == ["mmmk", "multidiagonal", "uppertriangular"]
+    names = [entry["name"] for entry in found]
+    assert names == [name for name in st.models.registry.MODELS if name != "relaxed"]
     for entry in found:
         model = st.models.registry.build({"name": entry["name"], **entry["options"]})
         assert entry["parameters"] == list(model.param_names)
         assert entry["measures"] == list(model.measures)
+        assert ("arrival" in entry["sampling"]) == model.sees_time_averages
         assert entry["about"].endswith(".")
 
 
 def test_models_as_a_table(call):
     code, out, _ = call("models")
     assert code == 0
-    for word in ("mmmk", "rate_1, rate_2, rate_3", "--relax", "FromFunction"):
+    alike = "Measures of all: loss, mean_queue, throughput, response_time, utilisation."
+    timed = "not by arriving requests: balking, finite, batch, onoff."
+    for word in ("mmmk", "rate_1, rate_2, rate_3", alike, timed, "--relax", "FromFunction"):
         assert word in out
 
 

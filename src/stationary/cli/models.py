@@ -30,12 +30,17 @@ def models(
             entry["about"],
             ", ".join(f"{k}={v}" for k, v in entry["options"].items()),
             ", ".join(_shortened(entry["parameters"])),
-            ", ".join(entry["measures"]),
         ]
         for entry in found
     ]
-    headings = ["model", "what it is", "options", "learnt parameters", "measures"]
-    table("Models for --model name:option=value,...", headings, rows, left=5)
+    headings = ["model", "what it is", "options", "learnt parameters"]
+    table("Models for --model name:option=value,...", headings, rows, left=4)
+    for measures in dict.fromkeys(", ".join(entry["measures"]) for entry in found):
+        which = [e["name"] for e in found if ", ".join(e["measures"]) == measures]
+        whose = "all" if len(which) == len(found) else ", ".join(which)
+        typer.echo(f"Measures of {whose}: {measures}.")
+    timed = [entry["name"] for entry in found if entry["sampling"] == ["time"]]
+    typer.echo(f"Only for counts by the clock, not by arriving requests: {', '.join(timed)}.")
     typer.echo("--relax ALPHA adds a free rate wherever the model has none.")
     typer.echo("Models of your own: subclass stationary.models.Model, or use FromFunction.")
 
@@ -48,6 +53,7 @@ def _describe(name: str, make: Callable[..., Model]) -> dict[str, Any]:
         "options": model.options,
         "parameters": list(model.param_names),
         "measures": list(model.measures),
+        "sampling": ["time", "arrival"] if model.sees_time_averages else ["time"],
     }
 
 

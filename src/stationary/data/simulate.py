@@ -120,7 +120,8 @@ class Arrivals(Scheme):
 
     def draw(self, chains: Chains, duration: float, rng: np.random.Generator) -> Ints:
         """State each arrival finds before it joins; in the last state it is lost."""
-        if not isinstance(chains.model, Queue):
+        simple = isinstance(chains.model, Queue) and chains.model.groups == chains.model.states
+        if not simple:
             raise InputError(
                 f"Arrivals() needs a queue, where arrivals move one state up at the load; "
                 f"{type(chains.model).__name__} is none: use Events() or PoissonCounts()"
@@ -151,6 +152,12 @@ class PoissonCounts(Scheme):
 
     def draw(self, chains: Chains, duration: float, rng: np.random.Generator) -> Ints:
         """Poisson counts with the means that arrivals would see."""
+        if not chains.model.sees_time_averages:
+            raise InputError(
+                f"PoissonCounts() are what Poisson arrivals find, and those of "
+                f"{type(chains.model).__name__} are not Poisson at the load in every state: use "
+                f"Events()"
+            )
         if not (chains.loads > 0).all():
             raise InputError(
                 f"PoissonCounts() needs positive loads; got {chains.loads.min():g} in window "
@@ -171,6 +178,9 @@ def simulate(
     scheme: Scheme | None = None,
 ) -> Windows:
     """Simulate windows of a model at its present parameters; every state is observed.
+
+    Where the model groups its states, as one with phases does, every group is: people count queue
+    lengths.
 
     Windows without a single count, which short ones may have, say nothing and are left out with a
     `DataWarning`; the paper's scheme has none.
@@ -211,4 +221,8 @@ def simulate(
         raise InputError(
             f"nothing was seen in {len(inputs)} windows of duration {duration:g}; lengthen them"
         )
-    return Windows(inputs, counts, model.states, scheme.sampling, model.inputs, drop_empty=True)
+    if model.groups != model.states:
+        place = {name: k for k, name in enumerate(model.visible)}
+        which = np.eye(len(place), dtype=np.int64)[[place[name] for name in model.groups]]
+        counts = counts @ which
+    return Windows(inputs, counts, model.visible, scheme.sampling, model.inputs, drop_empty=True)

@@ -206,13 +206,20 @@ class Windows:
     def observation(self, model: Model) -> Tensor:
         """Observation map ``[C, n]`` onto a model: 1 where the category covers the state.
 
-        A state is looked up by its name first; a number that names no state is a position.
+        A state is looked up by its name first; a number that names no state is a position. Where
+        the model groups its states, the name of a group covers all of them.
         """
+        if self.sampling is Sampling.ARRIVAL and not model.sees_time_averages:
+            raise InputError(
+                f"the windows count what arriving requests found (sampling='arrival'), but in "
+                f"{type(model).__name__} these do not see time averages: count at times that do "
+                f"not depend on the system (sampling='time'), or take a model with Poisson arrivals"
+            )
         A = torch.zeros(len(self.observe), len(model.states), dtype=torch.float64)
         for row, category in enumerate(self.observe):
             for state in members(category):
                 try:
-                    A[row, model.state_index(str(state))] = 1.0
+                    A[row, model.states_of(str(state))] = 1.0
                 except InputError as error:
                     raise InputError(f"category {label(category)!r}: {error}") from None
         twice = (A.sum(0) > 1).nonzero()

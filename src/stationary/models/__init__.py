@@ -1,9 +1,36 @@
 """Parametric chains: one small class each."""
 
-from stationary.models._base import Model, Queue
+from stationary.models._base import Model
+from stationary.models._queue import Queue
+from stationary.models.balking import Balking
+from stationary.models.batch import BatchArrivals
+from stationary.models.finite import FiniteClients
 from stationary.models.function import FromFunction
+from stationary.models.onoff import OnOffArrivals
+from stationary.models.phases import ErlangService, HyperexponentialService
 from stationary.models.queues import MMmK
 from stationary.models.relaxed import Relaxed
+from stationary.models.resets import Leaking, Resetting
+from stationary.models.slowing import Slowing
+from stationary.models.state_dependent import StateDependent
 from stationary.models.structured import MultiDiagonal, UpperTriangular
 
-__all__ = ["FromFunction", "MMmK", "Model", "MultiDiagonal", "Queue", "Relaxed", "UpperTriangular"]
+__all__ = [
+    "Balking",
+    "BatchArrivals",
+    "ErlangService",
+    "FiniteClients",
+    "FromFunction",
+    "HyperexponentialService",
+    "Leaking",
+    "MMmK",
+    "Model",
+    "MultiDiagonal",
+    "OnOffArrivals",
+    "Queue",
+    "Relaxed",
+    "Resetting",
+    "Slowing",
+    "StateDependent",
+    "UpperTriangular",
+]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from stationary.edges import Edges
 from stationary.errors import InputError
 from stationary.generator import Generator
-from stationary.measures import Measure, queue_measures
+from stationary.measures import Measure
 from stationary.scales import Scale
 
 
@@ -37,6 +36,9 @@ class Model(nn.Module, ABC):
         Parameters that may take either sign; the others are positive.
     measures : mapping, optional
         Named functionals of the steady state.
+    groups : sequence of str or int, optional
+        For each state, the name by which people count it: the queue length, for states that also
+        say in which phase a server is. States that share one are one category.
 
     Examples
     --------
@@ -64,6 +66,10 @@ class Model(nn.Module, ABC):
     name: str = ""
     """What the command line and saved runs call this model; empty if they cannot make it."""
 
+    sees_time_averages: bool = True
+    """Whether requests find the system as the clock does: they come alone, and equally often in
+    every state. Otherwise counts by arriving requests cannot be fitted."""
+
     theta: nn.Parameter
     positive: Tensor
 
@@ -76,6 +82,7 @@ class Model(nn.Module, ABC):
         inputs: Sequence[str] = ("load",),
         real: Sequence[str] = (),
         measures: Mapping[str, Measure] | None = None,
+        groups: Sequence[str | int] | None = None,
     ) -> None:
         super().__init__()
         if len(states) != edges.n or len(set(map(str, states))) != edges.n:
@@ -87,6 +94,9 @@ class Model(nn.Module, ABC):
         if unknown:
             raise InputError(f"real= names parameters that are not in params: {sorted(unknown)}")
         self.states = tuple(map(str, states))
+        self.groups = self.states if groups is None else tuple(map(str, groups))
+        if len(self.groups) != edges.n:
+            raise InputError(f"groups= must name {edges.n} states; got {len(self.groups)} names")
         self.edges = edges
         self.inputs = tuple(inputs)
         self.param_names = tuple(params)
@@ -176,10 +186,24 @@ class Model(nn.Module, ABC):
             )
         return x
 
+    @property
+    def visible(self) -> tuple[str, ...]:
+        """What people count: the groups of states, or the states where there are none."""
+        return tuple(dict.fromkeys(self.groups))
+
+    def states_of(self, name: int | str) -> list[int]:
+        """Positions of the states a name or number stands for: one state, or all of a group."""
+        if str(name) in self.groups and str(name) not in self.states:
+            return [k for k, group in enumerate(self.groups) if group == str(name)]
+        return [self.state_index(name)]
+
     def state_index(self, state: int | str) -> int:
-        """Position of a state given by name or by index."""
-        if isinstance(state, str) and state in self.states:
-            return self.states.index(state)
+        """Position of a state given by name, or by index where states are not grouped."""
+        grouped = self.groups != self.states
+        if (grouped or isinstance(state, str)) and str(state) in self.states:
+            return self.states.index(str(state))
+        if grouped:
+            raise InputError(self._no_state(str(state)))
         whole_number = isinstance(state, int) and not isinstance(state, bool)
         index = int(state) if whole_number or str(state).isdecimal() else -1
         if not 0 <= index < len(self.states):
@@ -189,63 +213,19 @@ class Model(nn.Module, ABC):
             )
         return index
 
+    def _no_state(self, name: str) -> str:
+        # A position would be taken for a queue length, so grouped states go by name only.
+        if name in self.groups:
+            some = [self.states[k] for k in self.states_of(name)]
+            return f"{name!r} is several states of the model: name one of {', '.join(some)}"
+        return (
+            f"state {name!r} is not in the model: its states are {self.states[0]}.."
+            f"{self.states[-1]}, counted as {self.visible[0]}..{self.visible[-1]}"
+        )
+
     def extra_repr(self) -> str:
         """Options and parameters, for ``print(model)``."""
         shown = {**self.options, **(self.estimates if len(self.param_names) <= 6 else {})}
         return ", ".join(
             f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in shown.items()
         )
-
-
-class Queue(Model):
-    """An open queue: Poisson arrivals at rate ``x[:, 0]`` in every state, numbered by its length.
-
-    Parameters
-    ----------
-    levels : Tensor [n]
-        Requests in the system in each state.
-    busy : Tensor [n]
-        Share of the servers that work in each state.
-    states, edges, params
-        As for `Model`. An arrival in the last state is lost.
-    """
-
-    def __init__(
-        self,
-        *,
-        states: Sequence[str | int],
-        edges: Edges,
-        params: Mapping[str, float],
-        levels: Tensor,
-        busy: Tensor,
-    ) -> None:
-        lost = torch.zeros(edges.n, dtype=torch.float64)
-        lost[-1] = 1.0
-        super().__init__(
-            states=states,
-            edges=edges,
-            params=params,
-            measures=queue_measures(levels, lost, busy),
-        )
-
-    def as_inputs(self, x: Any) -> Tensor:
-        """Loads ``[M, 1]``, which must be positive."""
-        x = super().as_inputs(x)
-        if not bool((x > 0).all() and (x < torch.inf).all()):
-            row = int((~((x > 0) & (x < torch.inf))).nonzero()[0, 0])
-            raise InputError(
-                f"a load must be positive and finite; got {float(x[row, 0]):g} in window {row}"
-            )
-        return x
-
-    def start(self, x: Tensor) -> Tensor:
-        """Service that just keeps up: every rate at the mean load."""
-        return x.mean().expand(len(self.theta)).clone()
-
-
-def whole(value: Any, name: str, least: int, most: int) -> int:
-    """Return ``value`` as an int between two limits, or raise an error that names the option."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not float(value).is_integer() or not least <= value <= most:
-        raise InputError(f"{name} must be a whole number from {least} to {most}; got {value!r}")
-    return int(value)

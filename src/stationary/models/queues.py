@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from stationary.edges import Edges
-from stationary.models._base import Queue, whole
+from stationary.models._queue import ServerQueue, levels_and_busy, steps, whole
 
 
-class MMmK(Queue):
+class MMmK(ServerQueue):
     """Poisson arrivals, ``servers`` exponential servers, room for ``capacity`` requests in all.
 
     Parameters
@@ -36,29 +36,26 @@ class MMmK(Queue):
     _down: Tensor
 
     def __init__(self, servers: int = 1, capacity: int = 20, service_rate: float = 1.0) -> None:
-        self.servers = whole(servers, "servers", 1, 10**9)
-        self.capacity = whole(capacity, "capacity", 1, 10**5)
-        level = torch.arange(self.capacity + 1, dtype=torch.float64)
-        busy = level.clamp(max=self.servers)
-        up = [(k, k + 1) for k in range(self.capacity)]
+        servers = whole(servers, "servers", 1, 10**9)
+        capacity = whole(capacity, "capacity", 1, 10**5)
+        level, busy = levels_and_busy(servers, capacity)
+        up, down = steps(capacity)
         super().__init__(
-            states=range(self.capacity + 1),
-            edges=Edges.from_pairs(up + [(j, i) for i, j in up], self.capacity + 1),
+            servers=servers,
+            capacity=capacity,
+            states=range(capacity + 1),
+            edges=Edges.from_pairs(up + down, capacity + 1),
             params={"service_rate": service_rate},
             levels=level,
-            busy=busy / self.servers,
+            busy=busy / servers,
         )
-        still = torch.zeros(self.capacity, dtype=torch.float64)
+        still = torch.zeros(capacity, dtype=torch.float64)
         self.register_buffer("_up", torch.cat([still + 1, still]), persistent=False)
         self.register_buffer("_down", torch.cat([still, busy[1:]]), persistent=False)
 
     def rates(self, x: Tensor, theta: Tensor) -> Tensor:
         """Arrivals up at the load, departures down at the busy servers' rate."""
         return x * self._up + theta * self._down
-
-    def start(self, x: Tensor) -> Tensor:
-        """Service that just keeps up with the mean load."""
-        return super().start(x) / self.servers
 
     def closed_form(self, x: Any) -> Tensor:
         """Steady state ``[M, n]`` by the textbook formula, in log space."""
@@ -67,8 +64,3 @@ class MMmK(Queue):
         m = torch.tensor(float(self.servers), dtype=torch.float64)
         served = torch.where(k <= m, torch.lgamma(k + 1), torch.lgamma(m + 1) + (k - m) * m.log())
         return torch.softmax(k * (x / self.theta.detach()).log() - served, -1)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Servers and capacity."""
-        return {"servers": self.servers, "capacity": self.capacity}

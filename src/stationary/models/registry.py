@@ -9,12 +9,36 @@ from typing import Any
 
 from stationary.errors import InputError
 from stationary.models._base import Model
+from stationary.models.balking import Balking
+from stationary.models.batch import BatchArrivals
+from stationary.models.finite import FiniteClients
+from stationary.models.onoff import OnOffArrivals
+from stationary.models.phases import ErlangService, HyperexponentialService
 from stationary.models.queues import MMmK
 from stationary.models.relaxed import Relaxed
+from stationary.models.resets import Leaking, Resetting
+from stationary.models.slowing import Slowing
+from stationary.models.state_dependent import StateDependent
 from stationary.models.structured import MultiDiagonal, UpperTriangular
 
 MODELS: dict[str, Callable[..., Model]] = {
-    model.name: model for model in (MMmK, MultiDiagonal, UpperTriangular, Relaxed)
+    model.name: model
+    for model in (
+        MMmK,
+        StateDependent,
+        Slowing,
+        Balking,
+        FiniteClients,
+        BatchArrivals,
+        OnOffArrivals,
+        ErlangService,
+        HyperexponentialService,
+        Resetting,
+        Leaking,
+        MultiDiagonal,
+        UpperTriangular,
+        Relaxed,
+    )
 }
 
 

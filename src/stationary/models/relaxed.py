@@ -51,7 +51,9 @@ class Relaxed(Model):
                 if not positive
             ],
             measures=model.measures,
+            groups=model.groups,
         )
+        self.sees_time_averages = model.sees_time_averages
         self.alpha = float(alpha)
         self._base = (model,)  # in a tuple: its parameters are ours, not a submodule's
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.models._base import Queue, whole
+from stationary.models._queue import Queue, named_rates, whole
 
 
 class MultiDiagonal(Queue):
@@ -43,7 +43,7 @@ class MultiDiagonal(Queue):
         super().__init__(
             states=range(n),
             edges=Edges.from_pairs(up + down, n),
-            params=_params([f"rate_{d}" for d in range(1, self.depth + 1)], rates, type(self)),
+            params=named_rates([f"rate_{d}" for d in range(1, self.depth + 1)], rates, type(self)),
             levels=level,
             busy=(level > 0).to(torch.float64),
         )
@@ -87,7 +87,7 @@ class UpperTriangular(Queue):
         super().__init__(
             states=[*range(n - 1), "overload"],
             edges=Edges.from_pairs(up + down, n),
-            params=_params([f"rate_{i}_{j}" for i, j in down], rates, type(self)),
+            params=named_rates([f"rate_{i}_{j}" for i, j in down], rates, type(self)),
             levels=level,
             busy=(level > 0).to(torch.float64),
         )
@@ -100,12 +100,3 @@ class UpperTriangular(Queue):
     def options(self) -> dict[str, Any]:
         """Number of states."""
         return {"states": len(self.states)}
-
-
-def _params(names: list[str], given: dict[str, float], model: type) -> dict[str, float]:
-    unknown = sorted(set(given) - set(names))
-    if unknown:
-        raise InputError(
-            f"{model.__name__} has no parameter {unknown[0]!r}; it has {names[0]}..{names[-1]}"
-        )
-    return {name: given.get(name, 1.0) for name in names}

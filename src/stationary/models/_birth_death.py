@@ -1,0 +1,65 @@
+r"""Queues that grow and shrink by one: the base of those with a closed form.
+
+With births ``b_n`` from n to n + 1 and deaths ``d_n`` from n to n - 1 the flows between neighbours
+balance, so that
+
+    pi_n  ~  prod_{k=1..n} b_{k-1} / d_k.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stationary.edges import Edges
+from stationary.models._queue import ServerQueue, levels_and_busy, steps, whole
+
+
+class BirthDeathQueue(ServerQueue):
+    """States ``0..capacity``; a model says at which rates the queue grows and shrinks.
+
+    Parameters
+    ----------
+    servers, capacity : int
+        As for `ServerQueue`.
+    **rest
+        Parameters, and what else `ServerQueue` takes.
+    """
+
+    def __init__(self, *, servers: int, capacity: int, **rest: Any) -> None:
+        servers = whole(servers, "servers", 1, 10**9)
+        capacity = whole(capacity, "capacity", 1, 10**5)
+        level, busy = levels_and_busy(servers, capacity)
+        up, down = steps(capacity)
+        super().__init__(
+            servers=servers,
+            capacity=capacity,
+            states=range(capacity + 1),
+            edges=Edges.from_pairs(up + down, capacity + 1),
+            levels=level,
+            busy=busy / servers,
+            **rest,
+        )
+
+    def births(self, x: Tensor, theta: Tensor) -> Tensor:
+        """Rates ``[M, capacity]`` up from ``0..capacity-1``: the load, unless a model differs."""
+        del theta
+        return x.expand(-1, self.capacity)
+
+    @abstractmethod
+    def deaths(self, theta: Tensor) -> Tensor:
+        """Rates ``[capacity]`` down from ``1..capacity``."""
+
+    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+        """Births, then deaths."""
+        down = self.deaths(theta).expand(len(x), -1)
+        return torch.cat([self.births(x, theta), down], -1)
+
+    def closed_form(self, x: Any) -> Tensor:
+        """Steady state ``[M, n]`` by the product formula, in log space."""
+        x, theta = self.as_inputs(x), self.theta.detach()
+        step = self.births(x, theta).log() - self.deaths(theta).log()
+        return torch.softmax(torch.nn.functional.pad(step.cumsum(-1), (1, 0)), -1)
