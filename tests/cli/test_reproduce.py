@@ -8,6 +8,7 @@ def test_examples_need_no_runs(call, tmp_path):
     code, out, _ = call("reproduce", "examples", "-o", tmp_path / "r")
     assert code == 0
     assert "examples.md" in out
+    assert "Example A2" in out
     page = (tmp_path / "r" / "examples.md").read_text()
     assert "| slow  | 25       | 24      | 371" in page
     assert "0.4, 0.3, 0.1, 0.2" in page
@@ -28,6 +29,7 @@ def test_a_row_from_runs_to_page(call, tmp_path):
     assert "quick run" in page  # not to be taken for the paper's setting
     table = (folder / "tables" / "mape-one.md").read_text()
     assert table in page
+    assert "[" not in table  # no printed numbers beside a quick run's
     code, _, err = call(*args, "--jobs", "1")
     assert code == 0
     assert "19 of 19 tasks are kept from before" in err
@@ -51,8 +53,8 @@ def test_curves_are_drawn(call, tmp_path):
         (["pi"], "there is no part 'pi'; choose one of mape"),
         (["mape", "--row", "mg1"], "there is no row 'mg1'; `--rows` lists them"),
         (["alpha", "--row", "gap-mm1k"], "alpha has none of these rows: gap-mm1k"),
-        (["testbed"], "testbed, testbed-mm1k: give the testbed recording with --recording"),
-        (["mape", "--row", "testbed"], "testbed: give the testbed recording with --recording"),
+        (["testbed"], "testbed, testbed-mm1k: give the testbed recording, the CSV published"),
+        (["mape", "--row", "testbed"], "testbed: give the testbed recording, the CSV published"),
         (["mape", "--jobs", "0"], "--jobs must be a number of processes"),
         (["testbed", "--recording", "none.csv"], "none.csv: there is no such file"),
     ],
@@ -74,7 +76,8 @@ def test_all_of_a_row_that_not_every_part_has(call, tmp_path, row):
     )
     assert code == 0
     page = (tmp_path / "r" / "README.md").read_text()
-    assert "## Every printed number" in page
+    assert "## At a glance" in page
+    assert "## Every printed number" not in page  # a quick run is no match for the print
     assert "Example A2" in page
 
 

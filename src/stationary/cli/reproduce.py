@@ -89,6 +89,8 @@ def reproduce(
         typer.echo(
             f"{len(tasks) - len(missing)} of {len(tasks)} tasks are kept from before", err=True
         )
+    if missing:
+        typer.echo(f"{len(missing)} tasks to run; results go to {folder}", err=True)
     try:
         with progress_bar("tasks", len(missing), at_once=bool(missing)) as bar:
             runner.run(tasks, folder, jobs, cluster, bar, again)
@@ -99,6 +101,8 @@ def reproduce(
     except KeyboardInterrupt:
         typer.echo("interrupted; the same command goes on from here", err=True)
         raise typer.Exit(130) from None
+    if wanted is plan.Part.EXAMPLES:
+        typer.echo(written.read_text(encoding="utf-8"))
     typer.echo(f"wrote {written}")
 
 
@@ -128,7 +132,10 @@ def _recording(file: Path | None, part: Part, names: list[str]) -> Recording | N
         return None
     if file is not None:
         return testbed.read_recording(file)
-    hint = f"give the testbed recording with --recording, or set {_VARIABLE}"
+    hint = (
+        f"give the testbed recording, the CSV published with the paper's program, with --recording "
+        f"or in {_VARIABLE}"
+    )
     if names or part is plan.Part.TESTBED:
         raise InputError(f"{', '.join(needed)}: {hint}")
     typer.echo(f"without the testbed rows: {hint}", err=True)

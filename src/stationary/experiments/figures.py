@@ -69,17 +69,20 @@ def plot_curves(
         if metric in best and not best.empty:
             ax.axhline(best[metric].mean(), color="0.3", linestyle="--", label="exact MLE")
         ax.set_title(row.title)
-        ax.set_yscale("log")
+        ax.set_yscale("linear" if metric == "nll" else "log")
         ax.set_xlabel("epoch")
         ax.grid(alpha=0.3)
     for ax in panels[len(rows) :]:
         ax.set_visible(False)
     panels[0].set_ylabel(METRICS.get(metric, "training loss a window"))
-    panels[0].legend(fontsize="small")
+    handles = panels[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=len(handles[0]))
     return figure
 
 
-def plot_overview(frame: pd.DataFrame, rows: Sequence[Row], methods: Sequence[str]) -> Figure:
+def plot_overview(
+    frame: pd.DataFrame, rows: Sequence[Row], methods: Sequence[str], with_printed: bool = True
+) -> Figure:
     """Every row and method at a glance: mean errors, ours filled and the printed ones hollow."""
     figure = Figure(figsize=(12, 0.62 * len(rows) + 1.8), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
@@ -95,7 +98,7 @@ def plot_overview(frame: pd.DataFrame, rows: Sequence[Row], methods: Sequence[st
                     label = METHODS[name].title if level == 0 else None
                     ax.plot(max(mine.mean(), 1e-7), level + shift, **style, label=label)
                 printed = getattr(row, metric).get(name)
-                if printed:
+                if printed and with_printed:
                     ax.plot(printed[0], level + shift, **style, fillstyle="none")
         ax.set_xscale("log")
         ax.set_xlabel(f"{METRICS[metric]}, mean over repeats (hollow: printed)")
@@ -117,7 +120,9 @@ def plot_learned(record: Record, states: int) -> Figure:
     figure.colorbar(image, label="learnt rate")
     ax.set_xlabel("to state")
     ax.set_ylabel(f"from state ({states - 1} is overload)")
-    ax.set_title("Testbed: rates learnt by infinity-SGD, one of many that fit")
+    ax.set_xticks(range(0, states, 3))
+    ax.set_yticks(range(0, states, 3))
+    ax.set_title("Rates learnt by infinity-SGD: one of many that fit")
     return figure
 
 
@@ -139,6 +144,10 @@ def plot_testbed(
         ax.grid(alpha=0.3)
     for _, fit in equal.iterrows():
         line(left, fit["predicted"], f"{fit['overload']:g} at load 1500")
+    found = [r for r in records if r["row"] == "testbed" and r["method"] == "infinity"]
+    if found:
+        median = sorted(found, key=lambda record: record["mape"])[len(found) // 2]
+        line(left, median["predicted"], "infinity-SGD (paper), median repeat", color="k", lw=2.5)
     left.set_yscale("log")
     left.set_ylim(1e-7, 1.5)
     left.set_ylabel("overload")
@@ -148,9 +157,6 @@ def plot_testbed(
     for _, fit in shown.iterrows():
         width = 2.5 if fit["picked"] else 1.2
         line(right, fit["predicted"], fit["model"], linewidth=width)
-    for record in records:
-        if record["row"] == "testbed" and record["method"] == "infinity" and record["seed"] == 0:
-            line(right, record["predicted"], "upper triangular, infinity-SGD (paper)")
     right.set_title("All states of the training windows observed")
     right.legend(fontsize="small")
     return figure

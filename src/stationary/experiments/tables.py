@@ -75,7 +75,11 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def metric_table(
-    frame: pd.DataFrame, rows: Sequence[Row], metric: str, reading: Reading
+    frame: pd.DataFrame,
+    rows: Sequence[Row],
+    metric: str,
+    reading: Reading,
+    with_printed: bool = True,
 ) -> list[list[str]]:
     """Rows by methods: mean, its interval, and in brackets what the paper prints."""
     methods = [name for name in METHODS if name in set(frame["method"])]
@@ -85,7 +89,7 @@ def metric_table(
         cells = [row.title]
         for name in methods:
             chosen = select(frame, row=row.name, method=name, reading=reading)
-            printed = getattr(row, metric, {}).get(name)
+            printed = getattr(row, metric, {}).get(name) if with_printed else None
             if metric == "seconds":  # repeats that ran side by side have no spread of their own
                 chosen = chosen.head(1).assign(seconds=chosen["seconds"].mean())
             cells.append(_cell(chosen[metric], printed))
@@ -156,6 +160,18 @@ def through_time_table(
                     _pair(mine[["mape_steady", "mse_steady"]].mean()),
                 ]
             )
+    return lines
+
+
+def readings_table(frame: pd.DataFrame, rows: Sequence[Row]) -> list[list[str]]:
+    """Half-widths of infinity-SGD's intervals: printed, and ours in both readings of a repeat."""
+    lines = [["row", "printed half-width of MAPE/100", *TITLES.values()]]
+    for row in rows:
+        printed = row.mape.get("infinity", [])
+        mine = select(frame, row=row.name, method="infinity")
+        if row.simulated and len(printed) > 1 and not mine.empty:
+            halves = [interval(select(mine, reading=reading)["mape"])[1] for reading in TITLES]
+            lines.append([row.title, number(printed[1]), *map(number, halves)])
     return lines
 
 
@@ -248,7 +264,7 @@ def theta_table(
             "infinity-SGD (paper), one data set",
             "infinity-SGD (ours), one data set",
             "MLE, one data set",
-            "MLE over data sets: mean, sd",
+            "MLE over data sets: mean; sd",
         ]
     ]
     for row in rows:
@@ -263,7 +279,7 @@ def theta_table(
                 _vector(row.theta),
                 number(_mape_at(row, row.theta)),
                 *(_mean_theta(frame, row, name) for name in ("infinity", "ours", "mle")),
-                f"{_vector(mean)}, {_vector(sd)}",
+                f"{_vector(mean)}; {_vector(sd)}",
             ]
         )
     return lines

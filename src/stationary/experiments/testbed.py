@@ -229,7 +229,8 @@ def candidates() -> dict[str, Chain]:
         "M/M/1/K": (MMmK(servers=1, capacity=_FULL), flat),
         "M/M/1/K, leak": (_leaking(resets=False), flat),
         "M/M/1/K, leak, reset": (_leaking(resets=True), flat),
-        **{f"bursts, {m} phases, stalls": bursts(m) for m in (1, 2, 3, 4, 6, 8)},
+        "bursts, 1 phase, stalls": bursts(1),
+        **{f"bursts, {m} phases, stalls": bursts(m) for m in (2, 3, 4, 6, 8)},
     }
 
 
