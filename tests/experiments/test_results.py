@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stationary.experiments import tables
+from stationary.experiments import cells, tables
 from stationary.experiments.columns import TABLE
 from stationary.experiments.plan import Part, rows_of, tasks
 from stationary.experiments.runner import Reading
@@ -48,8 +48,8 @@ def test_tables_show_the_numbers(frame, metric, part, reading):
     columns = frame[frame["method"].isin([method.name for method in TABLE])]
     lines = tables.metric_table(columns, rows, metric, reading)
     name = f"gap-{metric}" if part is Part.GAP else metric
-    assert (RESULTS / "tables" / f"{name}-{reading}.md").read_text() == tables.markdown(lines)
-    assert tables.markdown(lines) in (RESULTS / "README.md").read_text()
+    assert (RESULTS / "tables" / f"{name}-{reading}.md").read_text() == cells.markdown(lines)
+    assert cells.markdown(lines) in (RESULTS / "README.md").read_text()
 
 
 def test_nothing_is_better_than_the_floor(frame):

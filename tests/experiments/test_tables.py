@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from stationary.experiments import examples, tables
+from stationary.experiments import cells, examples, tables
 from stationary.experiments.runner import Reading, Task, read, run
 from stationary.experiments.settings import rows
 
@@ -27,10 +27,10 @@ def records(tmp_path_factory):
 
 def test_interval_is_the_t_interval():
     data = [1.0, 2.0, 4.0, 7.0]
-    mean, half = tables.interval(data)
+    mean, half = cells.interval(data)
     low, high = stats.t.interval(0.95, 3, loc=np.mean(data), scale=stats.sem(data))
     assert (mean - half, mean + half) == pytest.approx((low, high))
-    assert math.isnan(tables.interval([1.0])[1])
+    assert math.isnan(cells.interval([1.0])[1])
 
 
 def test_tidy_measures_from_the_floor_of_the_same_data(records):
@@ -46,8 +46,8 @@ def test_metric_table_shows_mean_interval_and_print(records):
     header, line = tables.metric_table(frame, [ROW], "mape", Reading.FRESH)
     cell = line[header.index("infinity-SGD (paper)")]
     mine = tables.select(frame, method="infinity", reading=Reading.FRESH)["mape"]
-    mean, half = tables.interval(mine)
-    assert cell == f"{tables.number(mean)} ± {tables.number(half)} [0.0118]"
+    mean, half = cells.interval(mine)
+    assert cell == f"{cells.number(mean)} ± {cells.number(half)} [0.0118]"
     assert line[header.index("predict zero")] == "1 ± 0"
 
 
@@ -83,7 +83,7 @@ def test_theta_table_evaluates_the_printed_estimate(records):
         return rho**19 * (1 - rho) / (1 - rho**20)
 
     implied = np.mean(abs(loss(25.083) - loss(25.0)) / loss(25.0))
-    assert line[3] == tables.number(implied)
+    assert line[3] == cells.number(implied)
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ def test_theta_table_evaluates_the_printed_estimate(records):
     [(0.0, "0"), (0.01234, "0.0123"), (5e-5, "5.00e-05"), (2.5e4, "2.50e+04"), (math.inf, "inf")],
 )
 def test_numbers_have_three_digits(value, text):
-    assert tables.number(value) == text
+    assert cells.number(value) == text
 
 
 def test_markdown_is_a_table():
-    text = tables.markdown([["a", "b"], ["1", "22"]])
+    text = cells.markdown([["a", "b"], ["1", "22"]])
     assert text == "| a | b  |\n| - | -- |\n| 1 | 22 |\n"
 
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from stationary.errors import InputError
-from stationary.experiments import testbed
+from stationary.experiments import chains, testbed
 from stationary.experiments.columns import METHODS
 from stationary.experiments.runner import errors
 from stationary.steady import steady_state
@@ -45,14 +45,30 @@ def test_a_file_that_is_no_recording(tmp_path):
     with pytest.raises(InputError, match="there is no such file"):
         testbed.read_recording(tmp_path / "none.csv")
     file = write(tmp_path / "r.csv", callrate=[500], **{"Q=0": [3], "Q=1": [4]})
-    with pytest.raises(InputError, match="successful_calls, failed_calls and Q=0"):
+    with pytest.raises(InputError, match="there is no column 'successful_calls'"):
+        testbed.read_recording(file)
+    calls = {"callrate": [500, 1500], "successful_calls": [7, 7], "failed_calls": [0, 1]}
+    file = write(tmp_path / "r.csv", **calls, **{"Q=0": [3, 3], "Q=1": [4, 4]})
+    with pytest.raises(InputError, match="has columns Q=0 to Q=21 or more"):
+        testbed.read_recording(file)
+
+
+def test_a_recording_with_a_word_or_without_heavy_load(tmp_path):
+    levels = {f"Q={k}": [1, 1] for k in range(24)}
+    calls = {"callrate": [500, 1500], "successful_calls": [24, 24]}
+    file = write(tmp_path / "r.csv", **calls, failed_calls=[0, "abc"], **levels)
+    with pytest.raises(InputError, match="line 3, column 'failed_calls'"):
+        testbed.read_recording(file)
+    calls = {"callrate": [500, 600], "successful_calls": [24, 24], "failed_calls": [0, 0]}
+    file = write(tmp_path / "r.csv", **calls, **levels)
+    with pytest.raises(InputError, match="loads below and above 1000"):
         testbed.read_recording(file)
 
 
 @pytest.mark.parametrize("phases", [1, 3])
 def test_burst_queue_is_a_chain_whose_clock_runs_at_its_rate(phases):
     """The phase is a clock of its own: uniform, whatever the queue does, but for the resets."""
-    model, observe = testbed.bursts(phases)
+    model, observe = chains.bursts(phases)
     chain = model([200.0, 900.0])
     chain.check_irreducible()
     assert len(observe) == 22
@@ -63,7 +79,7 @@ def test_burst_queue_is_a_chain_whose_clock_runs_at_its_rate(phases):
 
 def test_burst_queue_of_one_phase_by_hand():
     """One phase: an M/M/1/K that is emptied at rate 100 and stalls, solved densely."""
-    model, _ = testbed.bursts(1)
+    model, _ = chains.bursts(1)
     load, service, stall = 300.0, 500.0, 3.0
     n = 23
     Q = np.zeros((n, n))

@@ -65,7 +65,7 @@ def reproduce(
     stationary reproduce mape --quick
     """
     from stationary.cli._show import progress_bar
-    from stationary.experiments import plan, runner, testbed
+    from stationary.experiments import chains, plan, runner, testbed
     from stationary.experiments.page import Page
     from stationary.experiments.report import Report
 
@@ -94,7 +94,7 @@ def reproduce(
     try:
         with progress_bar("tasks", len(missing), at_once=bool(missing)) as bar:
             runner.run(tasks, folder, jobs, cluster, bar, again)
-        with progress_bar("testbed ladder", len(testbed.candidates())) as bar:
+        with progress_bar("testbed ladder", len(chains.candidates())) as bar:
             page = Page(folder, "" if wanted is plan.Part.ALL else str(wanted))
             records = runner.read(tasks, folder)
             written = Report(page, records, names, data, quick, bar).write(wanted)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from stationary.experiments.cells import listed, number
 from stationary.experiments.settings import section
-from stationary.experiments.tables import number
 from stationary.generator import Generator
 from stationary.spectrum import mixing_time
 from stationary.steady import steady_state
@@ -22,8 +22,8 @@ def unidentifiable() -> list[list[str]]:
         lines.append(
             [
                 name,
-                ", ".join(map(number, pi.tolist())),
-                ", ".join(map(number, given[f"pi_{name}"])),
+                listed(pi.tolist()),
+                listed(given[f"pi_{name}"]),
                 ", ".join(f"{value:.6f}" for value in seen.tolist()),
                 number(pi[-1].item()),
             ]

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from stationary.atomic import replacing
-from stationary.experiments.tables import markdown
+from stationary.experiments.cells import markdown
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from stationary.experiments import examples, figures, tables, testbed
+from stationary.experiments.cells import number
 from stationary.experiments.columns import METHODS, TABLE
 from stationary.experiments.page import Page
 from stationary.experiments.plan import Part, methods_of, parts, rows_of
@@ -267,7 +268,7 @@ def _equal_lines(equal: pd.DataFrame) -> list[list[str]]:
     return [
         ["overload at load 1500", "negative log-likelihood", "MAPE/100", "MSE"],
         *(
-            [f"{f.overload:g}", f"{f.nll:.4f}", tables.number(f.mape), tables.number(f.mse)]
+            [f"{f.overload:g}", f"{f.nll:.4f}", number(f.mape), number(f.mse)]
             for f in equal.itertuples()
         ),
     ]
@@ -285,8 +286,8 @@ def _ladder_lines(ladder: pd.DataFrame) -> list[list[str]]:
                 cell(f.parameters, ".0f"),
                 cell(f.nll, ".1f"),
                 cell(f.backtest, ".4f"),
-                tables.number(f.mape),
-                tables.number(f.mse),
+                number(f.mape),
+                number(f.mse),
                 "" if pd.isna(f.estimates) else f.estimates,
             ]
             for f in ladder.itertuples()

@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from scipy.stats import t as student
 
+from stationary.experiments.cells import interval, listed, number, plus_minus, vector
 from stationary.experiments.columns import METHODS, study
 from stationary.experiments.runner import Reading, Record, errors
 from stationary.experiments.settings import Row
@@ -64,16 +65,6 @@ def select(frame: pd.DataFrame, **wanted: str) -> pd.DataFrame:
     return frame[kept]
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and half-width of the 95 % t-interval; no width where there is one value."""
-    data = np.asarray(values, dtype=float)
-    mean = float(data.mean()) if len(data) else math.nan
-    if len(data) < 2:
-        return mean, math.nan
-    half = student.ppf(0.975, len(data) - 1) * data.std(ddof=1) / math.sqrt(len(data))
-    return mean, float(half) if half > 1e-9 * abs(mean) else 0.0  # or the rounding of equal values
-
-
 def metric_table(
     frame: pd.DataFrame,
     rows: Sequence[Row],
@@ -116,8 +107,8 @@ def agreement_table(frame: pd.DataFrame, rows: Sequence[Row]) -> list[list[str]]
                         row.title,
                         METHODS[name].title,
                         METRICS[metric],
-                        _plus_minus(*printed),
-                        _plus_minus(*interval(one)),
+                        plus_minus(*printed),
+                        plus_minus(*interval(one)),
                         f"{number(low)} .. {number(high)}",
                         _verdict(printed[0], low, high),
                     ]
@@ -153,11 +144,11 @@ def through_time_table(
                 [
                     row.title,
                     METHODS[name].title,
-                    _pair(printed),
-                    _pair(path[0]),
-                    f"{nearest}: {_pair(path[nearest])}",
-                    _pair(path[-1]),
-                    _pair(mine[["mape_steady", "mse_steady"]].mean()),
+                    listed(printed),
+                    listed(path[0]),
+                    f"{nearest}: {listed(path[nearest])}",
+                    listed(path[-1]),
+                    listed(mine[["mape_steady", "mse_steady"]].mean()),
                 ]
             )
     return lines
@@ -204,7 +195,7 @@ def floor_table(records: Iterable[Record], rows: Sequence[Row]) -> list[list[str
                 str(len(mape)),
                 f"{np.mean(luck[row.name]['converged']):.1%}",
                 number(mape.mean()),
-                ", ".join(number(q) for q in np.quantile(mape, [0.05, 0.5, 0.95])),
+                listed(np.quantile(mape, [0.05, 0.5, 0.95])),
                 number(printed[0]) if printed else "",
                 f"{np.mean(mape <= printed[0]):.1%}" if printed else "",
                 f"{np.mean(mse <= row.mse['infinity'][0]):.1%}" if printed else "",
@@ -275,11 +266,11 @@ def theta_table(
         lines.append(
             [
                 row.title,
-                _vector(row.truth or []),
-                _vector(row.theta),
+                vector(row.truth or []),
+                vector(row.theta),
                 number(_mape_at(row, row.theta)),
                 *(_mean_theta(frame, row, name) for name in ("infinity", "ours", "mle")),
-                f"{_vector(mean)}; {_vector(sd)}",
+                f"{vector(mean)}; {vector(sd)}",
             ]
         )
     return lines
@@ -310,42 +301,21 @@ def loss_table(frame: pd.DataFrame, rows: Sequence[Row], name: str) -> list[list
                 [
                     row.title,
                     key,
-                    _plus_minus(*printed) if printed else "",
-                    _plus_minus(*interval(one["nll"])),
-                    _plus_minus(*interval(fresh["nll"])),
-                    _plus_minus(*interval(floor["nll"])),
-                    _plus_minus(*interval(fresh["mape"])),
+                    plus_minus(*printed) if printed else "",
+                    plus_minus(*interval(one["nll"])),
+                    plus_minus(*interval(fresh["nll"])),
+                    plus_minus(*interval(floor["nll"])),
+                    plus_minus(*interval(fresh["mape"])),
                 ]
             )
     return lines
 
 
-def markdown(lines: list[list[str]]) -> str:
-    """A table as GitHub shows it, padded to be read as text too."""
-    widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
-    lines = [lines[0], ["-" * width for width in widths], *lines[1:]]
-    padded = ((cell.ljust(w) for cell, w in zip(line, widths, strict=True)) for line in lines)
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in padded) + "\n"
-
-
-def number(value: float) -> str:
-    """Three significant digits."""
-    return (
-        f"{value:.3g}"
-        if not math.isfinite(value) or 1e-3 <= abs(value) < 1e4 or value == 0
-        else f"{value:.2e}"
-    )
-
-
 def _cell(values: pd.Series, printed: list[float] | None) -> str:
     if values.empty or values.isna().all():
         return ""
-    shown = _plus_minus(*interval(values))
+    shown = plus_minus(*interval(values))
     return f"{shown} [{number(printed[0])}]" if printed else shown
-
-
-def _plus_minus(mean: float, half: float = math.nan) -> str:
-    return number(mean) + (f" ± {number(half)}" if math.isfinite(half) else "")
 
 
 def _verdict(printed: float, low: float, high: float) -> str:
@@ -359,15 +329,7 @@ def _mean_theta(frame: pd.DataFrame, row: Row, name: str) -> str:
     chosen = select(frame, row=row.name, method=name, reading=Reading.ONE)["theta"]
     if chosen.empty:
         return ""
-    return _vector(np.mean([[float(v) for v in text.split()] for text in chosen], axis=0))
-
-
-def _pair(values: Iterable[float]) -> str:
-    return ", ".join(map(number, values))
-
-
-def _vector(values: Iterable[float]) -> str:
-    return ", ".join(f"{value:.4g}" for value in values)
+    return vector(np.mean([[float(v) for v in text.split()] for text in chosen], axis=0))
 
 
 @torch.no_grad()

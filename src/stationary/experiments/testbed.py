@@ -28,30 +28,22 @@ from torch import Tensor
 from stationary.data.readers import read_windows
 from stationary.data.windows import Sampling, Windows
 from stationary.errors import InputError
+from stationary.experiments.chains import FULL, candidates
 from stationary.experiments.columns import METHODS
 from stationary.experiments.runner import errors
 from stationary.experiments.settings import Problem, rows
 from stationary.fitting import fit
 from stationary.losses import conditional_nll, conditional_probabilities
-from stationary.models import FromFunction, MMmK, Model
+from stationary.models import Model
 from stationary.newton import maximise_likelihood
 from stationary.objective import Objective
 from stationary.steady import steady_state
-
-_FULL = 21
-"""Estimated queue sizes from here on count as overload."""
 
 _LIGHT = 1000.0
 """Heaviest load of the training windows."""
 
 _CUTS = (300.0, 400.0, 500.0, 600.0, 700.0)
 """Loads at which the backtest cuts the training windows into fitted and held out."""
-
-_BURSTS = 100.0
-"""Bursts a second. Not fitted: the training windows show a period of 10 to 12 ms (`facts`)."""
-
-Chain = tuple[Model, list[Any]]
-"""A model, and the states that each column of the counts covers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,23 +75,20 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
     """Read the recording; idle windows are left out."""
     if not Path(path).is_file():
         raise InputError(f"{path}: there is no such file")
-    windows = read_windows(path, x="callrate", counts="Q={}", loads=(1.0, None))
-    table = pd.read_csv(path)
-    if not {"failed_calls", "successful_calls"} <= set(table) or len(windows.observe) <= _FULL:
-        raise InputError(
-            f"{path}: the testbed recording has columns successful_calls, failed_calls and Q=0 to "
-            f"Q={_FULL} or more"
-        )
-    table = table[table["callrate"] >= 1]
+    given = ("callrate", "successful_calls", "failed_calls")
+    windows = read_windows(path, x=given, counts="Q={}", loads=(1.0, None))
+    if len(windows.observe) <= FULL:
+        raise InputError(f"{path}: the testbed recording has columns Q=0 to Q={FULL} or more")
+    x, (_, successful, failed) = windows.x[:, :1], windows.x.T
     counts = torch.cat(
-        [windows.counts[:, :_FULL], windows.counts[:, _FULL:].sum(-1, keepdim=True)], -1
+        [windows.counts[:, :FULL], windows.counts[:, FULL:].sum(-1, keepdim=True)], -1
     )
-    failed = torch.tensor(table["failed_calls"].to_numpy(np.float64))
-    successful = torch.tensor(table["successful_calls"].to_numpy(np.float64))
     light = windows.loads <= _LIGHT
+    if not bool(light.any() and (~light).any()):
+        raise InputError(f"{path}: the testbed recording has loads below and above {_LIGHT:g}")
 
     def part(kept: Tensor) -> Windows:
-        return Windows(windows.x[kept], counts[kept], range(_FULL + 1), Sampling.ARRIVAL)
+        return Windows(x[kept], counts[kept], range(FULL + 1), Sampling.ARRIVAL)
 
     agree = int((counts.sum(-1) == successful).sum())
     return Recording(part(light), part(~light), failed[~light], agree)
@@ -159,7 +148,7 @@ def undetermined(recording: Recording, at: float = 1500.0) -> pd.DataFrame:
     objective = Objective(model, problem.observed())
     best = maximise_likelihood(objective, problem.row.starts, seed=0, max_iterations=1000)
     theta = model.natural(torch.tensor(best.x))
-    leaving = torch.tensor([name.startswith(f"rate_{_FULL}_") for name in model.param_names])
+    leaving = torch.tensor([name.startswith(f"rate_{FULL}_") for name in model.param_names])
 
     def scaled(log_s: float) -> Tensor:
         return torch.where(leaving, theta * np.exp(log_s), theta)
@@ -222,90 +211,6 @@ def ladder(
     return pd.concat([frame, _without_a_chain(recording)], ignore_index=True)
 
 
-def candidates() -> dict[str, Chain]:
-    """The ladder's chains: the paper's, ones with a leak to overload, ones with bursts."""
-    flat = list(range(_FULL + 1))
-    return {
-        "M/M/1/K": (MMmK(servers=1, capacity=_FULL), flat),
-        "M/M/1/K, leak": (_leaking(resets=False), flat),
-        "M/M/1/K, leak, reset": (_leaking(resets=True), flat),
-        "bursts, 1 phase, stalls": bursts(1),
-        **{f"bursts, {m} phases, stalls": bursts(m) for m in (2, 3, 4, 6, 8)},
-    }
-
-
-def bursts(phases: int, rate: float = _BURSTS) -> Chain:
-    """A server that stalls now and then, and arrivals in bursts that find it empty again.
-
-    State ``n.j``: n requests, or ``full``, or ``stalled``; j is the phase of the clock between
-    bursts, Erlang with the given number of phases and rate. When it rings the burst is over, the
-    backlog with it.
-    """
-    levels = [*range(_FULL), "full", "stalled"]
-    stalled = len(levels) - 1
-    moves: list[tuple[int, int]] = []
-    kinds: list[int] = []
-
-    def move(source: tuple[int, int], target: tuple[int, int], kind: int) -> None:
-        moves.append((source[0] * phases + source[1], target[0] * phases + target[1]))
-        kinds.append(kind)
-
-    for n in range(len(levels)):
-        for j in range(phases):
-            last = j == phases - 1
-            if n < _FULL:
-                move((n, j), (n + 1, j), 0)
-            if 1 <= n <= _FULL:
-                # Where both lead from 1 to 0, one edge carries service and clock.
-                move((n, j), (n - 1, j), 4 if last and phases == 1 and n == 1 else 1)
-            if n < stalled:
-                move((n, j), (stalled, j), 2)
-            if not last:
-                move((n, j), (n, j + 1), 3)
-            elif (n, j) != (0, 0) and not (phases == 1 and n == 1):
-                move((n, j), (0, 0), 3)
-    kind = torch.tensor(kinds)
-
-    def rates(x: Tensor, theta: Any) -> Tensor:
-        load, clock = x[:, 0], torch.full_like(x[:, 0], phases * rate)
-        service = theta["service"].expand(len(x))
-        stall = theta["stall"].expand(len(x))
-        return torch.stack([load, service, stall, clock, service + clock], -1)[:, kind]
-
-    model = FromFunction(
-        rates,
-        states=[f"{n}.{j + 1}" for n in levels for j in range(phases)],
-        params={"service": 500.0, "stall": 3.0},
-        edges=moves,
-        measures={},
-    )
-    names = [tuple(f"{n}.{j + 1}" for j in range(phases)) for n in levels]
-    return model, [*names[:_FULL], names[_FULL] + names[stalled]]
-
-
-def _leaking(resets: bool) -> Model:
-    """M/M/1/K with a leak to overload from everywhere, left by service or by a reset to 0."""
-    n = _FULL + 1
-    up = [(k, k + 1) for k in range(n - 1)]
-    down = [(k, k - 1) for k in range(1, n - 1)] + [(n - 1, 0 if resets else n - 2)]
-    leak = [(k, n - 1) for k in range(n - 2)]
-
-    def rates(x: Tensor, theta: Any) -> Tensor:
-        last = theta["reset" if resets else "service"]
-        return torch.cat(
-            [
-                x.expand(-1, n - 1),
-                theta["service"].expand(len(x), n - 2),
-                last.expand(len(x), 1),
-                theta["leak"].expand(len(x), n - 2),
-            ],
-            -1,
-        )
-
-    params = {"service": 500.0, "leak": 3.0} | ({"reset": 100.0} if resets else {})
-    return FromFunction(rates, states=n, params=params, edges=up + down + leak, measures={})
-
-
 def _held_out(model: Model, windows: Windows, cut: float) -> float:
     """Negative log-likelihood a request above the cut, of a fit to what lies below."""
     result = fit(model, windows.between(None, cut))
@@ -356,7 +261,7 @@ def _plateau(windows: Windows) -> tuple[float, float]:
     edges, loads = [], []
     for counts, load in zip(windows.counts.numpy(), windows.loads.tolist(), strict=True):
         level = np.median(counts[2:5])
-        below = np.flatnonzero(counts[:_FULL] < level / 2)
+        below = np.flatnonzero(counts[:FULL] < level / 2)
         if load >= 300 and level > 20 and len(below):
             edges.append(int(below[0]))
             loads.append(load)

@@ -8,14 +8,13 @@ balance, so that
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from stationary.edges import Edges
-from stationary.models._queue import ServerQueue, levels_and_busy, steps, whole
+from stationary.models._queue import ServerQueue, sizes, steps
 
 
 class BirthDeathQueue(ServerQueue):
@@ -29,10 +28,10 @@ class BirthDeathQueue(ServerQueue):
         Parameters, and what else `ServerQueue` takes.
     """
 
+    _busy: Tensor
+
     def __init__(self, *, servers: int, capacity: int, **rest: Any) -> None:
-        servers = whole(servers, "servers", 1, 10**9)
-        capacity = whole(capacity, "capacity", 1, 10**5)
-        level, busy = levels_and_busy(servers, capacity)
+        servers, capacity, level, busy = sizes(servers, capacity)
         up, down = steps(capacity)
         super().__init__(
             servers=servers,
@@ -43,15 +42,16 @@ class BirthDeathQueue(ServerQueue):
             busy=busy / servers,
             **rest,
         )
+        self.register_buffer("_busy", busy[1:], persistent=False)
 
     def births(self, x: Tensor, theta: Tensor) -> Tensor:
         """Rates ``[M, capacity]`` up from ``0..capacity-1``: the load, unless a model differs."""
         del theta
         return x.expand(-1, self.capacity)
 
-    @abstractmethod
     def deaths(self, theta: Tensor) -> Tensor:
-        """Rates ``[capacity]`` down from ``1..capacity``."""
+        """Rates ``[capacity]`` down from ``1..capacity``: the busy servers', unless it differs."""
+        return theta[0] * self._busy
 
     def rates(self, x: Tensor, theta: Tensor) -> Tensor:
         """Births, then deaths."""

@@ -115,10 +115,12 @@ class ServerQueue(Queue):
         return {"servers": self.servers, "capacity": self.capacity}
 
 
-def levels_and_busy(servers: int, capacity: int) -> tuple[Tensor, Tensor]:
-    """Queue lengths ``0..capacity`` and how many servers work at each."""
+def sizes(servers: int, capacity: int, largest: int = 10**5) -> tuple[int, int, Tensor, Tensor]:
+    """Servers and capacity, checked; queue lengths ``0..capacity``; servers at work at each."""
+    servers = whole(servers, "servers", 1, 10**9)
+    capacity = whole(capacity, "capacity", 1, largest)
     level = torch.arange(capacity + 1, dtype=torch.float64)
-    return level, level.clamp(max=servers)
+    return servers, capacity, level, level.clamp(max=servers)
 
 
 def steps(capacity: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

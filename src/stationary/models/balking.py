@@ -37,7 +37,6 @@ class Balking(BirthDeathQueue):
 
     name = "balking"
     sees_time_averages = False
-    _busy: Tensor
     _ahead: Tensor
 
     def __init__(
@@ -55,15 +54,10 @@ class Balking(BirthDeathQueue):
         )
         ahead = (self.levels - self.servers + 1).clamp(min=0)
         self.register_buffer("_ahead", ahead, persistent=False)
-        self.register_buffer("_busy", self.levels[1:].clamp(max=self.servers), persistent=False)
 
     def births(self, x: Tensor, theta: Tensor) -> Tensor:
         """The load, thinned by those who turn away."""
         return x / (1 + theta[1] * self._ahead[:-1])
-
-    def deaths(self, theta: Tensor) -> Tensor:
-        """Departures at the busy servers' rate."""
-        return theta[0] * self._busy
 
     def _flows(self, x: Tensor, theta: Tensor) -> Flows:
         away = theta[1] * self._ahead

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.measures import Flows
-from stationary.models._queue import ServerQueue, levels_and_busy, steps, whole
+from stationary.models._queue import ServerQueue, sizes, steps
 
 
 class BatchArrivals(ServerQueue):
@@ -51,9 +51,7 @@ class BatchArrivals(ServerQueue):
         service_rate: float = 1.0,
         extra: float = 0.1,
     ) -> None:
-        servers = whole(servers, "servers", 1, 10**9)
-        capacity = whole(capacity, "capacity", 1, 10**4)
-        level, busy = levels_and_busy(servers, capacity)
+        servers, capacity, level, busy = sizes(servers, capacity, 10**4)
         jumps = [(n, k) for n in range(capacity) for k in range(n + 1, capacity + 1)]
         down = steps(capacity)[1]
         super().__init__(

@@ -42,7 +42,6 @@ class FiniteClients(BirthDeathQueue):
 
     name = "finite"
     sees_time_averages = False
-    _busy: Tensor
     _thinking: Tensor
 
     def __init__(
@@ -66,16 +65,11 @@ class FiniteClients(BirthDeathQueue):
             )
         thinking = (self.clients - self.levels) / self.clients
         self.register_buffer("_thinking", thinking, persistent=False)
-        self.register_buffer("_busy", self.levels[1:].clamp(max=self.servers), persistent=False)
 
     def births(self, x: Tensor, theta: Tensor) -> Tensor:
         """The load, in proportion to the clients that think."""
         del theta
         return x * self._thinking[:-1]
-
-    def deaths(self, theta: Tensor) -> Tensor:
-        """Departures at the busy servers' rate."""
-        return theta[0] * self._busy
 
     def _flows(self, x: Tensor, theta: Tensor) -> Flows:
         del theta

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.measures import Flows
-from stationary.models._queue import ServerQueue, levels_and_busy, whole
+from stationary.models._queue import ServerQueue, sizes
 
 
 class OnOffArrivals(ServerQueue):
@@ -57,9 +57,7 @@ class OnOffArrivals(ServerQueue):
         burst: float = 0.5,
         switching: float = 0.1,
     ) -> None:
-        servers = whole(servers, "servers", 1, 10**9)
-        capacity = whole(capacity, "capacity", 1, 10**4)
-        level, busy = levels_and_busy(servers, capacity)
+        servers, capacity, level, busy = sizes(servers, capacity, 10**4)
         on, off = range(0, 2 * capacity + 2, 2), range(1, 2 * capacity + 2, 2)
         arrive = list(itertools.pairwise(on))
         serve = [(k, k - 2) for k in range(2, 2 * capacity + 2)]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.measures import Flows
-from stationary.models._queue import ServerQueue, levels_and_busy, steps, whole
+from stationary.models._queue import ServerQueue, sizes, steps, whole
 
 
 class Resetting(ServerQueue):
@@ -42,9 +42,7 @@ class Resetting(ServerQueue):
         service_rate: float = 1.0,
         reset: float = 0.01,
     ) -> None:
-        servers = whole(servers, "servers", 1, 10**9)
-        capacity = whole(capacity, "capacity", 1, 10**5)
-        level, busy = levels_and_busy(servers, capacity)
+        servers, capacity, level, busy = sizes(servers, capacity)
         up, down = steps(capacity)
         empty = [(k, 0) for k in range(2, capacity + 1)]  # service empties it from 1, too
         super().__init__(
@@ -111,10 +109,8 @@ class Leaking(ServerQueue):
         leak: float = 0.01,
         reset: float = 0.1,
     ) -> None:
-        servers = whole(servers, "servers", 1, 10**9)
-        capacity = whole(capacity, "capacity", 1, 10**5)
+        servers, capacity, level, busy = sizes(servers, capacity)
         self.spill = whole(spill, "spill", 0, 1)
-        level, busy = levels_and_busy(servers, capacity)
         up, down = steps(capacity)
         over = capacity + 1
         fail = [(k, over) for k in range(over)]

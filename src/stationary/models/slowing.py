@@ -32,7 +32,6 @@ class Slowing(BirthDeathQueue):
     """
 
     name = "slowing"
-    _busy: Tensor
     _log: Tensor
 
     def __init__(
@@ -48,7 +47,6 @@ class Slowing(BirthDeathQueue):
             params={"service_rate": service_rate, "slowdown": slowdown},
             real=["slowdown"],
         )
-        self.register_buffer("_busy", self.levels[1:].clamp(max=self.servers), persistent=False)
         self.register_buffer("_log", self.levels[1:].log(), persistent=False)
 
     def deaths(self, theta: Tensor) -> Tensor:

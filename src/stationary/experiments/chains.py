@@ -1,0 +1,103 @@
+"""The chains of the testbed's ladder: plain, with a leak to overload, with bursts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stationary.models import FromFunction, MMmK, Model
+
+FULL = 21
+"""Estimated queue sizes from here on count as overload."""
+
+_BURSTS = 100.0
+"""Bursts a second. Not fitted: the training windows show a period of 10 to 12 ms (`facts`)."""
+
+Chain = tuple[Model, list[Any]]
+"""A model, and the states that each column of the counts covers."""
+
+
+def candidates() -> dict[str, Chain]:
+    """The ladder's chains: the paper's, ones with a leak to overload, ones with bursts."""
+    flat = list(range(FULL + 1))
+    return {
+        "M/M/1/K": (MMmK(servers=1, capacity=FULL), flat),
+        "M/M/1/K, leak": (_leaking(resets=False), flat),
+        "M/M/1/K, leak, reset": (_leaking(resets=True), flat),
+        "bursts, 1 phase, stalls": bursts(1),
+        **{f"bursts, {m} phases, stalls": bursts(m) for m in (2, 3, 4, 6, 8)},
+    }
+
+
+def bursts(phases: int, rate: float = _BURSTS) -> Chain:
+    """A server that stalls now and then, and arrivals in bursts that find it empty again.
+
+    State ``n.j``: n requests, or ``full``, or ``stalled``; j is the phase of the clock between
+    bursts, Erlang with the given number of phases and rate. When it rings the burst is over, the
+    backlog with it.
+    """
+    levels = [*range(FULL), "full", "stalled"]
+    stalled = len(levels) - 1
+    moves: list[tuple[int, int]] = []
+    kinds: list[int] = []
+
+    def move(source: tuple[int, int], target: tuple[int, int], kind: int) -> None:
+        moves.append((source[0] * phases + source[1], target[0] * phases + target[1]))
+        kinds.append(kind)
+
+    for n in range(len(levels)):
+        for j in range(phases):
+            last = j == phases - 1
+            if n < FULL:
+                move((n, j), (n + 1, j), 0)
+            if 1 <= n <= FULL:
+                # Where both lead from 1 to 0, one edge carries service and clock.
+                move((n, j), (n - 1, j), 4 if last and phases == 1 and n == 1 else 1)
+            if n < stalled:
+                move((n, j), (stalled, j), 2)
+            if not last:
+                move((n, j), (n, j + 1), 3)
+            elif (n, j) != (0, 0) and not (phases == 1 and n == 1):
+                move((n, j), (0, 0), 3)
+    kind = torch.tensor(kinds)
+
+    def rates(x: Tensor, theta: Any) -> Tensor:
+        load, clock = x[:, 0], torch.full_like(x[:, 0], phases * rate)
+        service = theta["service"].expand(len(x))
+        stall = theta["stall"].expand(len(x))
+        return torch.stack([load, service, stall, clock, service + clock], -1)[:, kind]
+
+    model = FromFunction(
+        rates,
+        states=[f"{n}.{j + 1}" for n in levels for j in range(phases)],
+        params={"service": 500.0, "stall": 3.0},
+        edges=moves,
+        measures={},
+    )
+    names = [tuple(f"{n}.{j + 1}" for j in range(phases)) for n in levels]
+    return model, [*names[:FULL], names[FULL] + names[stalled]]
+
+
+def _leaking(resets: bool) -> Model:
+    """M/M/1/K with a leak to overload from everywhere, left by service or by a reset to 0."""
+    n = FULL + 1
+    up = [(k, k + 1) for k in range(n - 1)]
+    down = [(k, k - 1) for k in range(1, n - 1)] + [(n - 1, 0 if resets else n - 2)]
+    leak = [(k, n - 1) for k in range(n - 2)]
+
+    def rates(x: Tensor, theta: Any) -> Tensor:
+        last = theta["reset" if resets else "service"]
+        return torch.cat(
+            [
+                x.expand(-1, n - 1),
+                theta["service"].expand(len(x), n - 2),
+                last.expand(len(x), 1),
+                theta["leak"].expand(len(x), n - 2),
+            ],
+            -1,
+        )
+
+    params = {"service": 500.0, "leak": 3.0} | ({"reset": 100.0} if resets else {})
+    return FromFunction(rates, states=n, params=params, edges=up + down + leak, measures={})
