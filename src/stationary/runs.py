@@ -69,6 +69,7 @@ class RunFile(BaseModel):
     inputs: list[str]
     observe: list[list[int | str]]
     sampling: str
+    duration: float | None = None
     notes: list[str] = []
     recipe: dict[str, str] = {}
     checksums: dict[str, str]
@@ -166,6 +167,7 @@ def _write(fit: Fit, folder: Path) -> None:
         inputs=list(windows.inputs),
         observe=[list(members(category)) for category in windows.observe],
         sampling=windows.sampling,
+        duration=windows.duration,
         notes=list(fit.notes),
         recipe=fit.recipe,
         checksums={file.name: _checksum(file) for file in sorted(folder.iterdir())},
@@ -223,6 +225,7 @@ def load(folder: str | os.PathLike[str], model: Model | None = None) -> Fit:
             observe=content.observe,
             sampling=content.sampling,
             inputs=tuple(content.inputs),
+            duration=content.duration,
         ),
     )
     return Fit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -115,3 +116,14 @@ def check_shapes(
             f"counts has {counts.shape[1]} columns but observe names {len(categories)} categories "
             f"({', '.join(map(label, categories))}); give one category per column"
         )
+
+
+def as_duration(value: float) -> float:
+    """Return a length of time, checked."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise InputError(f"duration must be positive and finite; got {value!r}")
+    return number

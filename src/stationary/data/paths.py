@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stationary.data import _kernels
 from stationary.data.categories import as_state
+from stationary.data.checks import as_duration
 from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.models import Model
@@ -160,17 +161,6 @@ def as_inputs(model: Model, x: Any) -> torch.Tensor:
         row = int((~inputs.isfinite()).nonzero()[0, 0])
         raise InputError(f"x must be finite; got {inputs[row].tolist()} in window {row}")
     return inputs.detach()
-
-
-def as_duration(value: float) -> float:
-    """Return a length of time, checked."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise InputError(f"duration must be positive and finite; got {value!r}")
-    return number
 
 
 def as_random(seed: int | np.random.Generator) -> np.random.Generator:

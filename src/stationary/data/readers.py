@@ -43,6 +43,7 @@ def read_windows(
     sampling: Sampling | str = Sampling.TIME,
     drop_empty: bool = False,
     loads: tuple[float | None, float | None] | None = None,
+    duration: float | None = None,
 ) -> Windows:
     r"""Read windows from a ``.csv``, ``.csv.gz``, ``.tsv`` or ``.parquet`` file, one row a window.
 
@@ -66,6 +67,8 @@ def read_windows(
         Leave out windows in which no kept category was seen, with a `DataWarning`.
     loads : (low, high), optional
         Keep only windows with a load in this range; None leaves an end open.
+    duration : float, optional
+        Length of every window, see `Windows`; a file does not say.
 
     Examples
     --------
@@ -114,7 +117,7 @@ def read_windows(
         )
     _warn_dropped(table, rows[empty], seen)
     kept &= ~empty
-    return Windows(x_values[kept], y_values[kept], observed, sampling, inputs)
+    return Windows(x_values[kept], y_values[kept], observed, sampling, inputs, duration=duration)
 
 
 def parse_counts(text: str) -> str | dict[str, Observed]:

@@ -21,10 +21,10 @@ import numpy as np
 import torch
 
 from stationary.data import _kernels
+from stationary.data.checks import as_duration
 from stationary.data.paths import (
     Floats,
     Ints,
-    as_duration,
     as_inputs,
     as_random,
     by_source,
@@ -225,4 +225,12 @@ def simulate(
         place = {name: k for k, name in enumerate(model.visible)}
         which = np.eye(len(place), dtype=np.int64)[[place[name] for name in model.groups]]
         counts = counts @ which
-    return Windows(inputs, counts, model.visible, scheme.sampling, model.inputs, drop_empty=True)
+    return Windows(
+        inputs,
+        counts,
+        model.visible,
+        scheme.sampling,
+        model.inputs,
+        drop_empty=True,
+        duration=duration,
+    )

@@ -31,6 +31,7 @@ from stationary.data.categories import (
     parse_category,
 )
 from stationary.data.checks import (
+    as_duration,
     as_table,
     check_shapes,
     find_bad_count,
@@ -74,6 +75,9 @@ class Windows:
     drop_empty : bool
         Leave out windows in which no category was seen, with a `DataWarning`; otherwise they are an
         error, since they say nothing about the chain.
+    duration : float, optional
+        Length of every window, in the unit of time of the loads: how long the counts took tells how
+        much they are worth, since the system takes its time to change.
 
     Examples
     --------
@@ -89,6 +93,7 @@ class Windows:
     observe: tuple[Observed, ...]
     sampling: Sampling
     inputs: tuple[str, ...]
+    duration: float | None
 
     def __init__(
         self,
@@ -98,6 +103,7 @@ class Windows:
         sampling: Sampling | str = Sampling.TIME,
         inputs: Sequence[str] = ("load",),
         drop_empty: bool = False,
+        duration: float | None = None,
     ) -> None:
         categories = as_categories(observe)
         names = input_names(inputs)
@@ -132,7 +138,12 @@ class Windows:
             kept = counts.sum(-1) > 0
             x, counts = x[kept], counts[kept]
         self.__dict__.update(
-            x=x, counts=counts, observe=categories, sampling=as_sampling(sampling), inputs=names
+            x=x,
+            counts=counts,
+            observe=categories,
+            sampling=as_sampling(sampling),
+            inputs=names,
+            duration=None if duration is None else as_duration(duration),
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -148,6 +159,7 @@ class Windows:
             self.observe == other.observe
             and self.sampling == other.sampling
             and self.inputs == other.inputs
+            and self.duration == other.duration
             and torch.equal(self.x, other.x)
             and torch.equal(self.counts, other.counts)
         )
@@ -157,7 +169,8 @@ class Windows:
         low, high = self.loads.min(), self.loads.max()
         return (
             f"Windows({len(self)} windows, {self.inputs[0]} {low:g}..{high:g}, categories {shown}, "
-            f"{self.counts.sum():.0f} counts, sampling={self.sampling})"
+            f"{self.counts.sum():.0f} counts, sampling={self.sampling}"
+            f"{'' if self.duration is None else f', duration={self.duration:g}'})"
         )
 
     @property
@@ -201,6 +214,7 @@ class Windows:
             self.sampling,
             self.inputs,
             drop_empty,
+            self.duration,
         )
 
     def observation(self, model: Model) -> Tensor:
@@ -236,7 +250,8 @@ class Windows:
         """Windows of equal inputs added up, sorted by input: the same likelihood, fewer rows."""
         x, where = torch.unique(self.x, dim=0, return_inverse=True)
         zero = self.counts.new_zeros(len(x), self.counts.shape[1])
-        return self._with(x, zero.index_add(0, where, self.counts))
+        counts = zero.index_add(0, where, self.counts)
+        return Windows(x, counts, self.observe, self.sampling, self.inputs)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame: a column per input, then one per category label."""
@@ -249,8 +264,8 @@ class Windows:
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write columns ``load``, ``Q=0``, ...; ``read_windows(path)`` reads them back.
 
-        The sampling is not in the file: pass it to `read_windows` when it is not ``"time"``. The
-        file appears whole or not at all.
+        Sampling and duration are not in the file: pass them to `read_windows`. The file appears
+        whole or not at all.
         """
         path = Path(path)
         if path.suffix.lower() != ".csv":
@@ -274,7 +289,7 @@ class Windows:
             raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
     def _with(self, x: Tensor, counts: Tensor) -> Windows:
-        return Windows(x, counts, self.observe, self.sampling, self.inputs)
+        return Windows(x, counts, self.observe, self.sampling, self.inputs, duration=self.duration)
 
 
 def as_sampling(value: Sampling | str) -> Sampling:
