@@ -9,7 +9,7 @@ import torch
 
 import stationary as st
 from stationary.errors import ConvergenceWarning, InputError
-from stationary.forecast import Limit
+from stationary.forecast import Limit, forecast
 from stationary.measures import Measure, reward
 
 M = st.models
@@ -171,7 +171,7 @@ def test_more_data_is_narrower():
 
 def test_a_share_that_is_surely_one_is_trusted(fit):
     # The odds of a utilisation of 0.9999... are open; the utilisation is not.
-    frame = fit.forecast([25.0, 40.0, 80.0, 200.0, 1000.0])
+    frame = forecast(fit.model, fit.covariance, [25.0, 40.0, 80.0, 200.0, 1000.0])
     assert frame["trusted"].all()
     assert (frame["reason"] == "").all()
 
@@ -190,7 +190,7 @@ def test_a_rare_loss_known_within_a_factor_of_ten_at_best_is_not_trusted():
     truth = M.MMmK(servers=1, capacity=60, service_rate=25.0)
     windows = st.simulate(truth, LOADS, duration=4.0, seed=4).observing([0, 1])
     fit = st.fit(M.MMmK(servers=1, capacity=60), windows)
-    frame = fit.forecast([5.0, 40.0])
+    frame = forecast(fit.model, fit.covariance, [5.0, 40.0])
     assert frame["trusted"].tolist() == [False, True]
     assert frame["loss_high"][0] > 10 * frame["loss"][0]
     assert frame["reason"][0] == "the data leaves loss open by more than a factor of 10"

@@ -9,9 +9,10 @@ import scipy.stats
 import torch
 
 import stationary as st
+from stationary.covariances import covariance
 from stationary.errors import InputError
 from stationary.forecast import forecast
-from stationary.inference import UNDETERMINED, Covariance, covariance, interval, jacobian
+from stationary.inference import UNDETERMINED, Covariance, interval, jacobian
 from stationary.measures import Measure
 from stationary.objective import Objective
 from stationary.scales import Scale
@@ -122,18 +123,6 @@ def test_sandwich_is_the_sum_over_windows():
     assert found.kind == f"sandwich over {len(windows)} windows"
 
 
-@pytest.mark.parametrize(("count", "df"), [(8, 0), (9, 8)])
-def test_few_windows_fall_back_to_the_hessian_and_say_so(count, df):
-    windows = fast_mix(4).select(range(count))
-    fit = st.fit(M.MMmK(servers=1, capacity=19), windows)
-    assert fit.covariance.df == df
-    assert ("too few for a sandwich" in fit.covariance.kind) == (df == 0)
-    assert any("too few windows" in note for note in fit.warnings()) == (df == 0)
-    if not df:
-        H = Objective(fit.model, windows).hessian(np.log(fit.model.theta.detach().numpy()))
-        assert fit.covariance.matrix[0, 0] == pytest.approx(1 / H[0, 0], rel=1e-10)
-
-
 def test_order_of_windows_does_not_matter():
     windows = fast_mix(5)
     order = np.random.default_rng(0).permutation(len(windows))
@@ -227,7 +216,7 @@ def test_mm1k_is_determined():
     fit = st.fit(M.MMmK(servers=1, capacity=19), fast_mix(7))
     assert fit.table()["determined"].all()
     assert fit.warnings() == []
-    assert fit.forecast(range(20, 61))["trusted"].all()
+    assert (fit.forecast(range(20, 61))["loss_low"] > 0).all()
 
 
 def test_the_papers_model_on_its_recording_is_undetermined(recording_file):

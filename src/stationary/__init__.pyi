@@ -3,6 +3,11 @@ from . import errors as errors
 from . import measures as measures
 from . import models as models
 from ._version import __version__ as __version__
+from .covariances import Best as Best
+from .covariances import Correlated as Correlated
+from .covariances import Dispersed as Dispersed
+from .covariances import Information as Information
+from .covariances import Sandwich as Sandwich
 from .data import Arrivals as Arrivals
 from .data import Events as Events
 from .data import PoissonCounts as PoissonCounts

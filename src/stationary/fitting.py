@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary.covariances import CovarianceKind
+from stationary.covariances import covariance as covariance_at
 from stationary.data.windows import Windows
 from stationary.errors import ConvergenceWarning, InputError
 from stationary.gradients import Exact, Gradient
-from stationary.inference import covariance, nats_above_minimum
+from stationary.inference import nats_above_minimum
 from stationary.models import Model
 from stationary.newton import Progress, maximise_likelihood
 from stationary.objective import Objective
@@ -41,6 +43,7 @@ def fit(
     seed: int = 0,
     max_iterations: int = 1000,
     progress: Progress | None = None,
+    covariance: CovarianceKind | None = None,
 ) -> Fit:
     """Fit a model to windows by maximum likelihood.
 
@@ -70,6 +73,8 @@ def fit(
         Of the second-order optimiser, for each start.
     progress : callable, optional
         Called by a second-order fit as ``progress(start, evaluations, nll)``.
+    covariance : CovarianceKind, optional
+        How sure the estimates are: `Best()` by default, see `stationary.covariances`.
 
     Returns
     -------
@@ -99,9 +104,13 @@ def fit(
             training = replace(training, epochs=epochs)
         if resume and training.folder is None:
             raise InputError("resume=True needs training.folder, where the checkpoint is")
-        result = _fit_stochastic(model, windows, solver, gradient, training, resume, seed)
+        result = _fit_stochastic(
+            model, windows, solver, gradient, training, resume, seed, covariance
+        )
     else:
-        result = _fit_exact(model, windows, solver, starts, seed, max_iterations, progress)
+        result = _fit_exact(
+            model, windows, solver, starts, seed, max_iterations, progress, covariance
+        )
     return warn_unless_converged(result)
 
 
@@ -122,6 +131,7 @@ def _fit_exact(
     seed: int,
     max_iterations: int,
     progress: Progress | None,
+    kind: CovarianceKind | None,
 ) -> Fit:
     objective = Objective(model, windows, solver)
     best = maximise_likelihood(objective, starts, seed, max_iterations, progress)
@@ -133,7 +143,7 @@ def _fit_exact(
         gradient_norm=float(np.abs(best.jac).max(initial=0.0)),
         evaluations=objective.evaluations,
         message=best.message,
-        covariance=covariance(objective, windows, model.natural(torch.tensor(best.x))),
+        covariance=covariance_at(objective, windows, model.natural(torch.tensor(best.x)), kind),
         seed=seed,
         starts=starts,
     )
@@ -147,11 +157,12 @@ def _fit_stochastic(
     training: Training,
     resume: bool,
     seed: int,
+    kind: CovarianceKind | None,
 ) -> Fit:
     trainer = Trainer(model, windows, gradient or Exact(), training, solver, seed)
     ended = trainer.run(resume)
     objective = Objective(model, windows, solver)
-    result = judged(objective, windows, trainer.estimate, ended, trainer.step)
+    result = judged(objective, windows, trainer.estimate, ended, trainer.step, kind)
     return replace(
         result,
         seed=seed,
@@ -162,7 +173,12 @@ def _fit_stochastic(
 
 
 def judged(
-    objective: Objective, windows: Windows, theta: Tensor, ended: str, evaluations: int
+    objective: Objective,
+    windows: Windows,
+    theta: Tensor,
+    ended: str,
+    evaluations: int,
+    kind: CovarianceKind | None = None,
 ) -> Fit:
     """Return the `Fit` of an estimate that was found some other way, judged by the likelihood."""
     z = objective.scale.free(theta).numpy()
@@ -176,7 +192,7 @@ def judged(
         gradient_norm=float(np.abs(slope).max(initial=0.0)) / objective.total,
         evaluations=evaluations,
         message=f"{ended}, about {gap:.1g} nats above the optimum",
-        covariance=covariance(objective, windows, theta),
+        covariance=covariance_at(objective, windows, theta, kind),
         seed=0,
         starts=1,
     )

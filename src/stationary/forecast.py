@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from stationary.errors import InputError
+from stationary.generator import Generator
 from stationary.inference import Array, Covariance, check_level, interval, jacobian
 from stationary.models import Model
 from stationary.scales import Scale
@@ -28,8 +29,24 @@ _KNOWN = 0.1
 The odds of a utilisation of 0.9999 may be open by a factor of ten; the utilisation is not.
 """
 
-_FARTHEST = 1e6
+FARTHEST = 1e6
 """How many times the heaviest observed load the search for a limit goes before it gives up."""
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """The heaviest load for which the data speaks.
+
+    Attributes
+    ----------
+    load : float
+        The load.
+    sentence : str
+        Why it is this one.
+    """
+
+    load: float
+    sentence: str
 
 
 def grid(model: Model, x: Any) -> Tensor:
@@ -47,7 +64,12 @@ def grid(model: Model, x: Any) -> Tensor:
 
 
 def forecast(
-    model: Model, cov: Covariance, x: Any, level: float = 0.95, doubt: str = ""
+    model: Model,
+    cov: Covariance,
+    x: Any,
+    level: float = 0.95,
+    doubt: str = "",
+    horizon: Horizon | None = None,
 ) -> pd.DataFrame:
     """Every measure of the model at every input, with intervals.
 
@@ -63,31 +85,31 @@ def forecast(
         Coverage of the intervals.
     doubt : str
         A reason not to trust any row, such as a fit that did not converge.
+    horizon : Horizon, optional
+        Beyond it no row is trusted.
 
     Returns
     -------
     DataFrame
         The inputs (``x`` for a model of one input), each measure with its ``_low`` and ``_high``,
-        ``trusted`` and the ``reason`` if not. A row is not trusted where the data leaves one of
-        its measures open by more than a factor of ten each way. Trust supposes that the model is
-        right; nothing here tests that.
+        ``trusted`` and the ``reason`` if not. A row is not trusted beyond the horizon, nor where
+        the data leaves one of its measures open by more than a factor of ten each way.
     """
     check_level(level)
     inputs = grid(model, x)
     names = list(model.measures)
-    values, slopes = _evaluate(model, inputs, cov.scale)
+    values, slopes = evaluate(model, inputs, cov.scale)
     columns: dict[str, Array] = {
         "x" if len(model.inputs) == 1 else name: inputs[:, k].numpy()
         for k, name in enumerate(model.inputs)
     }
-    reasons = [doubt] * len(inputs)
+    reasons = doubts(inputs, doubt, horizon)
     for k, name in enumerate(names):
         measure = model.measures[name]
         value = np.clip(values[:, k], measure.low, measure.high)  # probabilities round above 1
         low, high, spread = interval(value, slopes[:, k], cov, measure, level)
         columns |= {name: value, f"{name}_low": low, f"{name}_high": high}
-        known = np.maximum(high - value, value - low) <= _KNOWN * np.abs(value)
-        for row in np.flatnonzero((spread > _OPEN) & ~known):
+        for row in np.flatnonzero(is_open(spread, value, low, high)):
             reasons[row] = (
                 reasons[row] or f"the data leaves {name} open by more than a factor of 10"
             )
@@ -96,7 +118,21 @@ def forecast(
     return pd.DataFrame(columns)
 
 
-def _evaluate(model: Model, inputs: Tensor, scale: Scale) -> tuple[Array, Array]:
+def doubts(inputs: Tensor, doubt: str, horizon: Horizon | None) -> list[str]:
+    """For every input, a reason not to trust what is forecast there; empty if there is none."""
+    most = math.inf if horizon is None else horizon.load
+    why = "" if horizon is None else f"no data tests the model at this load: {horizon.sentence}"
+    return [doubt or (why if load > most else "") for load in inputs[:, 0].tolist()]
+
+
+def is_open(half: Array, value: Array, low: Array, high: Array) -> Array:
+    """Where an interval of this half-width, in e-folds, says too little to be trusted."""
+    known = np.maximum(high - value, value - low) <= _KNOWN * np.abs(value)
+    result: Array = (half > _OPEN) & ~known
+    return result
+
+
+def evaluate(model: Model, inputs: Tensor, scale: Scale) -> tuple[Array, Array]:
     """Values ``[G, K]`` of every measure and their slopes ``[G, K, P]`` on a scale."""
     z = scale.free(model.theta.detach()).numpy()
 
@@ -108,6 +144,23 @@ def _evaluate(model: Model, inputs: Tensor, scale: Scale) -> tuple[Array, Array]
     with torch.no_grad():
         values = measures(torch.tensor(z)).numpy()
     return values, jacobian(measures, z)
+
+
+@torch.no_grad()
+def values_at(model: Model, inputs: Tensor, thetas: Tensor) -> Array:
+    """Values ``[B, G, K]`` of every measure at inputs ``[B, G, d]`` for parameters ``[B, P]``."""
+    rates = _for_each(model.rates, inputs, thetas)
+    pi = steady_state(Generator(model.edges, rates)).pi
+    found = [_for_each(measure, inputs, pi, thetas) for measure in model.measures.values()]
+    return torch.stack(found, -1).numpy()
+
+
+def _for_each(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
+    """Return a function of the rows of its arguments, all at once where it can be batched."""
+    try:
+        return torch.func.vmap(function)(*arguments)
+    except RuntimeError:  # a user's function that branches on values
+        return torch.stack([function(*row) for row in zip(*arguments, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -216,7 +269,7 @@ def max_load(
 
 def _largest_below(excess: Any, start: float) -> float:
     """Load at which a growing function of its logarithm crosses zero, within a millionth part."""
-    farthest = math.log(_FARTHEST)
+    farthest = math.log(FARTHEST)
     step = 0.25 if excess(start) <= 0 else -0.25
     inside, edge = start, start + step
     while (excess(edge) <= 0) == (step > 0):

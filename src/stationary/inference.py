@@ -1,15 +1,4 @@
-r"""How sure a fit is: covariance of the estimates, and intervals for what is computed from them.
-
-On the free scale ``z`` of `Model.natural`, with ``H`` the Hessian of the objective at its minimum
-and ``s_m`` the gradient of window m's part of it, less their mean, the covariance is the sandwich
-
-    H^-1 ( M / (M - P) sum_m s_m s_m^T ) H^-1.
-
-Windows are taken as independent; counts inside one window need not be: successive requests see
-nearly the same queue, so a window of a thousand is worth far fewer, and the plain inverse of ``H``
-would be too sure of itself. Directions along which the likelihood is flat get a standard deviation
-of `UNDETERMINED`: there the scores vanish too, and a sandwich would call them known.
-"""
+"""How sure a fit is: the covariance of its estimates, and intervals for what follows from them."""
 
 from __future__ import annotations
 
@@ -23,7 +12,6 @@ import scipy.stats
 import torch
 from torch import Tensor
 
-from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.measures import Measure
 from stationary.objective import Objective
@@ -34,11 +22,8 @@ Array = np.ndarray[Any, Any]
 UNDETERMINED = 1e3
 """Standard deviation, in e-folds, given to a direction the data does not determine."""
 
-_FLAT = 1e-4
+FLAT = 1e-4
 """Curvature, in nats for a factor of e, below which a direction counts as flat."""
-
-_FEWEST_SPARE = 8
-"""Windows beyond the number of parameters from which a sandwich is worth more than its noise."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +42,8 @@ class Covariance:
         Unit directions of ``z`` that the data leaves open.
     scale : Scale
         What ``z`` is.
+    supposes : str
+        What it takes for granted beyond independent windows, for people.
     """
 
     matrix: Array
@@ -64,11 +51,17 @@ class Covariance:
     kind: str
     flat: Array
     scale: Scale
+    supposes: str = ""
 
     @property
     def stderr(self) -> Array:
         """Standard errors of ``z``: relative ones where it is a logarithm."""
         return np.sqrt(np.diag(self.matrix))
+
+    def on(self, scale: Scale, theta: Tensor) -> Array:
+        """Return the matrix on another scale, near ``theta``."""
+        factor = (scale.slope(theta) / self.scale.slope(theta)).numpy()
+        return self.matrix * factor[:, None] * factor
 
     def quantile(self, level: float) -> float:
         """How many standard errors an interval of this level reaches each way."""
@@ -83,38 +76,6 @@ def check_level(level: float) -> None:
         raise InputError(f"level must lie between 0 and 1, as in 0.95; got {level!r}")
 
 
-def covariance(objective: Objective, windows: Windows, theta: Tensor) -> Covariance:
-    """Sandwich covariance over windows, or the inverse Hessian where windows are too few.
-
-    A positive parameter estimated at zero has no logarithm to be uncertain about: it is taken on a
-    linear scale, in units of where its fit started, as if it could go either way.
-    """
-    scale = objective.scale
-    hessian = finite_hessian(objective, scale.free(theta).numpy())
-    unit = objective.model.start(objective.x)
-    at_zero = scale.log & (theta < unit) & torch.from_numpy(np.diag(hessian) < _FLAT)
-    if bool(at_zero.any()):
-        scale = Scale(scale.log & ~at_zero, torch.where(at_zero, unit, scale.unit))
-        objective = objective.on(scale)
-        hessian = finite_hessian(objective, scale.free(theta).numpy())
-    z = scale.free(theta).numpy()
-    curvature, basis = np.linalg.eigh(hessian)
-    flat = curvature < _FLAT
-    basis_flat, basis = basis[:, flat], basis[:, ~flat]
-    curvature = curvature[~flat]
-    spare = len(windows) - len(curvature)
-    if spare >= _FEWEST_SPARE:
-        scores = _scores(objective, windows, z) @ basis / curvature
-        scores -= scores.mean(0)
-        inner = scores.T @ scores * (len(windows) / spare)
-        kind, df = f"sandwich over {len(windows)} windows", spare
-    else:
-        inner = np.diag(1 / curvature)
-        kind, df = f"observed information ({len(windows)} windows are too few for a sandwich)", 0
-    matrix = basis @ inner @ basis.T + UNDETERMINED**2 * basis_flat @ basis_flat.T
-    return Covariance(matrix, df, kind, basis_flat, scale)
-
-
 def finite_hessian(objective: Objective, z: Array) -> Array:
     """Hessian in which second derivatives that overflow are zero: they say nothing."""
     return np.nan_to_num(objective.hessian(z), posinf=0.0, neginf=0.0)
@@ -127,19 +88,11 @@ def nats_above_minimum(objective: Objective, z: Array) -> float:
     """
     _, slope = objective.value_and_gradient(z)
     curvature, basis = np.linalg.eigh(finite_hessian(objective, z))
-    if not (curvature > -_FLAT).all():
+    if not (curvature > -FLAT).all():
         return float("inf")
     along = basis.T @ slope
-    steep = curvature > _FLAT
+    steep = curvature > FLAT
     return float((along[steep] ** 2 / curvature[steep]).sum() / 2)
-
-
-def _scores(objective: Objective, windows: Windows, z: Array) -> Array:
-    """Gradient of every window's negative log-likelihood, ``[M, P]``."""
-    jacobian_at = jacobian(objective.log_probabilities, z)  # [U, C, P]
-    _, group = np.unique(windows.x.numpy(), axis=0, return_inverse=True)
-    result: Array = -np.einsum("mc,mcp->mp", windows.counts.numpy(), jacobian_at[group.ravel()])
-    return result
 
 
 def jacobian(function: Callable[[Tensor], Tensor], z: Array) -> Array:
@@ -159,6 +112,57 @@ def jacobian(function: Callable[[Tensor], Tensor], z: Array) -> Array:
     return torch.stack(columns, -1).numpy()
 
 
+class Link:
+    """The scale on which an interval of a measure is built, so that it stays inside its range.
+
+    Logit for a bounded measure, log for a positive one, the measure itself for one of either sign.
+
+    Examples
+    --------
+    >>> link = Link(Measure(lambda x, pi: pi[..., -1], 0.0, 1.0))
+    >>> round(float(link.back(link.to(np.array(0.2)))), 12)
+    0.2
+    """
+
+    def __init__(self, measure: Measure) -> None:
+        self.low, self.width = measure.low, measure.high - measure.low
+        self.bounded = bool(np.isfinite(self.width))
+        self.free = not np.isfinite(self.low)
+
+    def inside(self, value: Array) -> Array:
+        """Nearest value that has a finite place on the scale."""
+        tiny = np.finfo(float).tiny
+        if self.bounded:
+            return np.clip(value, self.low + tiny, self.low + self.width * (1 - 1e-16))
+        return value if self.free else np.maximum(value, self.low + tiny)
+
+    def to(self, value: Array) -> Array:
+        """Value on the scale."""
+        if self.free:
+            return value
+        if self.bounded:
+            return np.asarray(scipy.special.logit((value - self.low) / self.width))
+        return np.asarray(np.log(value - self.low))
+
+    def back(self, scaled: Array) -> Array:
+        """Value from the scale."""
+        if self.free:
+            return scaled
+        if self.bounded:
+            return np.asarray(self.low + self.width * scipy.special.expit(scaled))
+        with np.errstate(over="ignore"):  # an interval may have no upper end
+            return np.asarray(self.low + np.exp(scaled))
+
+    def slope(self, value: Array) -> Array:
+        """Derivative of the scale."""
+        if self.free:
+            return np.ones_like(value)
+        if self.bounded:
+            share = (value - self.low) / self.width
+            return np.asarray(1 / (self.width * share * (1 - share)))
+        return np.asarray(1 / (value - self.low))
+
+
 def interval(
     value: Array, slope: Array, cov: Covariance, measure: Measure, level: float
 ) -> tuple[Array, Array, Array]:
@@ -173,7 +177,7 @@ def interval(
     cov : Covariance
         Of ``z``.
     measure : Measure
-        Its range picks the scale: logit for a bounded one, log for a positive number.
+        Its range picks the scale, see `Link`.
     level : float
         Coverage, such as 0.95.
 
@@ -183,23 +187,12 @@ def interval(
         The interval, with the value inside, and its half-width: in e-folds (of the odds, for a
         bounded measure), or as a multiple of the value for a measure of either sign.
     """
+    link = Link(measure)
     spread = np.sqrt(np.einsum("gp,pq,gq->g", slope, cov.matrix, slope))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        if np.isfinite(measure.low) and np.isfinite(measure.high):
-            width = measure.high - measure.low
-            share = (value - measure.low) / width
-            half = cov.quantile(level) * spread / (width * share * (1 - share))
-            centre = scipy.special.logit(share)
-            low = measure.low + width * scipy.special.expit(centre - half)
-            high = measure.low + width * scipy.special.expit(centre + half)
-        elif np.isfinite(measure.low):
-            above = value - measure.low
-            half = cov.quantile(level) * spread / above
-            low = measure.low + above * np.exp(-half)
-            high = measure.low + above * np.exp(half)
-        else:
-            half = cov.quantile(level) * spread
-            low, high = value - half, value + half
+        half = cov.quantile(level) * spread * link.slope(value)
+        low, high = link.back(link.to(value) - half), link.back(link.to(value) + half)
+        if link.free:
             half = half / np.abs(value)
     # A probability that underflows has no digits to put an interval around. It is as good as
     # known, unless the data leaves open what it is computed from.

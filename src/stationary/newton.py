@@ -63,7 +63,7 @@ def maximise_likelihood(
     spread = random.normal(size=(starts, len(first))) + level
     spread[0] = 0.0
     tried = [
-        _minimise(objective, first + jump, max_iterations, progress, k)
+        minimise(objective, first + jump, max_iterations, progress, k)
         for k, jump in enumerate(spread)
     ]
     results = [result for result in tried if result is not None]
@@ -80,14 +80,16 @@ def maximise_likelihood(
     return as_good[0] if as_good else best
 
 
-def _minimise(
+def minimise(
     objective: Objective,
     z0: Array,
-    max_iterations: int,
-    progress: Progress | None,
-    start: int,
+    max_iterations: int = 1000,
+    progress: Progress | None = None,
+    start: int = 0,
 ) -> OptimizeResult | None:
-    """Minimise the objective per count by trust-region Newton steps; None if it cannot start.
+    """Minimise the objective per count by trust-region Newton steps from ``z0``.
+
+    None if it cannot start there; the first ``start`` raises what is wrong instead.
 
     With few parameters the steps take the Hessian. With many, L-BFGS-B gets near the minimum, and
     steps by conjugate gradients on Hessian products reach it.
@@ -123,6 +125,7 @@ def _minimise(
             method="trust-exact",
             options=newton,
         )
+        _polish(objective, value_and_gradient, result)
     else:
         near = minimize(
             value_and_gradient,
@@ -141,6 +144,21 @@ def _minimise(
             options=newton,
         )
     return _judge(objective, result, z0)
+
+
+def _polish(
+    objective: Objective,
+    value_and_gradient: Callable[[Array], tuple[float, Array]],
+    result: OptimizeResult,
+) -> None:
+    """Take the last Newton step without asking whether the value falls: rounding hides that."""
+    if not _TOLERANCE < np.abs(result.jac).max(initial=0.0) < _COARSE:
+        return
+    H = finite_hessian(objective, result.x) / objective.total
+    z = result.x - np.linalg.lstsq(H, result.jac, rcond=1e-12)[0]
+    value, gradient = value_and_gradient(z)
+    if np.abs(gradient).max() < np.abs(result.jac).max() and np.isfinite(value):
+        result.x, result.fun, result.jac = z, value, gradient
 
 
 def _products(objective: Objective) -> Callable[[Array, Array], Array]:

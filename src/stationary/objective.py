@@ -117,3 +117,10 @@ class Objective:
         """Log of the conditional probability of every category at every distinct input."""
         pi = self._pi(self.scale.natural(z))
         return conditional_probabilities(pi, self.observation).log()
+
+    def probabilities_of(self, windows: Windows, theta: Tensor) -> Array:
+        """Conditional probability ``[M, C]`` of every category in every window, in their order."""
+        with torch.no_grad():
+            p = conditional_probabilities(self._pi(theta), self.observation)
+        _, group = torch.unique(windows.x, dim=0, return_inverse=True)
+        return p[group].numpy()

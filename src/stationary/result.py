@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 
 from stationary.data.windows import Windows
 from stationary.errors import InputError
-from stationary.forecast import Limit, forecast, max_load
+from stationary.forecast import Horizon, Limit, forecast, max_load
 from stationary.inference import Array, Covariance
 from stationary.models import Model
 
@@ -73,6 +74,13 @@ class Fit:
         """Why no forecast of this fit is trusted; empty if there is no such reason."""
         return "" if self.converged else "the fit did not converge"
 
+    @cached_property
+    def horizon(self) -> Horizon:
+        """The heaviest load up to which a forecast has been put to the test."""
+        from stationary.backtest import horizon  # it refits, so it stands after fits
+
+        return horizon(self.model, self.windows)
+
     def table(self, level: float = 0.95) -> pd.DataFrame:
         """Estimates with standard errors and intervals, one row a parameter."""
         theta = self.model.theta.detach().numpy()
@@ -106,10 +114,10 @@ class Fit:
                 f"The data does not determine {len(open_)} of {len(table)} parameters ({shown}); "
                 f"a forecast that hangs on them is marked as not trusted."
             )
-        if not self.covariance.df:
+        if self.covariance.supposes:
             notes.append(
-                "Standard errors take the counts inside a window as independent, which they are "
-                "not: too few windows to do better."
+                f"Standard errors do not come from the spread of the {len(self.windows)} windows; "
+                f"they suppose that {self.covariance.supposes}."
             )
         return notes
 
@@ -146,7 +154,7 @@ class Fit:
 
     def forecast(self, x: Any, level: float = 0.95) -> pd.DataFrame:
         """Measures over loads with intervals; see `stationary.forecast.forecast`."""
-        return forecast(self.model, self.covariance, x, level, self.doubt)
+        return forecast(self.model, self.covariance, x, level, self.doubt, self.horizon)
 
     def max_load(self, level: float = 0.95, **bound: float) -> Limit:
         """Return the largest load that meets a bound, as in ``fit.max_load(loss=0.001)``."""

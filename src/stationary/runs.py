@@ -66,6 +66,7 @@ class RunFile(BaseModel):
     starts: int
     covariance_kind: str
     covariance_df: int
+    covariance_supposes: str = ""
     inputs: list[str]
     observe: list[list[int | str]]
     sampling: str
@@ -164,6 +165,7 @@ def _write(fit: Fit, folder: Path) -> None:
         starts=fit.starts,
         covariance_kind=fit.covariance.kind,
         covariance_df=fit.covariance.df,
+        covariance_supposes=fit.covariance.supposes,
         inputs=list(windows.inputs),
         observe=[list(members(category)) for category in windows.observe],
         sampling=windows.sampling,
@@ -244,6 +246,7 @@ def load(folder: str | os.PathLike[str], model: Model | None = None) -> Fit:
                 content.covariance_kind,
                 tensors["flat"].numpy(),
                 Scale(tensors["scale_log"], tensors["scale_unit"]),
+                content.covariance_supposes,
             ),
         ),
         seed=content.seed,

@@ -39,3 +39,7 @@ class Scale:
     def free(self, theta: Tensor) -> Tensor:
         """``z`` of ``theta``."""
         return torch.where(self.log, theta.where(self.log, 1.0).log(), theta / self.unit)
+
+    def slope(self, theta: Tensor) -> Tensor:
+        """Derivative of ``z`` with respect to ``theta``."""
+        return torch.where(self.log, 1 / theta.where(self.log, 1.0), 1 / self.unit)

@@ -16,8 +16,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -30,16 +29,14 @@ import torch
 
 from stationary._version import __version__
 from stationary.atomic import replacing
-from stationary.errors import InputError, RunError, StationaryError
+from stationary.errors import RunError, StationaryError
 from stationary.experiments.columns import METHODS
 from stationary.experiments.methods import Outcome
 from stationary.experiments.settings import Problem, Row, draw
+from stationary.parallel import workers
 from stationary.threads import one_thread
 
 Record = dict[str, Any]
-
-_PATIENCE = "10s"
-"""How long a cluster may take to answer."""
 
 
 class Reading(StrEnum):
@@ -125,7 +122,7 @@ def run(
     """
     wanted = list(tasks) if again else to_do(tasks, folder)
     failed = []
-    with _backend(jobs, cluster) as parallel:
+    with workers(jobs, cluster) as parallel:
         results = parallel(
             joblib.delayed(_attempt)(task) for task in sorted(wanted, key=lambda t: -t.cost)
         )
@@ -261,26 +258,6 @@ def _is_current(file: Path, fingerprint: str) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(record, dict) and record.get("fingerprint") == fingerprint
-
-
-@contextmanager
-def _backend(jobs: int, cluster: str | None) -> Iterator[joblib.Parallel]:
-    """Processes on this machine, or a Dask cluster."""
-    if cluster is None:
-        yield joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-        return
-    try:
-        from dask.distributed import Client
-    except ImportError:
-        raise InputError(
-            "a cluster needs Dask: pip install 'stationary[cluster]' here and on its workers"
-        ) from None
-    try:
-        client = Client(cluster, timeout=_PATIENCE)
-    except (OSError, ValueError) as error:
-        raise InputError(f"no Dask scheduler answers at {cluster}: {error}") from None
-    with client, joblib.parallel_config("dask"):
-        yield joblib.Parallel(return_as="generator_unordered")
 
 
 @cache

@@ -1,0 +1,125 @@
+r"""What counts inside one window are worth: the chain's own autocorrelation.
+
+Looks that follow one another find nearly the same state, so a sum over looks scatters more than one
+of independent looks. Let ``E`` be the transition matrix from one look to the next, ``pi`` what a
+look finds, and ``f`` a function of the state with ``pi f = 0``, such as the score. The sum of ``f``
+over N looks of a chain in its steady state has the variance
+
+    N <f, f> + 2 sum_{k=1}^{N-1} (N - k) <f, E^k f>,      <a, b> = sum_j pi_j a_j b_j.
+
+With the deviation matrix ``D = (I - E + 1 pi)^-1 - 1 pi``, which is ``sum_k E^k`` on such ``f``,
+the sum over k is ``(N - 1) E D f - (E^2 - E^(N+1)) D^2 f``.
+
+- Looks at regular times, ``r`` a unit of time: ``E = exp(Q / r)``.
+- Poisson arrivals at the load, which join after they looked: with ``J`` what an arrival does to the
+  state and ``S`` the generator without arrivals, ``E = J load (load I - S)^-1``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import torch
+from torch import Tensor
+
+from stationary.data.windows import Sampling, Windows
+from stationary.errors import InputError
+from stationary.generator import Generator
+from stationary.models import Model
+from stationary.steady import steady_state
+from stationary.threads import one_thread
+
+Array = np.ndarray[Any, Any]
+
+_MOST_STATES = 1000
+"""Up to here matrices between looks are made; they are dense."""
+
+
+def why_not(model: Model, windows: Windows) -> str:
+    """Return why the chain cannot tell how its counts hang together; empty if it can."""
+    if len(model.states) > _MOST_STATES:
+        return f"it needs dense matrices, and {len(model.states)} states are too many for them"
+    if windows.sampling is Sampling.TIME and windows.duration is None:
+        return "the length of a window is not known; pass duration= (--duration)"
+    return ""
+
+
+def score_variance(
+    model: Model, windows: Windows, theta: Tensor, slopes: Array, group: Array
+) -> Array:
+    """Covariance ``[P, P]`` of the summed score of all windows, if the model is right.
+
+    Parameters
+    ----------
+    model, windows, theta
+        The chain, at these parameters, and what was counted.
+    slopes : ndarray [U, C, P]
+        Derivative of the log-probability of every category, at every distinct input.
+    group : ndarray [M]
+        Distinct input of each window.
+    """
+    reason = why_not(model, windows)
+    if reason:
+        raise InputError(f"the chain's own correlation cannot be used: {reason}")
+    inputs = model.as_inputs(torch.unique(windows.x, dim=0))
+    with torch.no_grad():
+        generator = model.generator(inputs, theta)
+        pi = steady_state(generator).pi
+    observation = windows.observation(model)
+    share = (pi @ observation.mT).sum(-1).numpy()
+    seen = np.bincount(group, weights=windows.counts.sum(-1).numpy())
+    many = np.bincount(group)
+    looks = np.maximum(seen / many / share, 1.0)
+    if windows.sampling is Sampling.ARRIVAL:
+        between = _between_arrivals(model, inputs, theta, generator)
+    else:
+        assert windows.duration is not None  # noqa: S101 - for the type checker; see why_not
+        between = _between_times(generator, looks / windows.duration)
+    f = np.einsum("cn,ucp->unp", observation.numpy(), slopes)
+    total = np.zeros((slopes.shape[-1],) * 2)
+    with one_thread():
+        for u in range(len(many)):
+            total += many[u] * _variance(between[u], pi[u].numpy(), f[u], round(looks[u]))
+    return total
+
+
+def _between_times(generator: Generator, per_time: Array) -> Array:
+    Q = generator.dense().detach().numpy()
+    with one_thread():
+        return np.asarray(scipy.linalg.expm(Q / per_time[:, None, None]))
+
+
+def _between_arrivals(model: Model, inputs: Tensor, theta: Tensor, generator: Generator) -> Array:
+    """Transition matrices from arrival to arrival; arrivals are the rates that go with the load."""
+    more = inputs.clone()
+    more[:, 0] *= 2
+    with torch.no_grad():
+        rates = model.rates(more, theta) - generator.rates
+    arriving = Generator(generator.edges, rates.clamp_min(0.0)).dense().numpy()
+    load = inputs[:, 0].numpy()[:, None, None]
+    identity = np.eye(generator.n)
+    joins = identity + arriving / load
+    rest = generator.dense().detach().numpy() - arriving
+    if joins.min() < -1e-9:
+        raise InputError(
+            f"the chain's own correlation cannot be used: in {type(model).__name__} more than the "
+            f"load arrives in some state"
+        )
+    with one_thread():
+        return np.asarray(joins @ np.linalg.inv(identity - rest / load))
+
+
+def _variance(E: Array, pi: Array, f: Array, looks: int) -> Array:
+    """Covariance ``[P, P]`` of the sums of the columns of ``f [n, P]`` over successive looks."""
+    f = f - pi @ f
+    deviate = scipy.linalg.lu_factor(np.eye(len(E)) - E + pi)
+    once = scipy.linalg.lu_solve(deviate, f)
+    twice = scipy.linalg.lu_solve(deviate, once)
+    late = np.linalg.matrix_power(E, looks - 1) @ twice
+    later = (looks - 1) * E @ once - E @ E @ (twice - late)
+    weighted = f.T * pi
+    cross = weighted @ later
+    result: Array = looks * weighted @ f + cross + cross.T
+    return result

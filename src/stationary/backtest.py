@@ -1,0 +1,141 @@
+r"""How far beyond its loads a model can be trusted: fit the lightest, score the heaviest measured.
+
+A fit to the windows up to a load is asked for the counts above it. What it gets wrong is said as
+the share of counts it puts into the wrong category: half the sum of the differences between
+observed and predicted shares. A model that stretched from load 60 to 120 has been tested over a
+factor of two, and may be believed for as much again beyond the heaviest load, not further.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from stationary.data.windows import Windows
+from stationary.errors import StationaryError
+from stationary.forecast import Horizon
+from stationary.inference import Array
+from stationary.losses import conditional_probabilities
+from stationary.models import Model
+from stationary.newton import minimise
+from stationary.objective import Objective
+from stationary.steady import steady_state
+
+_PLACES = (0.2, 0.35, 0.5, 0.7)
+"""Where the windows are cut, as shares of them in order of load."""
+
+_FEWEST = 4
+"""Windows that must be left on either side of a cut, beyond the parameters below it."""
+
+WRONG = 0.1
+"""Share of counts in the wrong category from which a forecast of them counts as wrong."""
+
+_MOST_STATES = 2000
+"""Largest chain that is refitted just to see how far it may be trusted."""
+
+
+@dataclass(frozen=True)
+class Misplaced:
+    """Share of held-out counts that a forecast puts into the wrong category, and its noise."""
+
+    share: float
+    error: float
+
+
+def cuts(windows: Windows, parameters: int) -> list[float]:
+    """Loads to cut at: the heaviest that is still fitted, lightest cut first."""
+    loads = np.sort(windows.loads.numpy())
+    found = []
+    for place in _PLACES:
+        load = float(loads[int(place * (len(loads) - 1))])
+        below, above = int((loads <= load).sum()), int((loads > load).sum())
+        if below >= parameters + _FEWEST and above >= _FEWEST:
+            found.append(load)
+    return sorted(set(found))
+
+
+def horizon(model: Model, windows: Windows) -> Horizon:
+    """How far beyond the heaviest load a fitted model may be believed.
+
+    The lightest cut that the model passes, with all heavier ones, sets the stretch.
+    """
+    most = float(windows.loads.max())
+    if len(model.states) > _MOST_STATES:
+        return Horizon(most, f"a chain of {len(model.states)} states is too large to test further")
+    places = cuts(windows, len(model.param_names))
+    if not places:
+        return Horizon(
+            most, "too few windows, or too few different loads, to test the model at heavier loads"
+        )
+    passed: tuple[float, Misplaced] | None = None
+    for cut in reversed(places):
+        wrong = _stretch(model, windows, cut)
+        if wrong.share + 2 * wrong.error > WRONG:
+            if passed is None:
+                return Horizon(most, _failure(cut, most, wrong))
+            break
+        passed = cut, wrong
+    assert passed is not None  # noqa: S101 - for the type checker
+    cut, wrong = passed
+    return Horizon(
+        most * most / cut,
+        f"fitted to loads up to {cut:.4g}, the model puts {wrong.share:.1%} of the counts at "
+        f"{cut:.4g} to {most:.4g} in the wrong place: a stretch of {most / cut:.3g}, and further "
+        f"nothing was tested",
+    )
+
+
+def _failure(cut: float, most: float, wrong: Misplaced) -> str:
+    if wrong.share - 2 * wrong.error > WRONG / 2:
+        return (
+            f"fitted to loads up to {cut:.4g}, the model puts {wrong.share:.0%} of the counts at "
+            f"{cut:.4g} to {most:.4g} in the wrong place: it does not stretch to heavier load"
+        )
+    return (
+        f"fitted to loads up to {cut:.4g}, the model may put up to "
+        f"{min(wrong.share + 2 * wrong.error, 1.0):.0%} of the counts at {cut:.4g} to {most:.4g} "
+        f"in the wrong place: too little data to test it at heavier load"
+    )
+
+
+def _stretch(model: Model, windows: Windows, cut: float) -> Misplaced:
+    """Misplaced counts above a cut, by a refit to what lies below; it starts at the estimates."""
+    try:
+        best = minimise(
+            Objective(model, windows.between(None, cut)),
+            model.free(model.theta.detach()).numpy(),
+        )
+    except StationaryError:
+        best = None
+    if best is None or not np.isfinite(best.x).all():
+        return Misplaced(math.nan, math.inf)
+    held = windows.select(windows.loads.numpy() > cut)
+    theta = model.natural(torch.from_numpy(best.x))
+    return misplaced(predicted(model, theta, held), held)
+
+
+@torch.no_grad()
+def predicted(model: Model, theta: torch.Tensor, windows: Windows) -> Array:
+    """Conditional probability ``[M, C]`` of every category in every window."""
+    x, group = torch.unique(windows.x, dim=0, return_inverse=True)
+    pi = steady_state(model.generator(x, theta)).pi
+    return conditional_probabilities(pi, windows.observation(model))[group].numpy()
+
+
+def misplaced(p: Array, windows: Windows) -> Misplaced:
+    """Share of all counts that probabilities ``p [M, C]`` put into the wrong category.
+
+    Over all windows together: what one window has too much may be what another has too little. The
+    noise is that of the windows' scatter around their mean.
+    """
+    counts = windows.counts.numpy()
+    weight = counts.sum(-1, keepdims=True) / counts.sum()
+    off = weight * (counts / counts.sum(-1, keepdims=True) - p)  # [M, C], adds up to the error
+    total = off.sum(0)
+    scatter = off - weight * total
+    sign = np.sign(total)
+    error = math.sqrt(float(((scatter @ sign / 2) ** 2).sum()) * len(p) / max(len(p) - 1, 1))
+    return Misplaced(float(np.abs(total).sum() / 2), error)

@@ -1,0 +1,235 @@
+r"""Ways to the covariance of the estimates; a fit takes one as ``covariance=``.
+
+On the free scale ``z``, with ``H`` the Hessian of the objective at its minimum, each of them is
+
+    H^-1 J H^-1,      J a guess at the covariance of the score, the gradient summed over windows.
+
+| kind          | J                                                   | supposes                  |
+| ------------- | --------------------------------------------------- | ------------------------- |
+| `Information` | ``H``                                               | all counts independent    |
+| `Dispersed`   | ``phi H``, phi the overdispersion of the counts     | all scatter phi times it  |
+| `Correlated`  | from the chain's own autocorrelation                | the model is right        |
+| `Sandwich`    | from the scores of the windows, or blocks of them   | windows (blocks)          |
+|               |                                                     | independent               |
+
+`Best`, the default, is a sandwich where there are windows enough, else `Correlated` where the chain
+can tell, else `Dispersed`.
+
+Directions along which the likelihood is flat get a standard deviation of `UNDETERMINED` in all of
+them: there the scores vanish too, and a sandwich would call them known.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stationary.autocorrelation import score_variance, why_not
+from stationary.data.windows import Windows
+from stationary.errors import InputError
+from stationary.inference import FLAT, UNDETERMINED, Array, Covariance, finite_hessian, jacobian
+from stationary.objective import Objective
+from stationary.scales import Scale
+
+_FEWEST_SPARE = 8
+"""Windows beyond the number of parameters from which a sandwich is worth more than its noise."""
+
+
+class Curved:
+    """A minimum of the objective, and the directions that the data determines there.
+
+    Attributes
+    ----------
+    objective : Objective
+        On a scale on which the minimum is not at a boundary.
+    windows : Windows
+        The data.
+    curvature : ndarray [R]
+        Second derivatives along the determined directions.
+    basis, flat : ndarray [P, R], [P, P - R]
+        Unit vectors along the determined directions, and along the others.
+    """
+
+    def __init__(self, objective: Objective, windows: Windows, theta: Tensor) -> None:
+        scale = objective.scale
+        hessian = finite_hessian(objective, scale.free(theta).numpy())
+        unit = objective.model.start(objective.x)
+        at_zero = scale.log & (theta < unit) & torch.from_numpy(np.diag(hessian) < FLAT)
+        if bool(at_zero.any()):
+            scale = Scale(scale.log & ~at_zero, torch.where(at_zero, unit, scale.unit))
+            objective = objective.on(scale)
+            hessian = finite_hessian(objective, scale.free(theta).numpy())
+        curvature, basis = np.linalg.eigh(hessian)
+        open_ = curvature < FLAT
+        self.objective, self.windows, self.theta = objective, windows, theta
+        self.curvature, self.basis, self.flat = curvature[~open_], basis[:, ~open_], basis[:, open_]
+
+    @cached_property
+    def slopes(self) -> Array:
+        """``[U, C, R]``: derivatives of the log-probabilities, at every distinct input."""
+        z = self.objective.scale.free(self.theta).numpy()
+        return jacobian(self.objective.log_probabilities, z) @ self.basis
+
+    @cached_property
+    def group(self) -> Array:
+        """Distinct input of every window."""
+        _, group = np.unique(self.windows.x.numpy(), axis=0, return_inverse=True)
+        return group.ravel()
+
+    def scores(self) -> Array:
+        """``[M, R]``: gradient of every window's negative log-likelihood, less their mean."""
+        counts = self.windows.counts.numpy()
+        scores: Array = -np.einsum("mc,mcp->mp", counts, self.slopes[self.group])
+        return scores - scores.mean(0)
+
+    def covariance(self, J: Array, df: int, kind: str, supposes: str = "") -> Covariance:
+        """Return the covariance for a covariance ``J [R, R]`` of the score."""
+        inner = J / self.curvature[:, None] / self.curvature
+        matrix = self.basis @ inner @ self.basis.T + UNDETERMINED**2 * self.flat @ self.flat.T
+        return Covariance(matrix, df, kind, self.flat, self.objective.scale, supposes)
+
+
+class CovarianceKind(ABC):
+    """A way to the covariance of the estimates; a new one says how the score scatters.
+
+    Examples
+    --------
+    One that takes every count for a tenth of an independent one:
+
+    >>> import stationary as st
+    >>> class Tenfold(CovarianceKind):
+    ...     def at(self, minimum):
+    ...         return minimum.covariance(10 * np.diag(minimum.curvature), 0, "tenfold")
+    >>> windows = st.Windows(x=[10.0, 12.0], counts=[[60, 24], [52, 25]], observe=[0, 1])
+    >>> fit = st.fit(st.models.MMmK(capacity=5), windows, covariance=Tenfold())
+    >>> plain = st.fit(st.models.MMmK(capacity=5), windows, covariance=Information())
+    >>> round((fit.covariance.stderr / plain.covariance.stderr).item() ** 2, 6)
+    10.0
+    """
+
+    @abstractmethod
+    def at(self, minimum: Curved) -> Covariance:
+        """Covariance of the estimates at a minimum."""
+
+
+@dataclass(frozen=True)
+class Information(CovarianceKind):
+    """The inverse of the observed information: every count taken for an independent one."""
+
+    def at(self, minimum: Curved) -> Covariance:
+        """``H^-1``."""
+        supposes = "counts inside a window are independent, which they are not"
+        return minimum.covariance(np.diag(minimum.curvature), 0, "observed information", supposes)
+
+
+@dataclass(frozen=True)
+class Dispersed(CovarianceKind):
+    """The inverse of the observed information, times the overdispersion of the counts."""
+
+    def at(self, minimum: Curved) -> Covariance:
+        """``phi H^-1``, with a t quantile of the degrees of freedom of ``phi``."""
+        phi, df = overdispersion(minimum.objective, minimum.windows, minimum.theta)
+        phi = max(phi, 1.0)
+        kind = f"observed information, times an overdispersion of {phi:.3g}"
+        supposes = "all counts scatter alike, more than independent ones would"
+        return minimum.covariance(phi * np.diag(minimum.curvature), df, kind, supposes)
+
+
+@dataclass(frozen=True)
+class Correlated(CovarianceKind):
+    """The covariance that the fitted chain's own autocorrelation gives the score.
+
+    For windows too few for a `Sandwich`. It needs to know how much time lay between looks: from
+    ``windows.duration``, or from the load where arriving requests looked.
+    """
+
+    def at(self, minimum: Curved) -> Covariance:
+        """See `stationary.autocorrelation`."""
+        model, windows = minimum.objective.model, minimum.windows
+        J = score_variance(model, windows, minimum.theta, minimum.slopes, minimum.group)
+        kind = "the fitted chain's own autocorrelation"
+        return minimum.covariance(J, 0, kind, "the model is right")
+
+
+@dataclass(frozen=True)
+class Sandwich(CovarianceKind):
+    """What the scores of windows, or of blocks of successive windows, say.
+
+    Parameters
+    ----------
+    block : int
+        Successive windows that are taken as one, where they hang together: in the order in which
+        they were recorded.
+    """
+
+    block: int = 1
+
+    def __post_init__(self) -> None:
+        if self.block < 1:
+            raise InputError(f"block must be at least 1 window; got {self.block!r}")
+
+    def spare(self, minimum: Curved) -> int:
+        """Blocks beyond the number of determined directions."""
+        return -(-len(minimum.windows) // self.block) - len(minimum.curvature)
+
+    def at(self, minimum: Curved) -> Covariance:
+        """``H^-1 (B / (B - R) sum_b s_b s_b^T) H^-1`` over blocks b."""
+        windows, spare = len(minimum.windows), self.spare(minimum)
+        if spare < 1:
+            raise InputError(
+                f"a sandwich covariance needs more windows than parameters; got {windows} windows "
+                f"in blocks of {self.block}: take another covariance="
+            )
+        scores = np.add.reduceat(minimum.scores(), np.arange(0, windows, self.block))
+        kind = f"sandwich over {windows} windows"
+        if self.block > 1:
+            kind += f" in blocks of {self.block}"
+        return minimum.covariance(scores.T @ scores * (len(scores) / spare), spare, kind)
+
+
+@dataclass(frozen=True)
+class Best(CovarianceKind):
+    """The decision table in the docstring of this module."""
+
+    def at(self, minimum: Curved) -> Covariance:
+        """Covariance of the first kind that the data can carry."""
+        if Sandwich().spare(minimum) >= _FEWEST_SPARE:
+            return Sandwich().at(minimum)
+        if not why_not(minimum.objective.model, minimum.windows):
+            return Correlated().at(minimum)
+        return Dispersed().at(minimum)
+
+
+def covariance(
+    objective: Objective, windows: Windows, theta: Tensor, kind: CovarianceKind | None = None
+) -> Covariance:
+    """Covariance of the estimates.
+
+    A positive parameter estimated at zero has no logarithm to be uncertain about: it is taken on a
+    linear scale, in units of where its fit started, as if it could go either way.
+    """
+    return (kind or Best()).at(Curved(objective, windows, theta))
+
+
+def overdispersion(objective: Objective, windows: Windows, theta: Tensor) -> tuple[float, int]:
+    """How many times as much as independent counts the counts scatter; degrees of freedom.
+
+    Pearson's statistic over its degrees of freedom. Categories expected less than once in a window
+    are taken together, since a single count there would weigh like many elsewhere.
+    """
+    p = objective.probabilities_of(windows, theta)
+    counts = windows.counts.numpy()
+    expected = counts.sum(-1, keepdims=True) * p
+    rare = expected < 1
+    pooled = np.stack([(part * rare).sum(-1) for part in (counts, expected)])
+    use = pooled[1] >= 1
+    squares = np.where(rare, 0.0, (counts - expected) ** 2 / np.where(rare, 1.0, expected)).sum()
+    squares += ((pooled[0] - pooled[1])[use] ** 2 / pooled[1][use]).sum()
+    cells = int((~rare).sum() + use.sum()) - len(windows)
+    df = max(cells - len(theta), 1)
+    return float(squares / df), df

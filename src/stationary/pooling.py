@@ -1,0 +1,144 @@
+r"""One forecast from several models: draws from each, as many as its weight says.
+
+A model's draws are its parameters moved by chance, and by more than chance: those of a model that
+is not quite right drift as the load grows. What they moved between the fits to the lightest windows
+and the fit to all, over the logarithm of the stretch, is how much they may move again on the way to
+a load beyond the heaviest. That models differ, the mixture of their draws holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from stationary.forecast import doubts, grid, is_open, values_at
+from stationary.inference import Array, Link, check_level
+from stationary.result import Fit
+from stationary.scales import Scale
+
+Part = tuple[Fit, Sequence[Fit], float]
+"""A fit to all windows, the fits to the lightest of them, and the weight of the model."""
+
+_DRAWS = 1000
+"""Draws from all models together."""
+
+_PRIOR = 0.05
+"""What a priori weights count, in held-out windows for each of them."""
+
+
+def stacking_weights(log_density: Array, parameters: Array, rounds: int = 2000) -> Array:
+    """Weights ``[K]`` that give held-out windows ``[W, K]`` the largest mean log-density.
+
+    By expectation maximisation. Models that do equally well are weighed a priori: each parameter
+    costs a nat, as in Akaike's criterion.
+    """
+    density = np.exp(log_density - log_density.max(-1, keepdims=True))
+    prior = np.exp(parameters.min() - parameters.astype(float))
+    prior *= _PRIOR * len(density) / prior.sum()
+    weights = prior / prior.sum()
+    for _ in range(rounds):
+        share = weights * density
+        weights = (share / share.sum(-1, keepdims=True)).sum(0) + prior
+        weights /= weights.sum()
+    return weights
+
+
+def pooled_forecast(
+    parts: Sequence[Part], x: Any, level: float, doubt: str = "", seed: int = 0
+) -> pd.DataFrame:
+    """Every measure that all models have, at every load, as quantiles of the draws.
+
+    Returns
+    -------
+    DataFrame
+        As of `Fit.forecast`; the value is the median.
+    """
+    check_level(level)
+    total = sum(weight for _, _, weight in parts)
+    first = max(parts, key=lambda part: part[2])[0]
+    names = [n for n in first.model.measures if all(n in f.model.measures for f, _, _ in parts)]
+    inputs = grid(first.model, x)
+    random = np.random.default_rng(seed)
+    found = [
+        _draws(fit, below, inputs, names, round(_DRAWS * weight / total), random)
+        for fit, below, weight in parts
+    ]
+    low, middle, high = np.quantile(
+        np.concatenate(found), [0.5 - level / 2, 0.5, 0.5 + level / 2], axis=0
+    )  # each [G, K]
+    frame: dict[str, Any] = {"x": inputs[:, 0].numpy()}
+    reasons = doubts(inputs, doubt, first.horizon)
+    for k, name in enumerate(names):
+        link = Link(first.model.measures[name])
+        ends = (middle[:, k], low[:, k], high[:, k])
+        frame |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+        half = (link.to(link.inside(ends[2])) - link.to(link.inside(ends[1]))) / 2
+        for row in np.flatnonzero(is_open(half, *ends)):
+            why = f"the models leave {name} open by more than a factor of 10"
+            reasons[row] = reasons[row] or why
+    frame["trusted"] = np.array([not reason for reason in reasons])
+    frame["reason"] = np.array(reasons, dtype=object)
+    return pd.DataFrame(frame)
+
+
+def _draws(
+    fit: Fit,
+    below: Sequence[Fit],
+    inputs: Tensor,
+    names: list[str],
+    count: int,
+    random: np.random.Generator,
+) -> Array:
+    """Measures ``[count, G, K]`` of a model at drawn parameters."""
+    cov, model = fit.covariance, fit.model
+    theta = model.theta.detach()
+    scale = _common_scale([fit, *below])
+    z = scale.free(theta).numpy()
+    beyond = np.log(np.maximum(inputs[:, 0].numpy() / float(fit.windows.loads.max()), 1.0))
+    chance = random.multivariate_normal(np.zeros(len(z)), cov.on(scale, theta), size=count)
+    if cov.df:  # a t distribution: the covariance itself is not known better
+        chance *= np.sqrt(cov.df / random.chisquare(cov.df, size=(count, 1)))
+    more = random.multivariate_normal(np.zeros(len(z)), drift(fit, below), size=count)
+    moved = z + chance[:, None] + more[:, None] * beyond[:, None]  # [count, G, P]
+    drawn = scale.natural(torch.from_numpy(moved))
+    drawn = torch.where(model.positive, drawn.clamp_min(np.finfo(float).tiny), drawn)
+    each = inputs.expand(count, -1, -1).reshape(-1, 1, inputs.shape[1])
+    values = values_at(model, each, drawn.flatten(0, 1))
+    which = [list(model.measures).index(name) for name in names]
+    return values[:, 0, which].reshape(count, len(inputs), len(names))
+
+
+def drift(fit: Fit, below: Sequence[Fit]) -> Array:
+    """Covariance ``[P, P]`` of how far the parameters move when the load grows e-fold.
+
+    What they moved, less what chance moves them: the variance of the difference between a fit to
+    some windows and one to all is the difference of their variances.
+    """
+    scale = _common_scale([fit, *below])
+    whole = fit.model.theta.detach()
+    most = float(fit.windows.loads.max())
+    total, stretch = np.zeros((len(whole),) * 2), 0.0
+    for part in below:
+        theta = part.model.theta.detach()
+        moved = (scale.free(theta) - scale.free(whole)).numpy()
+        chance = part.covariance.on(scale, theta) - fit.covariance.on(scale, whole)
+        total += np.outer(moved, moved) - chance
+        stretch += float(np.log(most / float(part.windows.loads.max()))) ** 2
+    if not stretch:
+        return total
+    values, basis = np.linalg.eigh(total / stretch)
+    result: Array = (basis * values.clip(0.0)) @ basis.T
+    return result
+
+
+def _common_scale(fits: Sequence[Fit]) -> Scale:
+    """Logarithms where no fit is at zero, the unit of the first elsewhere."""
+    first = fits[0].covariance.scale
+    log = torch.stack([fit.covariance.scale.log for fit in fits]).all(0)
+    units = torch.stack([fit.covariance.scale.unit for fit in fits])
+    return Scale(log, torch.where(first.log, units.amax(0), first.unit))

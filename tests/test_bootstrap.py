@@ -1,0 +1,97 @@
+"""The bootstrap: against the sandwich it should agree with, and what it promises."""
+
+import numpy as np
+import pytest
+
+import stationary as st
+from stationary.bootstrap import bootstrap
+from stationary.errors import InputError
+
+M = st.models
+LOADS = np.repeat(np.arange(11.0, 16.0), 10)
+
+
+def data(seed, scheme=None):
+    truth = M.MMmK(servers=1, capacity=10, service_rate=25.0)
+    windows = st.simulate(truth, LOADS, duration=4.0, seed=seed, scheme=scheme)
+    return windows.observing([0, 1])
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return st.fit(M.MMmK(servers=1, capacity=10), data(0))
+
+
+@pytest.fixture(scope="module")
+def drawn(fit):
+    return bootstrap(fit, 400, seed=1, jobs=1)
+
+
+def test_it_agrees_with_the_sandwich(fit, drawn):
+    assert drawn.failed == 0
+    delta, boot = fit.table().iloc[0], drawn.table().iloc[0]
+    assert boot["estimate"] == delta["estimate"]
+    assert boot["std_error"] == pytest.approx(delta["std_error"], rel=0.15)
+    assert boot["low"] == pytest.approx(delta["low"], rel=0.02)
+    assert boot["high"] == pytest.approx(delta["high"], rel=0.02)
+    near, far = fit.forecast([14.0, 25.0]), drawn.forecast([14.0, 25.0])
+    for end in ("loss_low", "loss_high", "response_time_low", "response_time_high"):
+        np.testing.assert_allclose(far[end], near[end], rtol=0.25)
+    assert far["loss"].tolist() == near["loss"].tolist()
+
+
+def test_its_limit_is_that_of_its_refits(fit, drawn):
+    limit = drawn.max_load(loss=0.01)
+    assert limit.load == fit.max_load(loss=0.01).load
+    each = []
+    for theta in drawn.thetas[:20]:
+        model = M.MMmK(servers=1, capacity=10, service_rate=theta[0])
+        loads = np.linspace(5, 40, 7001)
+        loss = model.closed_form(loads)[:, -1].numpy()
+        each.append(loads[loss <= 0.01].max())
+    np.testing.assert_allclose(drawn._crossings(limit)[:20], each, rtol=1e-3)
+    assert limit.low < limit.load < limit.high
+
+
+def test_it_covers_what_it_promises():
+    hits = 0
+    for seed in range(60):
+        fit = st.fit(M.MMmK(servers=1, capacity=10), data(seed), starts=1)
+        row = bootstrap(fit, 100, seed=seed, jobs=1).table(level=0.9).iloc[0]
+        hits += row["low"] <= 25.0 <= row["high"]
+    assert 46 <= hits <= 60
+
+
+def test_blocks_see_what_hangs_together(fit):
+    doubled = data(0).select(np.repeat(np.arange(len(LOADS)), 2))
+    twice = st.fit(M.MMmK(servers=1, capacity=10), doubled, starts=1)
+    single = bootstrap(twice, 300, seed=2, jobs=1).table()["std_error"][0]
+    blocks = bootstrap(twice, 300, seed=2, block=8, jobs=1).table()["std_error"][0]
+    assert blocks > 1.2 * single
+
+
+def test_the_same_seed_gives_the_same_refits_however_they_run(fit):
+    one = bootstrap(fit, 30, seed=3, jobs=1)
+    again = bootstrap(fit, 30, seed=3, jobs=1)
+    other = bootstrap(fit, 30, seed=4, jobs=1)
+    assert np.array_equal(one.thetas, again.thetas)
+    assert not np.array_equal(one.thetas, other.thetas)
+
+
+def test_progress_is_told(fit):
+    seen = []
+    bootstrap(fit, 25, jobs=1, progress=lambda done, _: seen.append(done))
+    assert seen == list(range(1, 26))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"repeats": 5}, "at least 20 repeats; got 5"),
+        ({"block": 0}, "block must be from 1"),
+        ({"block": 40}, "block must be from 1"),
+    ],
+)
+def test_bad_options(fit, options, words):
+    with pytest.raises(InputError, match=words):
+        bootstrap(fit, **options)

@@ -1,0 +1,144 @@
+"""Kinds of covariance: against simulation, sums by hand, and each other."""
+
+import numpy as np
+import pytest
+
+import stationary as st
+from stationary.autocorrelation import score_variance
+from stationary.covariances import Curved, overdispersion
+from stationary.errors import InputError
+from stationary.objective import Objective
+
+M = st.models
+TRUTH = M.MMmK(servers=1, capacity=9, service_rate=25.0)
+
+
+def looks(load, per_time, duration, windows, seed):
+    """Windows of regular looks at one long path."""
+    path = st.trajectory(TRUTH, x=load, duration=windows * duration, seed=seed)
+    many = round(per_time * duration)
+    times = np.arange(windows)[:, None] * duration + (np.arange(many) + 0.5) / per_time
+    states = np.asarray(path.at(times.ravel())).reshape(windows, many)
+    counts = np.stack([(states == k).sum(1) for k in range(10)], 1)
+    return st.Windows([load] * windows, counts, range(10), duration=duration)
+
+
+def ratio(model, windows):
+    """Scatter of the windows' scores, over what the chain's autocorrelation says."""
+    theta = model.theta.detach()
+    minimum = Curved(Objective(model, windows), windows, theta)
+    says = score_variance(model, windows, theta, minimum.slopes, minimum.group)
+    return np.diag(minimum.scores().T @ minimum.scores()) / np.diag(says)
+
+
+@pytest.mark.parametrize(("load", "per_time"), [(20.0, 30.0), (15.0, 100.0), (24.0, 10.0)])
+def test_regular_looks_scatter_as_the_chain_says(load, per_time):
+    windows = looks(load, per_time, duration=2.0, windows=3000, seed=3)
+    assert ratio(TRUTH, windows) == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("duration", [1.0, 20.0])
+@pytest.mark.parametrize("observe", [[0, 1], range(10)])
+def test_arrivals_scatter_as_the_chain_says(duration, observe):
+    windows = st.simulate(TRUTH, [20.0] * 3000, duration, seed=1, scheme=st.Arrivals())
+    windows = windows.observing(observe, drop_empty=False) if duration > 1 else windows
+    assert ratio(TRUTH, windows) == pytest.approx(1.0, abs=0.1)
+
+
+def test_arrivals_of_a_model_with_several_parameters():
+    truth = M.MultiDiagonal(depth=3, capacity=9, rate_1=16.0, rate_2=8.0, rate_3=4.0)
+    windows = st.simulate(truth, [12.0] * 3000, 10.0, seed=2, scheme=st.Arrivals())
+    assert ratio(truth, windows) == pytest.approx(1.0, abs=0.12)
+
+
+def fit(windows, **options):
+    return st.fit(M.MMmK(servers=1, capacity=9), windows, starts=1, **options)
+
+
+@pytest.fixture(scope="module")
+def arrivals():
+    loads = np.repeat(np.arange(11.0, 21.0), 20)
+    return st.simulate(TRUTH, loads, 10.0, seed=5, scheme=st.Arrivals()).observing([0, 1, 2, 3])
+
+
+def test_kinds_that_know_of_correlation_agree_and_the_naive_one_is_too_sure(arrivals):
+    kinds = [st.Sandwich(), st.Correlated(), st.Information()]
+    sandwich, correlated, naive = (
+        fit(arrivals, covariance=kind).covariance.stderr[0] for kind in kinds
+    )
+    assert correlated == pytest.approx(sandwich, rel=0.15)
+    assert naive < 0.75 * sandwich
+
+
+def test_correlated_covers_with_few_windows_where_the_naive_one_does_not():
+    hits = dict.fromkeys((st.Correlated(), st.Information()), 0)
+    for seed in range(100):
+        windows = st.simulate(
+            TRUTH, [20.0, 21.0, 22.0, 23.0], 10.0, seed=seed, scheme=st.Arrivals()
+        )
+        for kind in hits:
+            row = fit(windows, covariance=kind).table(level=0.9).iloc[0]
+            hits[kind] += row["low"] <= 25.0 <= row["high"]
+    assert hits[st.Correlated()] >= 82
+    assert hits[st.Information()] <= 60
+
+
+def test_information_is_the_inverse_hessian(arrivals):
+    found = fit(arrivals, covariance=st.Information())
+    H = Objective(found.model, arrivals).hessian(np.log(found.model.theta.detach().numpy()))
+    np.testing.assert_allclose(found.covariance.matrix, np.linalg.inv(H), rtol=1e-9)
+    assert any("independent, which they are not" in note for note in found.warnings())
+
+
+def test_overdispersion_of_independent_counts_is_one_and_of_repeated_ones_their_number():
+    loads = np.repeat(np.arange(11.0, 21.0), 30)
+    counts = st.simulate(TRUTH, loads, 10.0, seed=6, scheme=st.PoissonCounts())
+    windows = counts.observing([0, 1, 2, 3])
+    model = fit(windows).model
+    phi, df = overdispersion(Objective(model, windows), windows, model.theta.detach())
+    assert phi == pytest.approx(1.0, abs=0.1)
+    assert df == 3 * len(windows) - 1
+    thrice = st.Windows(windows.x, 3 * windows.counts, windows.observe, windows.sampling)
+    phi, _ = overdispersion(Objective(model, thrice), thrice, model.theta.detach())
+    assert phi == pytest.approx(3.0, rel=0.1)
+    plain, wide = (
+        fit(thrice, covariance=kind).covariance for kind in (st.Information(), st.Dispersed())
+    )
+    assert wide.matrix[0, 0] == pytest.approx(phi * plain.matrix[0, 0], rel=1e-3)
+
+
+def test_a_block_sandwich_sees_what_hangs_together(arrivals):
+    doubled = arrivals.select(np.repeat(np.arange(len(arrivals)), 2))  # every window twice over
+    plain = fit(doubled, covariance=st.Sandwich()).covariance
+    blocks = fit(doubled, covariance=st.Sandwich(block=2)).covariance
+    whole = fit(arrivals, covariance=st.Sandwich()).covariance
+    assert blocks.matrix[0, 0] == pytest.approx(whole.matrix[0, 0], rel=1e-6)
+    assert plain.matrix[0, 0] == pytest.approx(whole.matrix[0, 0] / 2, rel=0.01)
+    assert blocks.df == len(arrivals) - 1
+    assert blocks.kind.endswith("in blocks of 2")
+
+
+@pytest.mark.parametrize(
+    ("count", "duration", "kind"),
+    [
+        (9, None, "sandwich over 9 windows"),
+        (8, None, "observed information, times an overdispersion"),
+        (8, 1.0, "the fitted chain's own autocorrelation"),
+    ],
+)
+def test_the_best_kind_is_what_the_data_can_carry(count, duration, kind):
+    made = st.simulate(TRUTH, np.linspace(11, 15, count), duration=1.0, seed=4)
+    windows = st.Windows(made.x, made.counts, made.observe, duration=duration)
+    found = fit(windows)
+    assert found.covariance.kind.startswith(kind)
+    assert bool(found.covariance.supposes) == (count == 8)
+
+
+def test_what_cannot_be_had_is_said():
+    windows = st.Windows([10.0, 12.0], [[60, 24], [52, 25]], [0, 1])
+    with pytest.raises(InputError, match="pass duration= "):
+        fit(windows, covariance=st.Correlated())
+    with pytest.raises(InputError, match="more windows than parameters"):
+        fit(windows, covariance=st.Sandwich(block=2))
+    with pytest.raises(InputError, match="block must be at least 1"):
+        st.Sandwich(block=0)
