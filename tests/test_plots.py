@@ -1,4 +1,4 @@
-"""Pictures of a forecast: what is on the axes, and the files they become."""
+"""Pictures of a fit and its forecast: what is on the axes, and the files they become."""
 
 import subprocess
 import sys
@@ -11,8 +11,16 @@ import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
+import stationary as st
+from stationary.diagnostics import residuals
 from stationary.errors import InputError
-from stationary.plots import plot_forecast, save_figure
+from stationary.plots import (
+    plot_calibration,
+    plot_forecast,
+    plot_generator,
+    plot_residuals,
+    save_figure,
+)
 
 
 def frame():
@@ -142,3 +150,113 @@ def test_a_picture_that_cannot_be_written_is_said(tmp_path, name, message):
 def test_no_window_toolkit_is_touched():
     code = "import stationary.plots, sys; sys.exit('matplotlib.pyplot' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# Pictures of a fit.
+
+M = st.models
+
+
+@pytest.fixture(scope="module")
+def fit():
+    windows = st.simulate(M.MMmK(1, 6, 20.0), [8.0, 12.0, 10.0] * 10, duration=5.0, seed=0)
+    return st.fit(M.MMmK(1, 6), windows)
+
+
+def test_residuals_of_every_category_against_load(fit):
+    ax = fit.plot_residuals()
+    drawn = {line.get_label(): line for line in ax.lines}
+    table = residuals(fit)
+    for label in fit.windows.labels:
+        part = table[table["category"] == label]
+        points = drawn[f"category {label}"].get_xydata()
+        np.testing.assert_array_equal(points, part[["x", "standardised"]])
+    assert ax.get_xlabel() == "load"
+
+
+def test_a_legend_names_a_few_of_many_categories(tmp_path):
+    windows = st.simulate(M.MMmK(1, 40, 20.0), [15.0, 18.0] * 10, duration=5.0, seed=0)
+    many = st.fit(M.MMmK(1, 40), windows)
+    ax = plot_residuals(many)
+    assert len(ax.lines) == 42  # the categories, and zero
+    assert len(labels(ax)) == 9
+    assert {"category 0", "category 40"} <= set(labels(ax))
+    save_figure(ax, tmp_path / "residuals.png")
+
+
+def test_calibration_is_by_load_with_the_diagonal(fit):
+    ax = fit.plot_calibration()
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert labels(ax) == ["as predicted", "load 8", "load 10", "load 12"]
+    diagonal = ax.lines[0].get_xydata()
+    np.testing.assert_array_equal(diagonal[:, 0], diagonal[:, 1])
+    light = fit.windows.between(8, 8).counts.sum(0)
+    pi = fit.model.closed_form([8.0])[0].detach()
+    points = ax.containers[0].lines[0].get_xydata()
+    np.testing.assert_allclose(points[:, 0], pi[light > 0])
+    np.testing.assert_allclose(points[:, 1], (light / light.sum())[light > 0])
+
+
+def test_a_category_never_seen_is_a_triangle_at_the_edge(tmp_path):
+    windows = st.Windows([4.0, 5.0] * 10, [[60, 20, 0], [55, 25, 0]] * 10, [0, 1, 2])
+    ax = plot_calibration(st.fit(M.MMmK(1, 5), windows))
+    edge = ax.get_ylim()[0]
+    triangles = [line for line in ax.lines if line.get_marker() == "v" and len(line.get_xdata())]
+    assert triangles
+    assert all((line.get_ydata() == edge).all() for line in triangles)
+    save_figure(ax, tmp_path / "calibration.png")
+
+
+def test_a_fit_to_one_window_can_be_drawn(tmp_path):
+    one = st.fit(M.MMmK(1, 5), st.Windows([4.0], [[60, 20]], [0, 1]))
+    for k, draw in enumerate([one.plot_residuals, one.plot_calibration, one.plot_generator]):
+        save_figure(draw(), tmp_path / f"{k}.png")
+
+
+def test_the_forecast_of_a_fit_says_what_it_saw(fit):
+    ax = fit.plot_forecast(range(8, 31), "mean_queue", bound=3.0)
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), np.arange(8, 31))
+    (span,) = ax.patches
+    assert (span.get_x(), span.get_x() + span.get_width()) == (8.0, 12.0)
+    assert "limit 3" in labels(ax)
+
+
+def test_the_generator_shows_the_rates_and_nothing_else(fit):
+    ax = fit.plot_generator()
+    (image,) = ax.images
+    shown = image.get_array()
+    mu = fit.estimates["service_rate"]
+    expected = np.diag(np.full(6, 12.0), 1) + np.diag(np.full(6, mu), -1)
+    np.testing.assert_array_equal(shown.mask, expected == 0)
+    np.testing.assert_allclose(shown.filled(0.0), expected)
+    assert isinstance(image.norm, matplotlib.colors.LogNorm)
+    assert ax.get_title() == "rates at load 12"
+    assert [text.get_text() for text in ax.get_yticklabels()] == list("0123456")
+    assert fit.plot_generator(9.5).get_title() == "rates at load 9.5"
+    # The colour scale is beside it, on the same figure.
+    assert len(ax.figure.axes) == 2
+
+
+def test_many_states_are_named_in_part(tmp_path):
+    ax = plot_generator(M.ErlangService(3, 40, 5.0), 2.0)
+    names = [text.get_text() for text in ax.get_xticklabels()]
+    assert len(names) <= 20
+    assert names[:2] == ["0", "3.1"]
+    save_figure(ax, tmp_path / "generator.png")
+
+
+def test_equal_rates_can_be_drawn(tmp_path):
+    save_figure(plot_generator(M.MMmK(1, 3, 2.0), 2.0), tmp_path / "equal.png")
+
+
+def test_one_load_at_a_time():
+    with pytest.raises(InputError, match="rates at one load; got 2"):
+        plot_generator(M.MMmK(1, 3), [[1.0], [2.0]])
+    with pytest.raises(InputError, match="too large to draw"):
+        plot_generator(M.MMmK(1, 6000), 1.0)
+
+
+@pytest.mark.parametrize("draw", [plot_residuals, plot_calibration])
+def test_pictures_of_a_fit_go_on_axes_that_are_given(fit, draw):
+    ax = Figure().add_subplot()
+    assert draw(fit, ax) is ax

@@ -1,4 +1,4 @@
-"""Pictures of a forecast, on plain matplotlib figures without global state."""
+"""Pictures of a fit and its forecast, on plain matplotlib figures without global state."""
 
 from __future__ import annotations
 
@@ -6,13 +6,29 @@ import os
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pandas as pd
+import torch
 from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 from numpy.typing import ArrayLike
 
+from stationary.diagnostics import Residuals, load_range, residuals, shares_by_load
 from stationary.errors import InputError
+from stationary.models import Model
+from stationary.result import Fit
+
+_MOST_NAMED = 8
+"""Categories a legend names, at most; more only make it long."""
+
+_MOST_TICKS = 20
+"""States an axis names, at most."""
+
+_LARGEST = 5000
+"""States of a chain that can be drawn: above, a dense picture of it fills the memory."""
 
 
 def plot_forecast(
@@ -47,8 +63,7 @@ def plot_forecast(
             f"a plot needs a column 'x' and the measure {measure!r} with its interval; the "
             f"forecast has {'' if 'x' in frame else 'no x, and '}the measures {', '.join(measures)}"
         )
-    if ax is None:
-        ax = Figure(figsize=(8, 5), layout="constrained").add_subplot()
+    ax = _axes(ax)
     frame = frame.sort_values("x")
     ax.plot(frame["x"], frame[measure], color="C0", label="forecast")
     ax.fill_between(
@@ -80,6 +95,138 @@ def plot_forecast(
     return ax
 
 
+def plot_residuals(fit: Fit, ax: Axes | None = None) -> Axes:
+    """Draw standardised residuals of every window against its load, coloured by category.
+
+    Where the model is right they scatter about zero in the same way at every load, and about one
+    in twenty lies outside the grey band.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+    """
+    frame = residuals(fit)
+    ax = _axes(ax)
+    ax.axhspan(-2, 2, color="0.5", alpha=0.15, label="two standard deviations")
+    ax.axhline(0, color="0.3", linewidth=1)
+    labels = fit.windows.labels
+    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.95, len(labels)))
+    named = set(np.linspace(0, len(labels) - 1, _MOST_NAMED).round().astype(int).tolist())
+    load = frame.columns[1]
+    for k, (label, colour) in enumerate(zip(labels, colours, strict=True)):
+        part = frame[frame["category"] == label]
+        ax.plot(
+            part[load],
+            part["standardised"],
+            ".",
+            color=colour,
+            alpha=0.7,
+            label=f"category {label}" if k in named else None,
+        )
+    ax.set_xlabel(fit.windows.inputs[0])
+    ax.set_ylabel("observed less predicted share, standardised")
+    ax.grid(alpha=0.3)
+    ax.legend()
+    return ax
+
+
+def plot_calibration(fit: Fit, ax: Axes | None = None) -> Axes:
+    """Draw observed against predicted share of every category, windows pooled by load.
+
+    Bars are two standard errors each way, by the spread between windows. A category that was never
+    seen has no logarithm: a triangle at the lower edge stands for it.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+    """
+    table = shares_by_load(Residuals.of(fit))
+    ax = _axes(ax)
+    shown = np.concatenate([table["predicted"], table.loc[table["observed"] > 0, "observed"]])
+    # Shares of less than one of all counts would only shrink the picture.
+    low = float(max(shown.min(), 1 / fit.windows.counts.sum())) / 2
+    table = table[(table["predicted"] > low) | (table["observed"] > 0)]
+    ax.plot([low, 1], [low, 1], color="0.3", linewidth=1, label="as predicted")
+    groups = table.groupby("group")
+    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, groups.ngroups))
+    for colour, (_, part) in zip(colours, groups, strict=True):
+        seen = part[part["observed"] > 0]
+        predicted = seen["predicted"].clip(lower=low)
+        below = np.minimum(2 * seen["stderr"], seen["observed"] * (1 - 1e-9))
+        ends = load_range(part["low"].iloc[0], part["high"].iloc[0])
+        ax.errorbar(
+            predicted,
+            seen["observed"],
+            np.stack([below, 2 * seen["stderr"]]),
+            fmt="o",
+            markersize=4,
+            elinewidth=1,
+            color=colour,
+            label=f"{fit.windows.inputs[0]} {ends}",
+        )
+        never = part[part["observed"] == 0]
+        ax.plot(never["predicted"], np.full(len(never), low), "v", color=colour, clip_on=False)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlim(low, 1)
+    ax.set_ylim(low, 1)
+    ax.set_xlabel("predicted share")
+    ax.set_ylabel("observed share")
+    ax.grid(alpha=0.3)
+    ax.legend()
+    return ax
+
+
+def plot_generator(model: Model, x: Any, ax: Axes | None = None) -> Axes:
+    """Draw the rates between states as a heat map on a logarithmic scale.
+
+    Parameters
+    ----------
+    model : Model
+        A model at its present parameters.
+    x : float or sequence
+        Inputs of one window.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+    """
+    inputs = model.as_inputs(x if torch.is_tensor(x) and x.ndim > 1 else np.atleast_2d(x))
+    if len(inputs) != 1:
+        raise InputError(f"a picture shows the rates at one load; got {len(inputs)} of them")
+    if len(model.states) > _LARGEST:
+        raise InputError(
+            f"a chain of {len(model.states)} states is too large to draw; up to {_LARGEST} can be"
+        )
+    with torch.no_grad():
+        rates = model(inputs).dense()[0].numpy()
+    np.fill_diagonal(rates, 0.0)
+    ax = _axes(ax)
+    moves = np.ma.masked_equal(rates, 0.0)
+    # Equal rates would leave a colour scale without length.
+    norm = LogNorm(moves.min() / 1.05, moves.max() * 1.05)
+    image = ax.imshow(moves, norm=norm, cmap="viridis", interpolation="nearest")
+    bar = ax.figure.colorbar(image, ax=ax, label="rate")
+    bar.formatter = bar.minorformatter = LogFormatter()
+    step = -(-len(model.states) // _MOST_TICKS)
+    places = range(0, len(model.states), step)
+    names = [model.states[k] for k in places]
+    upright = max(map(len, names)) > 2
+    ax.set_xticks(places, names, rotation=90 if upright else 0)
+    ax.set_yticks(places, names)
+    ax.set_xlabel("to state")
+    ax.set_ylabel("from state")
+    at = ", ".join(
+        f"{name} {value:.4g}" for name, value in zip(model.inputs, inputs[0].tolist(), strict=True)
+    )
+    ax.set_title(f"rates at {at}")
+    return ax
+
+
 def save_figure(ax: Axes, path: str | os.PathLike[str]) -> None:
     """Write the figure of these axes; the ending of the name chooses the format."""
     figure: Any = ax.figure
@@ -89,3 +236,9 @@ def save_figure(ax: Axes, path: str | os.PathLike[str]) -> None:
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the plot cannot be written: {error}") from error
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is None:
+        return Figure(figsize=(8, 5), layout="constrained").add_subplot()
+    return ax

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from stationary.data.windows import Windows
 from stationary.errors import InputError
+from stationary.findings import Finding
 from stationary.forecast import Horizon, Limit, forecast, max_load
 from stationary.inference import Array, Covariance
 from stationary.models import Model
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +170,54 @@ class Fit:
         [(measure, value)] = bound.items()
         near = float(self.windows.loads.max())
         return max_load(self.model, self.covariance, measure, value, near, level, self.doubt)
+
+    def diagnose(self) -> list[Finding]:
+        """Check whether the data is what the method assumes; see `stationary.diagnostics`."""
+        from stationary.diagnostics import diagnose  # reads Fit, as all that follows here
+
+        return diagnose(self)
+
+    def plot_forecast(
+        self,
+        x: Any,
+        measure: str = "loss",
+        *,
+        level: float = 0.95,
+        observed: tuple[ArrayLike, ArrayLike] | None = None,
+        bound: float | None = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw a forecast over the loads the fit saw; see `stationary.plots.plot_forecast`."""
+        from stationary.plots import plot_forecast
+
+        loads = self.windows.loads
+        return plot_forecast(
+            self.forecast(x, level),
+            measure,
+            fitted=(float(loads.min()), float(loads.max())),
+            observed=observed,
+            bound=bound,
+            ax=ax,
+        )
+
+    def plot_residuals(self, ax: Axes | None = None) -> Axes:
+        """Draw residuals against load; see `stationary.plots.plot_residuals`."""
+        from stationary.plots import plot_residuals
+
+        return plot_residuals(self, ax)
+
+    def plot_calibration(self, ax: Axes | None = None) -> Axes:
+        """Draw observed against predicted shares; see `stationary.plots.plot_calibration`."""
+        from stationary.plots import plot_calibration
+
+        return plot_calibration(self, ax)
+
+    def plot_generator(self, x: Any = None, ax: Axes | None = None) -> Axes:
+        """Draw the learned rates, by default at the heaviest observed load."""
+        from stationary.plots import plot_generator
+
+        heaviest = self.windows.x[self.windows.loads.argmax()]
+        return plot_generator(self.model, heaviest if x is None else x, ax)
 
     def save(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the run as a folder that `stationary.load` reads; all of it or nothing."""

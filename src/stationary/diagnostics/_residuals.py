@@ -1,0 +1,186 @@
+r"""What the windows counted against what the fitted model says, which every check reads.
+
+With counts ``y_wc`` of window w, their sum ``n_w`` and the model's probability ``p_wc`` of category
+c given that one of the observed ones is seen, the excess ``y_wc - n_w p_wc`` has mean zero where
+the model is right, however short the window, and whatever correlates the counts inside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.stats import rankdata
+
+from stationary.inference import Array
+from stationary.losses import conditional_probabilities
+from stationary.models import Model, Queue
+from stationary.steady import steady_state
+
+if TYPE_CHECKING:
+    from stationary.result import Fit
+
+LEVEL = 0.01
+"""Level of every test: strict, because several are made and a false alarm costs trust."""
+
+FEWEST = 8
+"""Windows below which no check says anything."""
+
+_TINY = 1e-290
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Counts and predictions of every window, in recorded order.
+
+    Attributes
+    ----------
+    x : ndarray [M, d]
+        Inputs, the load first.
+    counts : ndarray [M, C]
+        Counts of the observed categories.
+    predicted : ndarray [M, C]
+        The model's share of every category among the observed ones.
+    seen : ndarray [M]
+        The model's probability that the system is in an observed category at all.
+    depth : ndarray [C]
+        Place of each category, from 0, when they are ordered by how full the system is.
+    labels : tuple of str
+        Names of the categories.
+    unit : str
+        What a step in depth is, for people: ``requests`` or ``categories``.
+    """
+
+    x: Array
+    counts: Array
+    predicted: Array
+    seen: Array
+    depth: Array
+    labels: tuple[str, ...]
+    unit: str
+
+    @classmethod
+    def of(cls, fit: Fit) -> Residuals:
+        """Residuals of a fit on its own windows."""
+        model, windows = fit.model, fit.windows
+        observation = windows.observation(model)
+        distinct, where = torch.unique(windows.x, dim=0, return_inverse=True)
+        with torch.no_grad():
+            pi = steady_state(model(distinct)).pi
+        predicted = conditional_probabilities(pi, observation)
+        seen = (pi @ observation.mT).sum(-1)
+        depth, unit = _depth(model, observation.numpy())
+        return cls(
+            x=windows.x.numpy(),
+            counts=windows.counts.numpy(),
+            predicted=predicted[where].numpy(),
+            seen=seen[where].numpy(),
+            depth=depth,
+            labels=windows.labels,
+            unit=unit,
+        )
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def loads(self) -> Array:
+        """The first input of every window ``[M]``."""
+        return self.x[:, 0]
+
+    @cached_property
+    def totals(self) -> Array:
+        """Counts of every window ``[M]``."""
+        totals: Array = self.counts.sum(1)
+        return totals
+
+    @cached_property
+    def excess(self) -> Array:
+        """Counts less what the model expects of as many, ``[M, C]``."""
+        return self.counts - self.totals[:, None] * self.predicted
+
+    @cached_property
+    def observed(self) -> Array:
+        """Share of every category in every window ``[M, C]``."""
+        return self.counts / self.totals[:, None]
+
+    @cached_property
+    def standardised(self) -> Array:
+        """Residual shares in units of their spread from window to window, ``[M, C]``.
+
+        The spread goes with the binomial one, times a factor for each category that is estimated
+        over windows: counts inside a window are correlated. The factor is at least 1, that of
+        independent counts, because a category that was hardly seen shows no spread.
+        """
+        variance = self.totals[:, None] * self.predicted * (1 - self.predicted)
+        return _scaled(self.excess / np.sqrt(np.maximum(variance, _TINY)), least=1.0)
+
+    @cached_property
+    def shift(self) -> Array:
+        """Mean observed depth of every window less what the model says, ``[M]``."""
+        shift: Array = (self.observed - self.predicted) @ self.depth
+        return shift
+
+    @cached_property
+    def standardised_shift(self) -> Array:
+        """The same in units of its spread from window to window, ``[M]``."""
+        mean = self.predicted @ self.depth
+        variance = self.predicted @ self.depth**2 - mean**2
+        spread = np.sqrt(np.maximum(variance, _TINY) / self.totals)
+        return _scaled(self.shift / spread)
+
+
+def residuals(fit: Fit) -> pd.DataFrame:
+    """Observed and predicted share of every category in every window, one row each.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit; its own windows are compared with its model.
+
+    Returns
+    -------
+    DataFrame
+        ``position`` of the window in recorded order, its inputs (``x`` for a model of one),
+        ``category``, ``observed`` and ``predicted`` share, and the ``standardised`` residual: their
+        difference in units of its spread from window to window, NaN for a single window.
+    """
+    found = Residuals.of(fit)
+    windows, categories = found.counts.shape
+    names = fit.windows.inputs
+    inputs = {
+        "x" if len(names) == 1 else name: found.x[:, k].repeat(categories)
+        for k, name in enumerate(names)
+    }
+    return pd.DataFrame(
+        {
+            "position": np.arange(windows).repeat(categories),
+            **inputs,
+            "category": np.tile(np.array(found.labels, dtype=object), windows),
+            "observed": found.observed.ravel(),
+            "predicted": found.predicted.ravel(),
+            "standardised": found.standardised.ravel(),
+        }
+    )
+
+
+def _scaled(values: Array, least: float = 0.0) -> Array:
+    """Values in units of their spread about their mean, not about zero: a bias must show."""
+    if len(values) < 2:
+        return np.full_like(values, np.nan)
+    return values / np.maximum(values.std(0, ddof=1), max(least, _TINY))
+
+
+def _depth(model: Model, observation: Array) -> tuple[Array, str]:
+    positions = np.arange(len(model.states), dtype=float)
+    level = model.levels.numpy() if isinstance(model, Queue) else positions
+    mean = observation @ level / observation.sum(1)
+    depth = rankdata(mean, method="dense") - 1.0
+    if not depth.any():  # only the phases of one queue length: their order will have to do
+        depth = np.arange(len(mean), dtype=float)
+    lengths = isinstance(model, Queue) and np.allclose(mean - mean.min(), depth)
+    return depth, "requests" if lengths else "categories"

@@ -1,0 +1,128 @@
+r"""Check that the model fits the loads it saw.
+
+Windows go into a few groups by load. In each, the excess of a category is summed and held against
+its spread from window to window, which counts the correlation inside windows. Deep queues come in
+rare long runs, so a group that happens to miss them shows too small a spread: it is taken as no
+smaller than the binomial one times the group's overall overdispersion. The smallest p-value over
+groups and categories is multiplied by their number (Bonferroni), which needs no inverse of a
+covariance and so works with more categories than windows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import scipy.stats
+
+from stationary.diagnostics._residuals import FEWEST, LEVEL, Residuals
+from stationary.findings import Finding, Verdict
+from stationary.inference import Array
+
+_MOST_GROUPS = 5
+
+_RELATIVE, _ABSOLUTE = 0.1, 0.01
+"""Differences of a share, relative and absolute, that matter when both are exceeded."""
+
+
+def lack_of_fit(residuals: Residuals) -> Finding:
+    """Check that at no load a category is more or less frequent than the model says."""
+    table = shares_by_load(residuals)
+    table = table[table[["observed", "predicted"]].max(axis=1) > _ABSOLUTE]
+    if table.empty:
+        return Finding(
+            "lack of fit",
+            Verdict.UNKNOWN,
+            f"No category has more than {_ABSOLUTE:.0%} of the counts: put several into one.",
+        )
+    off = (table["observed"] - table["predicted"]).abs()
+    score = off / np.maximum(table["stderr"], 1e-290)
+    single = 2 * scipy.stats.t.sf(score, table["windows"] - 1)
+    p_values = np.minimum(1.0, single * len(table))
+    smaller = np.minimum(table["observed"], table["predicted"])
+    matters = (off > _ABSOLUTE) & (off > _RELATIVE * smaller)
+    alarms = table[matters & (p_values < LEVEL)]
+    p_value = float(p_values.min())
+    if alarms.empty:
+        return Finding(
+            "lack of fit",
+            Verdict.OK,
+            f"At the loads it saw the model gives the observed shares, as far as "
+            f"{len(residuals)} windows tell.",
+            p_value,
+        )
+    worst = alarms.loc[off[alarms.index].idxmax()]
+    loads = load_range(worst["low"], worst["high"])
+    return Finding(
+        "lack of fit",
+        Verdict.WARNING,
+        f"The model does not fit the loads it saw: at load {loads} category {worst['category']} "
+        f"has {worst['observed']:.1%} of the counts, and by the model {worst['predicted']:.1%}. "
+        f"Compare other models before you believe a forecast.",
+        p_value,
+    )
+
+
+def shares_by_load(residuals: Residuals) -> pd.DataFrame:
+    """Observed and predicted shares of windows pooled into a few groups by load.
+
+    Returns
+    -------
+    DataFrame
+        One row a group and category: ``group``, loads ``low`` to ``high``, ``windows``,
+        ``category``, ``observed`` and ``predicted`` share, and the ``stderr`` of their difference
+        by the spread between windows; NaN for a single window.
+    """
+    parts = []
+    for number, rows in enumerate(load_groups(residuals.loads)):
+        totals, predicted = residuals.totals[rows], residuals.predicted[rows]
+        counted = totals.sum()
+        excess = residuals.excess[rows]
+        bias = excess.sum(0) / counted
+        parts.append(
+            pd.DataFrame(
+                {
+                    "group": number,
+                    "low": residuals.loads[rows].min(),
+                    "high": residuals.loads[rows].max(),
+                    "windows": len(rows),
+                    "category": np.array(residuals.labels, dtype=object),
+                    "observed": residuals.counts[rows].sum(0) / counted,
+                    "predicted": totals @ predicted / counted,
+                    "stderr": _spread(excess - totals[:, None] * bias, totals, predicted) / counted,
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def load_range(low: float, high: float) -> str:
+    """Loads of a group, for people."""
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+
+
+def load_groups(loads: Array) -> list[Array]:
+    """Positions of windows in a few groups by load, about equal in size, equal loads together."""
+    order = np.argsort(loads, kind="stable")
+    groups = max(1, min(_MOST_GROUPS, len(loads) // FEWEST))
+    cuts = loads[order][[len(loads) * k // groups for k in range(1, groups)]]
+    which = np.searchsorted(np.unique(cuts), loads, side="right")
+    found: list[Array] = []
+    for k in np.unique(which):
+        rows = np.flatnonzero(which == k)
+        # Ties may leave a group too small to have a spread: it joins the lighter one.
+        if found and min(len(rows), len(found[-1])) < FEWEST:
+            found[-1] = np.sort(np.append(found[-1], rows))
+        else:
+            found.append(rows)
+    return found
+
+
+def _spread(left: Array, totals: Array, predicted: Array) -> Array:
+    """Standard error ``[C]`` of the summed excess of a group."""
+    windows = len(left)
+    if windows < 2:
+        return np.full(left.shape[1], np.nan)
+    binomial = (totals[:, None] * predicted * (1 - predicted)).sum(0)
+    squares = (left**2).sum(0) * windows / (windows - 1)
+    overdispersion = squares.sum() / max(binomial.sum(), 1e-290)
+    return np.sqrt(np.maximum(squares, overdispersion * binomial))
