@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import stationary as st
-from stationary.autocorrelation import score_variance
+from stationary.autocorrelation import score_covariance
 from stationary.covariances import Curved, overdispersion
 from stationary.errors import InputError
 from stationary.objective import Objective
@@ -27,7 +27,7 @@ def ratio(model, windows):
     """Scatter of the windows' scores, over what the chain's autocorrelation says."""
     theta = model.theta.detach()
     minimum = Curved(Objective(model, windows), windows, theta)
-    says = score_variance(model, windows, theta, minimum.slopes, minimum.group)
+    says = score_covariance(model, windows, theta, minimum.slopes, minimum.group)
     return np.diag(minimum.scores().T @ minimum.scores()) / np.diag(says)
 
 

@@ -1,6 +1,7 @@
 """Forecasts over load and the load that meets a limit."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -235,7 +236,8 @@ def test_max_load_inverts_the_forecast(fit, measure, bound):
     assert frame[measure][0] == pytest.approx(bound, rel=1e-6)
     assert frame[f"{measure}_high"][1] == pytest.approx(bound, rel=1e-6)
     assert frame[f"{measure}_low"][2] == pytest.approx(bound, rel=1e-6)
-    assert limit.trusted
+    beyond = limit.load > fit.horizon.load
+    assert limit.reason == (fit.horizon.reason if beyond else "")
 
 
 def test_max_load_is_that_of_the_closed_form(fit):
@@ -251,7 +253,8 @@ def test_a_higher_level_gives_a_wider_limit(fit):
 def test_a_bound_no_load_breaks(fit):
     limit = fit.max_load(response_time=1.0)  # ten requests at 25 a second
     assert (limit.load, limit.low, limit.high) == (math.inf, math.inf, math.inf)
-    assert str(limit) == "response time stays at or below 1 at any load"
+    assert str(replace(limit, reason="")) == "response time stays at or below 1 at any load"
+    assert limit.reason == fit.horizon.reason  # a claim about loads nobody measured
 
 
 def test_a_bound_no_load_meets(fit):
@@ -287,11 +290,59 @@ def test_bad_bounds_are_refused(fit, warm):
 
 
 def test_a_limit_reads_as_a_sentence():
-    limit = Limit("mean_queue", 3.0, 18.551, 16.26, math.inf, 0.999, True)
+    limit = Limit("mean_queue", 3.0, 18.551, 16.26, math.inf, 0.999)
     text = "mean queue stays at or below 3 up to a load of 18.55 (99.9% interval 16.26 to any)"
     assert str(limit) == text
-    unsure = Limit("mean_queue", 3.0, 18.551, 16.26, math.inf, 0.999, False)
-    assert str(unsure) == f"{text}; the data cannot carry this answer"
+    unsure = replace(limit, reason="nobody looked")
+    assert str(unsure) == f"{text}; not to be trusted: nobody looked"
+    assert (limit.trusted, unsure.trusted) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("load", "present", "text"),
+    [
+        (156.7, 130.0, ", 21 % above the present 130"),
+        (156.7, 200.0, ", 22 % below the present 200"),
+        (156.7, 150.0, ", 4.5 % above the present 150"),
+        (156.7, 156.0, ", 0.45 % above the present 156"),
+        (1567.0, 130.0, ", 1105 % above the present 130"),
+        (156.7, math.nan, ""),
+        (math.inf, 130.0, ""),
+        (0.0, 130.0, ""),
+    ],
+)
+def test_a_limit_says_how_far_it_is(load, present, text):
+    limit = Limit("loss", 0.001, load, load, load, 0.95, present)
+    assert str(limit) == str(replace(limit, present=math.nan)) + text
+    if text:
+        assert limit.load == pytest.approx(present * (1 + limit.headroom))
+
+
+def test_headroom_is_over_the_heaviest_load_unless_told(fit):
+    limit = fit.max_load(loss=0.01)
+    assert limit.present == 15.0
+    assert limit.headroom == pytest.approx(limit.load / 15 - 1)
+    told = fit.max_load(loss=0.01, present=18.0)
+    assert told == replace(limit, present=18.0)
+    assert math.isnan(replace(limit, present=math.nan).headroom)
+    for present in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(InputError, match="the present load must be positive and finite; got"):
+            fit.max_load(loss=0.01, present=present)
+
+
+@pytest.mark.parametrize("present", [1.0, 13.0, 100.0])
+def test_the_present_load_does_not_move_the_limit(fit, present):
+    limit = fit.max_load(response_time=0.1, present=present)
+    assert limit.load == fit.max_load(response_time=0.1).load
+
+
+def test_a_limit_that_is_not_trusted_vouches_below_its_interval_only():
+    sure = Limit("loss", 0.001, 20.0, 10.0, 300.0, 0.95)
+    unsure = replace(sure, reason="nobody looked")
+    assert [sure.met_at(x) for x in (9.0, 10.0, 15.0, 20.0, 21.0)] == [True] * 4 + [False]
+    assert [unsure.met_at(x) for x in (9.0, 10.0, 15.0, 20.0)] == [True, True, False, False]
+    nothing = replace(unsure, load=math.inf, low=0.0, high=math.inf)
+    assert not nothing.met_at(1e-3)
 
 
 def test_a_measure_of_ones_own(fit):

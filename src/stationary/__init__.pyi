@@ -31,6 +31,9 @@ from .gradients import Series as Series
 from .least_squares import conditional_least_squares as conditional_least_squares
 from .optimisers import Adam as Adam
 from .optimisers import RobbinsMonro as RobbinsMonro
+from .planning import Experiment as Experiment
+from .planning import next_experiment as next_experiment
+from .planning import what_if as what_if
 from .result import Fit as Fit
 from .runs import load as load
 from .solvers import GTH as GTH

@@ -46,7 +46,40 @@ def why_not(model: Model, windows: Windows) -> str:
     return ""
 
 
-def score_variance(
+def sum_covariances(
+    model: Model, windows: Windows, theta: Tensor, inputs: Tensor, looks: Array, f: Array
+) -> Array:
+    """Covariance ``[U, P, P]`` of sums over the looks of a window at each input.
+
+    Parameters
+    ----------
+    model, windows, theta
+        The chain, at these parameters, and windows that say who looked, and for how long.
+    inputs : Tensor [U, d]
+        Inputs of a window.
+    looks : ndarray [U]
+        How often somebody looks in it.
+    f : ndarray [U, n, P]
+        Functions of the state, of mean zero.
+    """
+    reason = why_not(model, windows)
+    if reason:
+        raise InputError(f"the chain's own correlation cannot be used: {reason}")
+    with torch.no_grad():
+        generator = model.generator(inputs, theta)
+        pi = steady_state(generator).pi.numpy()
+    looks = np.maximum(looks, 1.0)
+    with one_thread():
+        if windows.duration is None or windows.sampling is Sampling.ARRIVAL:
+            between = _between_arrivals(model, inputs, theta, generator)
+        else:
+            between = _between_times(generator, looks / windows.duration)
+        return np.stack(
+            [_covariance(*each) for each in zip(between, pi, f, looks.round(), strict=True)]
+        )
+
+
+def score_covariance(
     model: Model, windows: Windows, theta: Tensor, slopes: Array, group: Array
 ) -> Array:
     """Covariance ``[P, P]`` of the summed score of all windows, if the model is right.
@@ -54,41 +87,27 @@ def score_variance(
     Parameters
     ----------
     model, windows, theta
-        The chain, at these parameters, and what was counted.
+        As for `sum_covariances`.
     slopes : ndarray [U, C, P]
         Derivative of the log-probability of every category, at every distinct input.
     group : ndarray [M]
         Distinct input of each window.
     """
-    reason = why_not(model, windows)
-    if reason:
-        raise InputError(f"the chain's own correlation cannot be used: {reason}")
     inputs = model.as_inputs(torch.unique(windows.x, dim=0))
-    with torch.no_grad():
-        generator = model.generator(inputs, theta)
-        pi = steady_state(generator).pi
     observation = windows.observation(model)
+    with torch.no_grad():
+        pi = steady_state(model.generator(inputs, theta)).pi
     share = (pi @ observation.mT).sum(-1).numpy()
-    seen = np.bincount(group, weights=windows.counts.sum(-1).numpy())
     many = np.bincount(group)
-    looks = np.maximum(seen / many / share, 1.0)
-    if windows.sampling is Sampling.ARRIVAL:
-        between = _between_arrivals(model, inputs, theta, generator)
-    else:
-        assert windows.duration is not None  # noqa: S101 - for the type checker; see why_not
-        between = _between_times(generator, looks / windows.duration)
+    looks = np.bincount(group, weights=windows.counts.sum(-1).numpy()) / many / share
     f = np.einsum("cn,ucp->unp", observation.numpy(), slopes)
-    total = np.zeros((slopes.shape[-1],) * 2)
-    with one_thread():
-        for u in range(len(many)):
-            total += many[u] * _variance(between[u], pi[u].numpy(), f[u], round(looks[u]))
-    return total
+    each = sum_covariances(model, windows, theta, inputs, looks, f)
+    return np.einsum("u,upq->pq", many, each)
 
 
 def _between_times(generator: Generator, per_time: Array) -> Array:
     Q = generator.dense().detach().numpy()
-    with one_thread():
-        return np.asarray(scipy.linalg.expm(Q / per_time[:, None, None]))
+    return np.asarray(scipy.linalg.expm(Q / per_time[:, None, None]))
 
 
 def _between_arrivals(model: Model, inputs: Tensor, theta: Tensor, generator: Generator) -> Array:
@@ -107,17 +126,16 @@ def _between_arrivals(model: Model, inputs: Tensor, theta: Tensor, generator: Ge
             f"the chain's own correlation cannot be used: in {type(model).__name__} more than the "
             f"load arrives in some state"
         )
-    with one_thread():
-        return np.asarray(joins @ np.linalg.inv(identity - rest / load))
+    return np.asarray(joins @ np.linalg.inv(identity - rest / load))
 
 
-def _variance(E: Array, pi: Array, f: Array, looks: int) -> Array:
+def _covariance(E: Array, pi: Array, f: Array, looks: float) -> Array:
     """Covariance ``[P, P]`` of the sums of the columns of ``f [n, P]`` over successive looks."""
     f = f - pi @ f
     deviate = scipy.linalg.lu_factor(np.eye(len(E)) - E + pi)
     once = scipy.linalg.lu_solve(deviate, f)
     twice = scipy.linalg.lu_solve(deviate, once)
-    late = np.linalg.matrix_power(E, looks - 1) @ twice
+    late = np.linalg.matrix_power(E, int(looks) - 1) @ twice
     later = (looks - 1) * E @ once - E @ E @ (twice - late)
     weighted = f.T * pi
     cross = weighted @ later

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.autocorrelation import score_variance, why_not
+from stationary.autocorrelation import score_covariance, why_not
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.inference import FLAT, UNDETERMINED, Array, Covariance, finite_hessian, jacobian
@@ -151,7 +151,7 @@ class Correlated(CovarianceKind):
     def at(self, minimum: Curved) -> Covariance:
         """See `stationary.autocorrelation`."""
         model, windows = minimum.objective.model, minimum.windows
-        J = score_variance(model, windows, minimum.theta, minimum.slopes, minimum.group)
+        J = score_covariance(model, windows, minimum.theta, minimum.slopes, minimum.group)
         kind = "the fitted chain's own autocorrelation"
         return minimum.covariance(J, 0, kind, "the model is right")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,11 @@ class Horizon:
 
     load: float
     sentence: str
+
+    @property
+    def reason(self) -> str:
+        """Why what lies beyond it is not trusted."""
+        return f"no data tests the model at this load: {self.sentence}"
 
 
 def grid(model: Model, x: Any) -> Tensor:
@@ -121,7 +126,7 @@ def forecast(
 def doubts(inputs: Tensor, doubt: str, horizon: Horizon | None) -> list[str]:
     """For every input, a reason not to trust what is forecast there; empty if there is none."""
     most = math.inf if horizon is None else horizon.load
-    why = "" if horizon is None else f"no data tests the model at this load: {horizon.sentence}"
+    why = "" if horizon is None else horizon.reason
     return [doubt or (why if load > most else "") for load in inputs[:, 0].tolist()]
 
 
@@ -175,8 +180,10 @@ class Limit:
         The largest load that meets it, and its interval; infinite where no load breaks it.
     level : float
         Coverage of the interval.
-    trusted : bool
-        Whether the data leaves the load open by less than a factor of ten each way.
+    present : float
+        The load to compare it with, such as today's peak; NaN if there is none.
+    reason : str
+        Why the answer is not to be trusted; empty if it is.
     """
 
     measure: str
@@ -185,11 +192,25 @@ class Limit:
     low: float
     high: float
     level: float
-    trusted: bool
+    present: float = math.nan
+    reason: str = ""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the data can carry this answer."""
+        return not self.reason
+
+    @property
+    def headroom(self) -> float:
+        """How much more than the present load meets the bound, as a share of it."""
+        return self.load / self.present - 1
 
     def met_at(self, load: float) -> bool:
-        """Whether this load meets the bound, as far as the data can tell."""
-        return self.trusted and load <= self.load
+        """Whether this load meets the bound, as far as the data can tell.
+
+        A limit that is not trusted still vouches for the loads below its whole interval.
+        """
+        return load <= self.load and (self.trusted or load <= self.low)
 
     def __str__(self) -> str:
         name, level = self.measure.replace("_", " "), f"{100 * self.level:g}%"
@@ -202,11 +223,26 @@ class Limit:
         if self.low != self.high:
             high = "any" if self.high == math.inf else f"{self.high:.4g}"
             text += f" ({level} interval {self.low:.4g} to {high})"
-        return text if self.trusted else text + "; the data cannot carry this answer"
+        if math.isfinite(self.headroom) and self.load > 0:
+            side = "above" if self.headroom >= 0 else "below"
+            text += f", {_percent(self.headroom)} {side} the present {self.present:g}"
+        return f"{text}; not to be trusted: {self.reason}" if self.reason else text
 
 
-def check_bound(model: Model, measure: str, bound: float) -> None:
-    """Raise unless the model has this measure, of one input, and the bound is in its range."""
+def _percent(share: float) -> str:
+    """Write the size of a share in percent, to two digits or to the percent."""
+    size = 100 * abs(share)
+    return f"{size:.0f} %" if size >= 9.5 else f"{size:.2g} %"
+
+
+def check_present(present: float) -> None:
+    """Raise unless this is a load."""
+    if not 0 < present < math.inf:
+        raise InputError(f"the present load must be positive and finite; got {present!r}")
+
+
+def check_measure(model: Model, measure: str) -> None:
+    """Raise unless the model has this measure, of one input."""
     if len(model.inputs) != 1:
         raise InputError(
             f"a limit on the load needs a model of one input; this one has "
@@ -216,6 +252,11 @@ def check_bound(model: Model, measure: str, bound: float) -> None:
         raise InputError(
             f"the model has no measure {measure!r}; it has {', '.join(model.measures)}"
         )
+
+
+def check_bound(model: Model, measure: str, bound: float) -> None:
+    """Raise unless the model has this measure, of one input, and the bound is in its range."""
+    check_measure(model, measure)
     about = model.measures[measure]
     if not about.low < bound < about.high:
         raise InputError(
@@ -231,12 +272,14 @@ def max_load(
     near: float,
     level: float = 0.95,
     doubt: str = "",
+    present: float = math.nan,
+    horizon: Horizon | None = None,
 ) -> Limit:
     """Invert a measure that grows with load.
 
     Parameters
     ----------
-    model, cov, level, doubt
+    model, cov, level, doubt, horizon
         As for `forecast`.
     measure : str
         Name of a measure.
@@ -244,10 +287,29 @@ def max_load(
         Its largest admissible value.
     near : float
         A load to search from, such as the heaviest observed.
+    present : float
+        The load to compare the limit with.
     """
     check_bound(model, measure, bound)
-    ahead = forecast(model, cov, [near, 2 * near], level)[measure]
-    if ahead[1] < ahead[0]:
+    limit = invert(lambda load: forecast(model, cov, [load], level), measure, bound, near)
+    reason = _limit_reason(limit, doubt, horizon)
+    return replace(limit, level=level, present=present, reason=reason)
+
+
+def invert(
+    ahead: Callable[[float], pd.DataFrame], measure: str, bound: float, near: float
+) -> Limit:
+    """Largest load, and its interval, at which a forecast of one load stays within a bound.
+
+    Parameters
+    ----------
+    ahead : callable
+        The forecast at a load, one row.
+    measure, bound, near
+        As for `max_load`.
+    """
+    here, there = (float(ahead(load)[measure].iloc[0]) for load in (near, 2 * near))
+    if there < here:
         raise InputError(
             f"{measure} falls as the load grows, so there is no largest load below a bound; look "
             f"at the forecast instead"
@@ -255,16 +317,24 @@ def max_load(
 
     def crossing(column: str) -> float:
         def excess(log_load: float) -> float:
-            row = forecast(model, cov, [math.exp(log_load)], level)
-            return float(row[column].iloc[0]) - bound
+            return float(ahead(math.exp(log_load))[column].iloc[0]) - bound
 
         return _largest_below(excess, math.log(near))
 
     load, low, high = (crossing(f"{measure}{end}") for end in ("", "_high", "_low"))
+    return Limit(measure, bound, load, low, high, level=math.nan)
+
+
+def _limit_reason(limit: Limit, doubt: str, horizon: Horizon | None) -> str:
+    """Why a limit is not to be trusted; empty if it is."""
+    low, high = limit.low, limit.high
     # The load may be well known where the measure itself is not: the latter rises steeply there.
     known = low == high or (low > 0 and high < math.inf and high / low <= math.exp(2 * _OPEN))
-    trusted = known and not doubt
-    return Limit(measure, bound, load, low, high, level, trusted)
+    if doubt or not known:
+        return doubt or "the data leaves this load open by more than a factor of 10"
+    if horizon is not None and limit.load > horizon.load:
+        return horizon.reason
+    return ""
 
 
 def _largest_below(excess: Any, start: float) -> float:

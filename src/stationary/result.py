@@ -13,13 +13,15 @@ import pandas as pd
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.findings import Finding
-from stationary.forecast import Horizon, Limit, forecast, max_load
+from stationary.forecast import Horizon, Limit, check_present, forecast, max_load
 from stationary.inference import Array, Covariance
 from stationary.models import Model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
+
+    from stationary.planning import Experiment
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,10 @@ class Fit:
     history : DataFrame
         The steps of a stochastic fit, one row each; empty otherwise.
     recipe : dict
-        Gradient and training of a stochastic fit, as text.
+        How it was made, as text: the command, and gradient and training of a stochastic fit.
+    tested : Horizon, optional
+        The horizon of a system that was not itself observed, such as a what-if; by default it
+        is found by refits to the windows.
     """
 
     model: Model
@@ -68,6 +73,7 @@ class Fit:
     notes: tuple[str, ...] = ()
     history: pd.DataFrame = field(default_factory=pd.DataFrame)
     recipe: dict[str, str] = field(default_factory=dict)
+    tested: Horizon | None = None
 
     @property
     def estimates(self) -> dict[str, float]:
@@ -84,7 +90,7 @@ class Fit:
         """The heaviest load up to which a forecast has been put to the test."""
         from stationary.backtest import horizon  # it refits, so it stands after fits
 
-        return horizon(self.model, self.windows)
+        return self.tested or horizon(self.model, self.windows)
 
     def table(self, level: float = 0.95) -> pd.DataFrame:
         """Estimates with standard errors and intervals, one row a parameter."""
@@ -161,15 +167,42 @@ class Fit:
         """Measures over loads with intervals; see `stationary.forecast.forecast`."""
         return forecast(self.model, self.covariance, x, level, self.doubt, self.horizon)
 
-    def max_load(self, level: float = 0.95, **bound: float) -> Limit:
-        """Return the largest load that meets a bound, as in ``fit.max_load(loss=0.001)``."""
+    def max_load(self, level: float = 0.95, present: float | None = None, **bound: float) -> Limit:
+        """Return the largest load that meets a bound, as in ``fit.max_load(loss=0.001)``.
+
+        Its headroom is that over the ``present`` load, by default the heaviest in the data.
+        """
         if len(bound) != 1:
             raise InputError(
                 f"max_load takes one bound, as in max_load(loss=0.001); got {sorted(bound)}"
             )
         [(measure, value)] = bound.items()
         near = float(self.windows.loads.max())
-        return max_load(self.model, self.covariance, measure, value, near, level, self.doubt)
+        present = near if present is None else float(present)
+        check_present(present)
+        return max_load(
+            self.model,
+            self.covariance,
+            measure,
+            value,
+            near,
+            level,
+            self.doubt,
+            present,
+            self.horizon,
+        )
+
+    def what_if(self, *, faster: float | None = None, **options: Any) -> Fit:
+        """Return the fit of a changed system; see `stationary.planning.what_if`."""
+        from stationary.planning import what_if  # planning reads Fit, so it stands after it
+
+        return what_if(self, faster=faster, **options)
+
+    def next_experiment(self, loads: Any = None, **options: Any) -> Experiment:
+        """Say where to test next; see `stationary.planning.next_experiment`."""
+        from stationary.planning import next_experiment
+
+        return next_experiment(self, loads, **options)
 
     def diagnose(self) -> list[Finding]:
         """Check whether the data is what the method assumes; see `stationary.diagnostics`."""

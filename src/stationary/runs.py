@@ -28,9 +28,10 @@ from stationary._version import __version__
 from stationary.data.categories import members
 from stationary.data.windows import Windows
 from stationary.errors import InputError, RunError
+from stationary.forecast import Horizon
 from stationary.inference import Covariance
-from stationary.models import Model, Relaxed
-from stationary.models.registry import MODELS, build, describe
+from stationary.models import Model
+from stationary.models.registry import build, can_rebuild, describe
 from stationary.result import Fit
 from stationary.scales import Scale
 
@@ -73,6 +74,7 @@ class RunFile(BaseModel):
     duration: float | None = None
     notes: list[str] = []
     recipe: dict[str, str] = {}
+    tested: Horizon | None = None
     checksums: dict[str, str]
 
 
@@ -154,7 +156,7 @@ def _write(fit: Fit, folder: Path) -> None:
             "torch": torch.__version__,
             "scipy": scipy.__version__,
         },
-        model=describe(fit.model) if _can_remake(fit.model) else {"name": ""},
+        model=describe(fit.model) if can_rebuild(fit.model) else {"name": ""},
         estimates=fit.estimates,
         nll=fit.nll,
         converged=fit.converged,
@@ -172,16 +174,10 @@ def _write(fit: Fit, folder: Path) -> None:
         duration=windows.duration,
         notes=list(fit.notes),
         recipe=fit.recipe,
+        tested=fit.tested,
         checksums={file.name: _checksum(file) for file in sorted(folder.iterdir())},
     )
     (folder / _JSON).write_text(content.model_dump_json(indent=2) + "\n", encoding="utf-8")
-
-
-def _can_remake(model: Model) -> bool:
-    """Whether name and options say it all: a subclass has code that they do not name."""
-    if isinstance(model, Relaxed) and not _can_remake(model.base):
-        return False
-    return MODELS.get(model.name) is type(model)
 
 
 def load(folder: str | os.PathLike[str], model: Model | None = None) -> Fit:
@@ -253,6 +249,7 @@ def load(folder: str | os.PathLike[str], model: Model | None = None) -> Fit:
         starts=content.starts,
         notes=tuple(content.notes),
         recipe=content.recipe,
+        tested=content.tested,
         history=history,
     )
 

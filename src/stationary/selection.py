@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from stationary.baselines import BASELINES
 from stationary.data.windows import Windows
 from stationary.errors import ConvergenceWarning, InputError, StationaryError
 from stationary.fitting import fit
+from stationary.forecast import Limit, check_bound, invert
 from stationary.inference import Array
 from stationary.models import Model
 from stationary.parallel import Progress, in_parallel
@@ -109,6 +110,20 @@ class Comparison:
         if not parts:
             raise InputError("the data determines none of the models, so there is nothing to pool")
         return pooled_forecast(parts, x, level, doubt)
+
+    def max_load(self, level: float = 0.95, present: float | None = None, **bound: float) -> Limit:
+        """Return the largest load that meets a bound, by the pooled forecast."""
+        if len(bound) != 1:
+            raise InputError(
+                f"max_load takes one bound, as in max_load(loss=0.001); got {sorted(bound)}"
+            )
+        [(measure, value)] = bound.items()
+        near = float(self.windows.loads.max())
+        check_bound(self.rungs[0].fit.model, measure, value)
+        limit = invert(lambda load: self.forecast([load], level), measure, value, near)
+        reasons = self.forecast([min(limit.load, 1e6 * near)], level)["reason"]
+        present = near if present is None else present
+        return replace(limit, level=level, present=present, reason=str(reasons.iloc[0]))
 
     def __str__(self) -> str:
         shown = self.table.drop(columns="note").to_string(

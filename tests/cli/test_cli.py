@@ -272,11 +272,31 @@ def test_slo_decides_the_exit_code(call, data, fit, slo, code):
     assert (limit["load"] < 15) == bool(code)
 
 
+def test_the_present_load_decides_when_it_is_given(call, data, fit):
+    limit = fit.max_load(loss=0.01)
+    args = ("fit", data, "--model", MODEL, "--observe", "0,1,2", "--slo", "loss<0.01", "--present")
+    code, out, _ = call(*args, 1.1 * limit.load)
+    assert code == 1
+    assert f"9.1 % below the present {1.1 * limit.load:g}." in out
+    assert f"The present load, {1.1 * limit.load:g}, misses the limit." in out
+    code, out, _ = call(*args, 0.9 * limit.load, "--json")
+    assert code == 0
+    answer = json.loads(out)
+    assert answer["limit"]["present"] == pytest.approx(0.9 * limit.load)
+    assert answer["limit"]["headroom"] == pytest.approx(1 / 0.9 - 1)
+
+
+def test_fit_notes_how_long_the_windows_were(call, data, tmp_path):
+    args = ("fit", data, "--model", MODEL, "-o", tmp_path / "run", "--duration", "10")
+    assert call(*args)[0] == 0
+    assert st.load(tmp_path / "run").windows.duration == 10.0
+
+
 def test_a_limit_that_no_load_breaks_is_null_for_programs(call, data):
     args = ("fit", data, "--model", MODEL, "--slo", "response_time<10")
     code, out, _ = call(*args)
     assert code == 0
-    assert "Response time stays at or below 10 at any load." in out
+    assert "Response time stays at or below 10 at any load; not to be trusted" in out
     assert json.loads(call(*args, "--json")[1])["limit"]["load"] is None
 
 
@@ -346,6 +366,92 @@ def test_levels_are_not_rounded_to_a_hundred(call, run, data):
     assert "(99.9% interval" in out
 
 
+def test_a_limit_from_a_run(call, run, fit):
+    limit = fit.max_load(loss=0.01)
+    code, out, err = call("forecast", run, "--slo", "loss<0.01")
+    assert (code, err) == (0, "")
+    assert out == f"L{str(limit)[1:]}.\nThe heaviest load in the data, 15, meets the limit.\n"
+    code, out, _ = call("forecast", run, "--slo", "loss<0.01", "--present", "20")
+    assert code == 1
+    assert "below the present 20." in out
+    assert out.endswith("The present load, 20, misses the limit.\n")
+
+
+def test_what_if_decides_the_exit_code_and_stands_beside_what_is(call, run, fit):
+    new = fit.what_if(servers=2, capacity=15)
+    now, then = fit.max_load(loss=0.01), new.max_load(loss=0.01)
+    load = f"{(now.load + then.load) / 2:.4g}"
+    args = ("forecast", run, "--slo", "loss<0.01", "--present", load)
+    assert call(*args)[0] == 1
+    code, out, _ = call(*args, "--what-if", "servers=+1,capacity=+50%")
+    assert code == 0
+    change = "servers 1 -> 2, capacity 10 -> 15"
+    assert f"WARNING: what if: {change}; not observed" in out
+    assert f"Limit now {now.load:.4g}; with {change}: {then.load:.4g}." in out
+    assert f"The present load, {load}, meets the limit." in out
+    assert str(new.max_load(present=float(load), loss=0.01))[1:] in out
+    code, out, _ = call(*args, "--what-if", "faster=0.5")
+    assert code == 1
+
+
+def test_what_if_as_it_is_says_nothing_new(call, run):
+    args = ("forecast", run, "--slo", "loss<0.01")
+    assert call(*args, "--what-if", "servers=1") == call(*args)
+
+
+def test_what_if_over_loads(call, run, fit):
+    code, out, _ = call("forecast", run, "--x", "20,30", "--what-if", "faster=+20%", "--json")
+    assert code == 0
+    rows = pd.DataFrame(json.loads(out))  # rows only, as without a limit
+    pd.testing.assert_frame_equal(rows, fit.what_if(faster=1.2).forecast([20.0, 30.0]))
+    out = call("forecast", run, "--x", "20,30", "--what-if", "faster=1.2")[1]
+    assert "WARNING: what if: servers 1.2 times as fast; not observed" in out
+
+
+def test_everything_as_json(call, run, fit):
+    args = ("forecast", run, "--slo", "loss<0.01", "--json")
+    code, out, _ = call(*args, "--x", "20,30", "--next-experiment")
+    assert code == 0
+    answer = json.loads(out)
+    limit = fit.max_load(loss=0.01)
+    assert answer["limit"]["load"] == limit.load
+    assert answer["limit"]["headroom"] == limit.headroom
+    assert (answer["what_if"], answer["limit_now"]) == ([], None)
+    assert [row["x"] for row in answer["forecast"]] == [20.0, 30.0]
+    test = fit.next_experiment(loss=0.01).table
+    pd.testing.assert_frame_equal(pd.DataFrame(answer["next_experiment"]), test)
+    answer = json.loads(call(*args, "--what-if", "servers=2")[1])
+    assert answer["limit"]["load"] == fit.what_if(servers=2).max_load(loss=0.01).load
+    assert answer["limit_now"]["load"] == limit.load
+    assert answer["what_if"] == ["servers 1 -> 2"]
+    assert (answer["forecast"], answer["next_experiment"]) == ([], [])
+
+
+def test_the_next_experiment_as_a_table(call, run, fit):
+    code, out, _ = call("forecast", run, "--slo", "loss<0.01", "--next-experiment")
+    assert code == 0
+    assert f"{fit.next_experiment(loss=0.01)}." in out
+    assert out.count("yes") + out.count(" no ") == 12
+
+
+def test_the_plot_shows_the_limit_of_its_measure(call, run, tmp_path):
+    args = ("forecast", run, "--x", "10:30", "--slo", "loss<0.02", "--plot")
+    assert call(*args, tmp_path / "loss.svg")[0] == 0
+    assert call(*args, tmp_path / "queue.svg", "--measure", "mean_queue")[0] == 0
+    assert "<!-- limit 0.02 -->" in (tmp_path / "loss.svg").read_text()
+    assert "limit" not in (tmp_path / "queue.svg").read_text()
+
+
+def test_a_run_that_did_not_converge_meets_no_limit(call, tmp_path):
+    path = tmp_path / "idle.csv"
+    path.write_text("load,Q=0,Q=1\n" + "11,30,0\n12,31,0\n" * 6)
+    call("fit", path, "--model", MODEL, "-o", tmp_path / "run")
+    code, out, _ = call("forecast", tmp_path / "run", "--slo", "loss<0.1")
+    assert code == 1
+    assert "not to be trusted: the fit did not converge" in out
+    assert "12, cannot be said to meet the limit." in out
+
+
 # simulate.
 
 
@@ -386,7 +492,8 @@ def test_simulate_with_another_scheme(call, tmp_path, options, scheme):
 def test_simulate_from_a_run(call, run, fit, tmp_path):
     path = tmp_path / "w.csv"
     assert call("simulate", run, "--x", "20", "--duration", "10", "-o", path)[0] == 0
-    assert st.read_windows(path, duration=10.0) == st.simulate(fit.model, [20.0], duration=10.0)
+    expected = st.simulate(fit.model, [20.0], duration=10.0)
+    assert st.read_windows(path, duration=10.0) == expected
 
 
 # models.

@@ -4,6 +4,7 @@ import pytest
 
 from stationary.cli._parse import (
     parse_bound,
+    parse_changes,
     parse_grid,
     parse_loads,
     parse_model,
@@ -167,6 +168,55 @@ def test_bound(text, bound):
 def test_bad_bound(text, message):
     with pytest.raises(InputError, match=message):
         parse_bound(text)
+
+
+# Changes.
+
+NOW = {"servers": 4, "capacity": 20}
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("servers=5", {"servers": 5}),
+        ("servers=+1", {"servers": 5}),
+        ("servers=-1", {"servers": 3}),
+        ("capacity=+50%", {"capacity": 30}),
+        ("capacity=-10%", {"capacity": 18}),
+        ("capacity=+15%", {"capacity": 23}),
+        ("faster=1.2", {"faster": 1.2}),
+        ("faster=+20%", {"faster": 1.2}),
+        ("faster=-0.5", {"faster": 0.5}),
+        (" servers = +1 , capacity=30, faster=2,", {"servers": 5, "capacity": 30, "faster": 2}),
+    ],
+)
+def test_changes(text, changes):
+    found = parse_changes(text, NOW)
+    assert found == changes
+    assert [type(value) for value in found.values()] == [type(v) for v in changes.values()]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "what-if '': say what changes, as in servers=\\+1"),
+        ("servers", "write changes as servers=5, servers=\\+1 or capacity=\\+50%; got 'servers'"),
+        ("=5", "got '=5'"),
+        ("servers=5,servers=6", "'servers' is changed twice"),
+        ("server=5", "no 'server' to change; there are servers, capacity, faster"),
+        ("service_rate=5", "no 'service_rate' to change"),
+        ("servers=", "what-if 'servers=': servers must be a number; got ''"),
+        ("servers=more", "servers must be a number; got 'more'"),
+        ("servers=+more", "servers must be a number; got '\\+more'"),
+        ("servers=50%", "servers in percent needs a sign, as in \\+50% or -20%; got '50%'"),
+        ("servers=+10%", "servers \\+10% makes 4.4 of 4, and it must be whole: write 5"),
+        ("capacity=+0.5", "capacity \\+0.5 makes 20.5 of 20"),
+        ("servers=+inf", "must be finite"),
+    ],
+)
+def test_bad_changes(text, message):
+    with pytest.raises(InputError, match=message):
+        parse_changes(text, NOW)
 
 
 # Models.

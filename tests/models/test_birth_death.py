@@ -12,7 +12,14 @@ import torch
 import problems
 import stationary as st
 from stationary.errors import InputError
-from stationary.models import Balking, FiniteClients, MMmK, Slowing, StateDependent
+from stationary.models import (
+    Balking,
+    FiniteClients,
+    MMmK,
+    Slowing,
+    StateDependent,
+    UniversalScalability,
+)
 
 LOAD = 3.0
 
@@ -32,6 +39,11 @@ CASES = [
         Slowing(servers=2, capacity=4, service_rate=2.0, slowdown=0.5),
         [LOAD] * 4,
         [2.0, 4 / math.sqrt(2), 4 / math.sqrt(3), 4 / 2],
+    ),
+    (
+        UniversalScalability(capacity=4, service_rate=2.0, contention=0.25, coherency=0.125),
+        [LOAD] * 4,
+        [2.0, 4 / 1.5, 6 / 2.25, 8 / 3.25],
     ),
     (
         Balking(servers=2, capacity=5, service_rate=1.5, balking=0.25),
@@ -63,6 +75,35 @@ def test_slowing_is_conway_maxwell(slowdown):
     expected = torch.tensor([float(w / mpmath.fsum(weight)) for w in weight], dtype=torch.float64)
     torch.testing.assert_close(pi_of(model), expected, rtol=1e-12, atol=0)
     torch.testing.assert_close(model.closed_form([LOAD])[0], expected, rtol=1e-12, atol=0)
+
+
+def usl(capacity, contention, coherency):
+    return UniversalScalability(capacity, 2.0, contention, coherency)
+
+
+def test_scalability_law_between_its_textbook_ends():
+    # Nothing shared: a server for each place, Erlang's loss system. All shared: one server.
+    alone, together = MMmK(12, 12, service_rate=2.0), MMmK(1, 12, service_rate=2.0)
+    for end, model in [(alone, usl(12, 1e-12, 1e-13)), (together, usl(12, 1.0, 1e-13))]:
+        torch.testing.assert_close(pi_of(model), pi_of(end), rtol=1e-9, atol=0)
+        assert not torch.equal(pi_of(model), pi_of(end))
+
+
+def test_scalability_law_peaks_where_gunther_says():
+    model = usl(60, 0.19, 0.01)
+    speed = model.deaths(model.theta.detach())
+    assert int(speed.argmax()) + 1 == 9  # sqrt((1 - 0.19) / 0.01)
+    assert float(usl(10**5, 0.19, 1e-15).deaths(torch.tensor([2.0, 0.19, 1e-15]))[-1]) == (
+        pytest.approx(2.0 / 0.19, rel=1e-3)
+    )
+
+
+def test_utilisation_without_servers_is_the_share_of_time_at_work():
+    model = usl(12, 0.3, 0.02)
+    x = model.as_inputs([LOAD])
+    assert model.options == {"capacity": 12}
+    busy = model.measures["utilisation"](x, pi_of(model)[None])
+    assert float(busy) == pytest.approx(1 - float(pi_of(model)[0]), rel=1e-14)
 
 
 def test_discouraged_arrivals_are_a_poisson_distribution():
@@ -113,6 +154,7 @@ def test_they_hold_mmmk(servers):
         (lambda: StateDependent(depth=2, service_3=1.0), "no parameter 'service_3'"),
         (lambda: FiniteClients(capacity=5, clients=4), "clients must be at least the capacity, 5"),
         (lambda: Balking(balking=0.0), "balking must be positive; got 0"),
+        (lambda: UniversalScalability(coherency=0.0), "coherency must be positive; got 0"),
         (lambda: Slowing(capacity=0), "capacity must be a whole number"),
         (lambda: Slowing(slowdown=math.nan), "slowdown must be finite"),
     ],

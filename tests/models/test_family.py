@@ -13,6 +13,7 @@ from stationary.models import registry
 FAMILY = [
     models.StateDependent(depth=3, capacity=6, service_1=8.0, service_2=12.0, service_3=14.0),
     models.Slowing(servers=2, capacity=6, service_rate=8.0, slowdown=0.3),
+    models.UniversalScalability(capacity=6, service_rate=8.0, contention=0.4, coherency=0.1),
     models.Balking(servers=2, capacity=6, service_rate=6.0, balking=0.4),
     models.FiniteClients(servers=2, capacity=6, clients=9, service_rate=6.0),
     models.BatchArrivals(servers=2, capacity=6, service_rate=6.0, extra=0.8),
@@ -47,7 +48,7 @@ def test_what_comes_is_lost_or_served(model, load):
     value, pi = measured(model, [load])
     level = torch.tensor([0.0 if g == "overload" else float(g) for g in model.groups]).double()
     assert value["mean_queue"] == pytest.approx(float(pi @ level))
-    if isinstance(model, models.StateDependent | models.Slowing):
+    if isinstance(model, models.StateDependent | models.Slowing | models.UniversalScalability):
         served = float(pi[1:] @ model.deaths(model.theta.detach()))
     else:
         served = model.estimates["service_rate"] * model.servers * value["utilisation"]
@@ -103,6 +104,7 @@ PLAIN = {"servers": 1, "capacity": 8}
 NESTING = [
     models.StateDependent(depth=3, capacity=8),
     models.Slowing(**PLAIN),
+    models.UniversalScalability(capacity=8),
     models.Balking(**PLAIN),
     models.FiniteClients(**PLAIN, clients=10**9),
     models.BatchArrivals(**PLAIN),

@@ -1,10 +1,11 @@
-"""The small languages of the command line: models, loads, limits."""
+"""The small languages of the command line: models, loads, limits, changes."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from stationary.errors import InputError
@@ -161,3 +162,48 @@ def parse_bound(text: str) -> tuple[str, float]:
     if not match:
         raise InputError(f"a limit is written measure<bound, as in 'loss<0.001'; got {text!r}")
     return match[1], float(_number(match[2], f"limit {text!r}: bound"))
+
+
+def parse_changes(text: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """``servers=5,capacity=+50%,faster=1.2`` as arguments of `stationary.planning.what_if`.
+
+    A sign makes a value relative to the present one in ``options``: ``servers=+1``.
+    """
+    present = {**options, "faster": 1.0}
+    changes: dict[str, Any] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or not key:
+            raise InputError(
+                f"what-if {text!r}: write changes as servers=5, servers=+1 or capacity=+50%; got "
+                f"{item!r}"
+            )
+        if key in changes:
+            raise InputError(f"what-if {text!r}: {key!r} is changed twice")
+        if key not in present:
+            raise InputError(
+                f"what-if {text!r}: there is no {key!r} to change; there are {', '.join(present)}"
+            )
+        changes[key] = _changed(value, present[key], f"what-if {text!r}: {key}")
+    if not changes:
+        raise InputError(f"what-if {text!r}: say what changes, as in servers=+1 or faster=1.2")
+    return changes
+
+
+def _changed(text: str, now: float, what: str) -> int | float:
+    """Return the new value that a text asks for, given the present one."""
+    percent, signed = text.endswith("%"), text.startswith(("+", "-"))
+    if percent and not signed:
+        raise InputError(f"{what} in percent needs a sign, as in +50% or -20%; got {text!r}")
+    value = _number(text.removesuffix("%"), what)
+    if not signed:
+        return value
+    new = now * (1 + value / 100) if percent else now + value
+    new = float(f"{new:.12g}")  # 10 and 10% more are 11, not 11.000000000000002
+    if not isinstance(now, int):
+        return new
+    if not new.is_integer():
+        raise InputError(
+            f"{what} {text} makes {new:g} of {now}, and it must be whole: write {math.ceil(new)}"
+        )
+    return int(new)

@@ -14,6 +14,8 @@ import typer
 if TYPE_CHECKING:
     import pandas as pd
 
+    from stationary.forecast import Limit
+
 _PATIENCE = 2.0
 """Seconds of work before a progress bar shows."""
 
@@ -34,6 +36,33 @@ def as_json(value: Any) -> str:
 def number(value: float) -> str:
     """Four significant digits."""
     return f"{value:.4g}"
+
+
+def sentence(text: object) -> str:
+    """Write a clause as a sentence."""
+    clause = str(text)
+    return f"{clause[0].upper()}{clause[1:]}."
+
+
+def limit_record(limit: Limit | None) -> dict[str, Any] | None:
+    """Return a limit for programs."""
+    from dataclasses import asdict
+
+    if limit is None:
+        return None
+    return {**asdict(limit), "trusted": limit.trusted, "headroom": limit.headroom}
+
+
+def verdict(limit: Limit, present: float | None) -> str:
+    """Say whether the load a limit is compared with meets it; ``present`` if someone named it."""
+    whose = "The heaviest load in the data" if present is None else "The present load"
+    if limit.met_at(limit.present):
+        verb = "meets"
+    elif limit.trusted or limit.present > limit.high:
+        verb = "misses"
+    else:
+        verb = "cannot be said to meet"
+    return f"{whose}, {limit.present:g}, {verb} the limit."
 
 
 def table(title: str, columns: list[str], rows: list[list[str]], left: int = 1) -> None:

@@ -46,6 +46,13 @@ def fit(
         str | None,
         typer.Option(help="Limit to invert, as in 'loss<0.001': how much load meets it?"),
     ] = None,
+    present: Annotated[
+        float | None,
+        typer.Option(
+            help="Load that must meet the --slo, such as today's peak; the heaviest in the data "
+            "by default."
+        ),
+    ] = None,
     level: Annotated[float, typer.Option(help="Coverage of the intervals.")] = 0.95,
     relax: Annotated[
         float | None,
@@ -54,6 +61,13 @@ def fit(
     sampling: Annotated[
         str, typer.Option(help="Who counted the states: 'time' (the clock) or 'arrival'.")
     ] = "time",
+    duration: Annotated[
+        float | None,
+        typer.Option(
+            help="Length of every window, in the unit of time of the loads (10, for loads per "
+            "second and windows of ten): tells how much the counts of a slow system are worth."
+        ),
+    ] = None,
     drop_empty: Annotated[
         bool, typer.Option("--drop-empty", help="Leave out windows without observed counts.")
     ] = False,
@@ -101,7 +115,7 @@ def fit(
     from stationary.cli._show import as_json, progress_bar
     from stationary.data.readers import parse_counts, parse_observe, read_windows
     from stationary.fitting import fit as run_fit
-    from stationary.forecast import check_bound
+    from stationary.forecast import check_bound, check_present
     from stationary.gradients import Exact
     from stationary.inference import check_level
     from stationary.optimisers import Adam
@@ -138,6 +152,10 @@ def fit(
     bound = None if slo is None else parse_bound(slo)
     if bound is not None:
         check_bound(chain, *bound)
+    if present is not None:
+        if bound is None:
+            raise InputError("--present is the load that must meet a limit: give one with --slo")
+        check_present(present)
     data = read_windows(
         windows,
         x=[name.strip() for name in x.split(",")],
@@ -146,6 +164,7 @@ def fit(
         sampling=sampling,
         drop_empty=drop_empty,
         loads=parse_range(loads),
+        duration=duration,
     )
     if training is None:
         with progress_bar("start", starts) as bar:
@@ -158,7 +177,7 @@ def fit(
             result = run_fit(
                 chain, data, gradient=strategy, training=training, seed=seed, resume=resume
             )
-    limit = result.max_load(level, **{bound[0]: bound[1]}) if bound else None
+    limit = result.max_load(level, present, **{bound[0]: bound[1]}) if bound else None
     if output is not None:
         result.save(output, overwrite)
         if training is not None:
@@ -166,9 +185,8 @@ def fit(
     if json:
         typer.echo(as_json(_record(result, limit, level, output)))
     else:
-        _show(result, limit, level, output)
-    present = float(data.loads.max())
-    if not result.converged or (limit is not None and not limit.met_at(present)):
+        _show(result, limit, present, level, output)
+    if not result.converged or (limit is not None and not limit.met_at(limit.present)):
         raise typer.Exit(1)
 
 
@@ -186,8 +204,7 @@ def _epoch_progress(update: Callable[[int, str], None]) -> Callable[[Step], None
 
 
 def _record(result: Fit, limit: Limit | None, level: float, output: Path | None) -> dict[str, Any]:
-    from dataclasses import asdict
-
+    from stationary.cli._show import limit_record
     from stationary.models.registry import describe
 
     return {
@@ -204,19 +221,19 @@ def _record(result: Fit, limit: Limit | None, level: float, output: Path | None)
         "message": result.message,
         "standard_errors": result.covariance.kind,
         "warnings": result.warnings(),
-        "limit": asdict(limit) if limit else None,
+        "limit": limit_record(limit),
         "run": str(output) if output else None,
     }
 
 
-def _show(result: Fit, limit: Limit | None, level: float, output: Path | None) -> None:
+def _show(
+    result: Fit, limit: Limit | None, present: float | None, level: float, output: Path | None
+) -> None:
+    from stationary.cli._show import sentence, verdict
+
     typer.echo(result.summary(level))
     if limit is not None:
-        present = float(result.windows.loads.max())
-        typer.echo(f"\n{str(limit)[0].upper()}{str(limit)[1:]}.")
-        verb = "meets" if limit.met_at(present) else "misses"
-        if not limit.trusted:
-            verb = "cannot be said to meet"
-        typer.echo(f"The heaviest load in the data, {present:g}, {verb} the limit.")
+        typer.echo(f"\n{sentence(limit)}")
+        typer.echo(verdict(limit, present))
     if output is not None:
         typer.echo(f"\nsaved in {output}; next: stationary forecast {output} --x LOW:HIGH:STEP")

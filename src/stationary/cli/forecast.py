@@ -1,21 +1,50 @@
-"""``stationary forecast``: measures over load from a saved run."""
+"""``stationary forecast``: measures over load, and the largest load, from a saved run."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stationary.errors import InputError
 
+if TYPE_CHECKING:
+    from stationary.forecast import Limit
+    from stationary.planning import Experiment
+
 
 def forecast(
     run: Annotated[Path, typer.Argument(help="Folder that 'stationary fit -o' wrote.")],
     x: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(help="Loads: 10:60:2 or 10,20,30; name=loads for each of several inputs."),
-    ],
+    ] = None,
+    slo: Annotated[
+        str | None,
+        typer.Option(help="Limit to invert, as in 'loss<0.001': how much load meets it?"),
+    ] = None,
+    present: Annotated[
+        float | None,
+        typer.Option(
+            help="Load that must meet the --slo, such as today's peak; the heaviest in the data "
+            "by default."
+        ),
+    ] = None,
+    what_if: Annotated[
+        str | None,
+        typer.Option(
+            help="Forecast a changed system: servers=5 or servers=+1, capacity=+50%, faster=1.2 "
+            "(every server), several after commas."
+        ),
+    ] = None,
+    next_experiment: Annotated[
+        bool,
+        typer.Option(
+            "--next-experiment",
+            help="With --slo: at which load would ten more windows narrow the limit most?",
+        ),
+    ] = False,
     level: Annotated[float, typer.Option(help="Coverage of the intervals.")] = 0.95,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV for programs.")] = False,
@@ -27,24 +56,123 @@ def forecast(
     """Forecast loss, queue, throughput, response time and utilisation at loads of your choice.
 
     stationary forecast run/ --x 10:60:2
+
+    stationary forecast run/ --slo 'loss<0.001' --present 130 --what-if servers=+1
+
+    With --slo the exit code is 1 where the present load misses the limit.
     """
-    from stationary.cli._parse import parse_grid
+    from stationary.cli._parse import parse_bound, parse_changes, parse_grid
     from stationary.cli._show import as_json, forecast_table
+    from stationary.planning import changeable, changed, what_if_note
     from stationary.runs import load
 
-    if json and csv:
-        raise InputError("choose one of --json and --csv")
-    fit = load(run)
-    frame = fit.forecast(parse_grid(x, fit.model.inputs), level)
+    _check_options(x, slo, present, what_if, next_experiment, json, csv, plot)
+    observed = load(run)
+    fit = observed
+    if what_if is not None:
+        fit = fit.what_if(**parse_changes(what_if, changeable(fit.model)))
+    changes = changed(fit)[len(changed(observed)) :]
+    frame = None if not x else fit.forecast(parse_grid(x, fit.model.inputs), level)
+    bound = None if slo is None else dict([parse_bound(slo)])
+    limit = None if bound is None else fit.max_load(level, present, **bound)
+    now = observed.max_load(level, present, **bound) if bound is not None and changes else None
+    test = fit.next_experiment(level=level, **bound) if bound and next_experiment else None
     low, high = float(fit.windows.loads.min()), float(fit.windows.loads.max())
-    if plot is not None:
+    if plot is not None and frame is not None:
         from stationary.plots import plot_forecast, save_figure
 
-        save_figure(plot_forecast(frame, measure, fitted=(low, high)), plot)
+        line = None if bound is None else bound.get(measure)
+        save_figure(plot_forecast(frame, measure, fitted=(low, high), bound=line), plot)
     if json:
-        typer.echo(as_json(frame.to_dict("records")))
-    elif csv:
+        rows = [] if frame is None else frame.to_dict("records")
+        typer.echo(as_json(rows if limit is None else _record(limit, now, changes, rows, test)))
+    elif csv and frame is not None:
         typer.echo(frame.to_csv(index=False), nl=False)
     else:
-        title = f"Forecast with {100 * level:g}% intervals; the fit saw loads {low:g} to {high:g}"
-        forecast_table(frame, title)
+        if frame is not None:
+            loads = f"the fit saw loads {low:g} to {high:g}"
+            forecast_table(frame, f"Forecast with {100 * level:g}% intervals; {loads}")
+        for change in changed(fit):
+            typer.echo(f"WARNING: {what_if_note(change)}")
+        if limit is not None:
+            _show(limit, now, changes, present, test)
+    if limit is not None and not (fit.converged and limit.met_at(limit.present)):
+        raise typer.Exit(1)
+
+
+def _check_options(
+    x: list[str] | None,
+    slo: str | None,
+    present: float | None,
+    what_if: str | None,
+    next_experiment: bool,
+    json: bool,
+    csv: bool,
+    plot: Path | None,
+) -> None:
+    """Raise where options do not go together."""
+    if json and csv:
+        raise InputError("choose one of --json and --csv")
+    if not x and slo is None:
+        raise InputError(
+            "say what to forecast: loads, as in --x 10:60:2, or a limit, as in --slo 'loss<0.001'"
+        )
+    if not x and (csv or plot is not None):
+        raise InputError("--csv and --plot show measures over load: give loads, as in --x 10:60:2")
+    if csv and slo is not None:
+        raise InputError("--csv has no room for the limit of --slo: take --json, or leave out one")
+    if present is not None and slo is None:
+        raise InputError("--present is the load that must meet a limit: give one with --slo")
+    if next_experiment and slo is None:
+        raise InputError("--next-experiment narrows a limit: give one, as in --slo 'loss<0.001'")
+    if next_experiment and what_if is not None:
+        raise InputError(
+            "--next-experiment is made on the system as it is: leave out --what-if, or ask twice"
+        )
+
+
+def _record(
+    limit: Limit,
+    now: Limit | None,
+    changes: tuple[str, ...],
+    rows: list[dict[str, Any]],
+    test: Experiment | None,
+) -> dict[str, Any]:
+    from stationary.cli._show import limit_record
+
+    return {
+        "limit": limit_record(limit),
+        "what_if": list(changes),
+        "limit_now": limit_record(now),
+        "forecast": rows,
+        "next_experiment": [] if test is None else test.table.to_dict("records"),
+    }
+
+
+def _show(
+    limit: Limit,
+    now: Limit | None,
+    changes: tuple[str, ...],
+    present: float | None,
+    test: Experiment | None,
+) -> None:
+    from stationary.cli._show import number, sentence, table, verdict
+
+    typer.echo(sentence(limit))
+    if now is not None:
+        change = ", ".join(changes)
+        typer.echo(f"Limit now {number(now.load)}; with {change}: {number(limit.load)}.")
+    typer.echo(verdict(limit, present))
+    if test is not None:
+        columns = ["load", "interval of the limit then", "width then / now", "meets the limit"]
+        rows = [
+            [
+                number(row["x"]),
+                f"{number(row['low'])} to {number(row['high'])}",
+                f"{row['ratio']:.2f}",
+                "yes" if row["meets"] else "no",
+            ]
+            for row in test.table.to_dict("records")
+        ]
+        table(f"{test.windows} more windows at one load", columns, rows, left=0)
+        typer.echo(sentence(test))

@@ -14,6 +14,7 @@ from stationary.models.resets import Leaking, Resetting
 from stationary.models.slowing import Slowing
 from stationary.models.state_dependent import StateDependent
 from stationary.models.structured import MultiDiagonal, UpperTriangular
+from stationary.models.usl import UniversalScalability
 
 __all__ = [
     "Balking",
@@ -32,5 +33,6 @@ __all__ = [
     "Resetting",
     "Slowing",
     "StateDependent",
+    "UniversalScalability",
     "UpperTriangular",
 ]

@@ -20,6 +20,7 @@ from stationary.models.resets import Leaking, Resetting
 from stationary.models.slowing import Slowing
 from stationary.models.state_dependent import StateDependent
 from stationary.models.structured import MultiDiagonal, UpperTriangular
+from stationary.models.usl import UniversalScalability
 
 MODELS: dict[str, Callable[..., Model]] = {
     model.name: model
@@ -27,6 +28,7 @@ MODELS: dict[str, Callable[..., Model]] = {
         MMmK,
         StateDependent,
         Slowing,
+        UniversalScalability,
         Balking,
         FiniteClients,
         BatchArrivals,
@@ -45,6 +47,13 @@ MODELS: dict[str, Callable[..., Model]] = {
 def describe(model: Model) -> dict[str, Any]:
     """Return the name and options from which `build` makes the model again, parameters apart."""
     return {"name": model.name, **model.options}
+
+
+def can_rebuild(model: Model) -> bool:
+    """Whether name and options say it all: a subclass has code that they do not name."""
+    if isinstance(model, Relaxed) and not can_rebuild(model.base):
+        return False
+    return MODELS.get(model.name) is type(model)
 
 
 def build(description: Mapping[str, Any]) -> Model:

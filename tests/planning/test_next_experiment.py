@@ -1,0 +1,311 @@
+"""The next experiment: against exact information, finite differences, and really testing."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import stationary as st
+from stationary.errors import InputError
+from stationary.objective import Objective
+from stationary.planning.information import Knowledge, _window
+
+M = st.models
+
+
+def join(one, other):
+    return st.Windows(
+        torch.cat([one.x, other.x]),
+        torch.cat([one.counts, other.counts]),
+        one.observe,
+        one.sampling,
+        duration=one.duration,
+    )
+
+
+def silent(windows):
+    """The same windows, which do not say how long they were."""
+    return st.Windows(windows.x, windows.counts, windows.observe, windows.sampling)
+
+
+TRUTH = M.MMmK(servers=1, capacity=10, service_rate=25.0)
+SEEN = list(range(7))
+
+
+def simulated(loads, seed, duration=10.0, scheme=None):
+    scheme = scheme or st.Events(gamma=80.0)
+    windows = st.simulate(TRUTH, loads, duration=duration, seed=seed, scheme=scheme)
+    return windows.observing(SEEN, drop_empty=True)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return st.fit(M.MMmK(1, 10), simulated([8.0, 10.0, 12.0] * 10, 0), starts=1)
+
+
+# The parts.
+
+
+def test_information_of_a_window_is_the_hessian_of_its_expected_counts():
+    model = M.Slowing(servers=2, capacity=8, service_rate=8.0, slowdown=0.3)
+    loads, observe = [5.0, 12.0], [0, 1, (2, 3)]
+    pi = model.closed_form(loads).numpy()
+    p = np.column_stack([pi[:, 0], pi[:, 1], pi[:, 2] + pi[:, 3]])
+    counts = np.rint(1e9 * p)  # the Hessian at exactly expected counts is the information
+    windows = st.Windows(loads, counts, observe)
+    fit = replace(_any_fit(model, windows), windows=windows)
+    J, B = _window(fit, windows.x, np.array([1e9, 1e9]))
+    z = model.free(model.theta.detach()).numpy()
+    expected = Objective(model, windows).hessian(z)
+    np.testing.assert_allclose(J.sum(0), expected, rtol=1e-6)
+    assert B is J  # the windows do not say how long they were
+
+
+def _any_fit(model, windows):
+    fit = st.fit(model, windows, starts=1)
+    fit.model.set_theta(model.theta.detach())
+    return fit
+
+
+@pytest.mark.parametrize("duration", [1e-3, 1e4])
+def test_spread_of_a_window_of_a_chain_of_two_states(duration):
+    # Alternating renewal: correlations die out at rate a = load + service.
+    model, load, looks = M.MMmK(1, 1, service_rate=3.0), 2.0, 50.0
+    windows = st.Windows([load] * 20, [[30, 20 + k % 3] for k in range(20)], [0, 1], duration=1.0)
+    fit = _any_fit(model, windows)
+    fit = replace(fit, windows=st.Windows(windows.x, windows.counts, [0, 1], duration=duration))
+    J, B = _window(fit, torch.tensor([[load]]).double(), np.array([looks]))
+    a = load + 3.0
+    lag = np.arange(1, looks)
+    expected = 1 + 2 * ((1 - lag / looks) * np.exp(-a * duration / looks * lag)).sum()
+    # Fast: the chain forgets. Slow: all looks are one, which is worth one.
+    assert expected == pytest.approx({1e4: 1.0, 1e-3: 50.0}[duration], rel=0.01)
+    assert float(B[0, 0, 0] / J[0, 0, 0]) == pytest.approx(expected, rel=2e-3)
+
+
+def test_looks_are_those_of_the_windows_there_are(fit):
+    # Looks that fall outside the observed states count as looks.
+    assert Knowledge.of(fit).looks == pytest.approx(800.0, rel=0.03)
+    scheme = st.PoissonCounts()
+    by_arrivals = st.fit(M.MMmK(1, 10), simulated([8.0, 12.0] * 10, 0, scheme=scheme), starts=1)
+    assert Knowledge.of(by_arrivals).looks == pytest.approx(10.0, rel=0.1)  # per unit of load
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        M.MMmK(servers=2, capacity=8, service_rate=10.0),
+        M.Slowing(servers=2, capacity=8, service_rate=10.0, slowdown=0.2),
+        M.Balking(servers=2, capacity=8, service_rate=10.0, balking=0.3),
+    ],
+    ids=lambda m: m.name,
+)
+def test_width_of_a_limit_is_by_the_implicit_function(model):
+    windows = st.simulate(model, [6.0, 10.0, 14.0] * 10, duration=50.0, seed=1)
+    fit = st.fit(model, windows, starts=1)
+    test = fit.next_experiment([10.0], loss=0.05)
+    z, cov = fit.covariance.scale.free(fit.model.theta.detach()), fit.covariance
+    slope = []
+    for step in 1e-4 * np.eye(len(z)):
+        ends = []
+        for side in (1, -1):
+            moved = _any_fit(fit.model, windows)
+            moved.model.set_theta(cov.scale.natural(z + side * torch.from_numpy(step)))
+            ends.append(math.log(moved.max_load(loss=0.05).load))
+        slope.append((ends[0] - ends[1]) / 2e-4)
+    half = cov.quantile(0.95) * math.sqrt(np.array(slope) @ cov.matrix @ np.array(slope))
+    assert test.table["width_now"][0] == pytest.approx(half, rel=1e-4)
+    limit = fit.max_load(loss=0.05)
+    assert test.now == pytest.approx((limit.low, limit.high))
+    assert math.log(limit.high / limit.low) / 2 == pytest.approx(half, rel=0.05)
+
+
+def test_a_measure_at_a_load(fit):
+    test = fit.next_experiment([10.0, 20.0], measure="loss", at=22.0)
+    row = fit.forecast([22.0])
+    assert test.now == pytest.approx((row["loss_low"][0], row["loss_high"][0]))
+    odds = [math.log(v / (1 - v)) for v in test.now]
+    assert test.table["width_now"][0] == pytest.approx((odds[1] - odds[0]) / 2)
+    odds = np.log(test.table[["low", "high"]] / (1 - test.table[["low", "high"]]))
+    np.testing.assert_allclose((odds["high"] - odds["low"]) / 2, test.table["width_after"])
+    assert list(test.table) == ["x", "width_now", "width_after", "ratio", "low", "high"]
+    assert "of loss at load 22 from" in str(test)
+
+
+# Really testing.
+
+
+# One start ends a hair before the gradient vanishes in some of the data sets.
+@pytest.mark.filterwarnings(r"ignore:the fit did not converge. the gradient is still \S+e-08")
+@pytest.mark.parametrize(
+    ("scheme", "told"), [(st.Events(gamma=80.0), True), (st.Arrivals(), False)]
+)
+def test_what_is_foretold_is_what_more_windows_do(scheme, told):
+    # Ten windows more at each of four loads, and a fit to all of them, over many data sets.
+    loads, seeds = [4.0, 8.0, 12.0, 24.0], 40
+    foretold, naive, found = [], [], []
+    for seed in range(seeds):
+        windows = simulated([8.0, 10.0, 12.0] * 10, seed, scheme=scheme)
+        windows = windows if told else silent(windows)
+        fit = st.fit(M.MMmK(1, 10), windows, starts=1)
+        now = fit.covariance.stderr[0]
+        foretold.append([c.stderr[0] / now for c in Knowledge.of(fit).after(np.array(loads), 10)])
+        blind = Knowledge.of(replace(fit, windows=silent(windows)))
+        naive.append([c.stderr[0] / now for c in blind.after(np.array(loads), 10)])
+        found.append([])
+        for k, load in enumerate(loads):
+            more = simulated([load] * 10, 1000 + 10 * seed + k, scheme=scheme)
+            more = join(windows, more if told else silent(more))
+            again = st.fit(M.MMmK(1, 10), more, starts=1)
+            found[-1].append(again.covariance.stderr[0] / now)
+    foretold, naive, found = (np.mean(rows, 0) for rows in (foretold, naive, found))
+    np.testing.assert_allclose(foretold, found, rtol=0.12)
+    # The last two come so close that chance decides between them.
+    assert (np.diff(foretold[:3]) < -0.03).all()
+    assert (np.diff(found[:3]) < -0.03).all()
+    assert min(found[2:]) < min(found[:2])
+    if told:
+        # Near saturation the queue forgets slowly; looks taken as in the data promise too much.
+        assert found[3] - naive[3] > 3 * abs(found[3] - foretold[3])
+
+
+def hidden(x, theta):
+    """A queue of one place in which something comes into play above a load of ten."""
+    load = x[:, 0]
+    down = theta["service"] + theta["rush"] * (load - 10).clamp(min=0)
+    return torch.stack([load, down], -1)
+
+
+def test_what_the_data_leaves_open_only_the_right_load_tells():
+    model = M.FromFunction(
+        hidden, states=2, edges=[(0, 1), (1, 0)], params={"service": 8.0, "rush": 1.0}
+    )
+    looks = st.Events(gamma=40.0)
+    windows = st.simulate(model, [5.0, 7.0, 9.0] * 8, duration=20.0, seed=3, scheme=looks)
+    fit = st.fit(model, windows, starts=1)
+    assert fit.covariance.flat.shape == (2, 1)
+    test = fit.next_experiment([6.0, 9.0, 15.0], measure="p_1", at=20.0)
+    ratio = test.table["ratio"].to_numpy()
+    # Nothing there but a few degrees of freedom.
+    quantiles = [replace(fit.covariance, df=df).quantile(0.95) for df in (33, 23)]
+    np.testing.assert_allclose(ratio[:2], quantiles[0] / quantiles[1], rtol=1e-3)
+    assert ratio[2] < 1e-2
+    assert test.best == 15.0
+    more = st.simulate(model, [15.0] * 10, duration=20.0, seed=4, scheme=looks)
+    more = join(windows, more)
+    refit = st.fit(model, more, starts=1).forecast([20.0])
+    odds = np.log(refit[["p_1_low", "p_1_high"]] / (1 - refit[["p_1_low", "p_1_high"]])).to_numpy()
+    assert test.table["width_after"][2] == pytest.approx(np.diff(odds)[0, 0] / 2, rel=0.3)
+
+
+def test_more_windows_tell_more(fit):
+    widths = [
+        fit.next_experiment([15.0], windows=n, loss=0.01).table["width_after"][0]
+        for n in (1, 10, 100, 10**6)
+    ]
+    assert (np.diff(widths) < 0).all()
+    assert widths[-1] < 0.02 * widths[0]
+
+
+# What it says.
+
+
+def test_candidates_reach_from_the_lightest_load_past_the_limit(fit):
+    test = fit.next_experiment(loss=0.01)
+    limit = fit.max_load(loss=0.01).load
+    loads = test.table["x"]
+    assert len(loads) == 12
+    assert loads.iloc[0] == 8.0
+    assert loads.iloc[-1] == pytest.approx(1.5 * limit, rel=1e-2)
+    assert (test.table["meets"] == (loads <= limit)).all()
+    assert test.best in loads.to_numpy()
+    np.testing.assert_allclose(
+        test.table["ratio"], test.table["width_after"] / test.table["width_now"]
+    )
+
+
+def table(ratios, meets):
+    x = np.arange(100.0, 100 + 20 * len(ratios), 20)
+    spread = 3.0 * np.array(ratios)
+    return pd.DataFrame(
+        {
+            "x": x,
+            "width_now": 0.02,
+            "width_after": 0.02 * np.array(ratios),
+            "ratio": ratios,
+            "low": 157 - spread,
+            "high": 157 + spread,
+            "meets": meets,
+        }
+    )
+
+
+ANSWER = "the load limit (loss <= 0.001)"
+WORDS = {
+    "plain": (
+        ([0.97, 0.7, 0.8], [True, True, False], 120.0),
+        f"10 more windows at load 120 would shrink the interval of {ANSWER} from 154..160 to "
+        f"154.9..159.1; at load 100 hardly at all",
+    ),
+    "nearly as good and safe": (
+        ([0.9, 0.71, 0.7], [True, True, False], 120.0),
+        f"10 more windows at load 120 would shrink the interval of {ANSWER} from 154..160 to "
+        f"154.9..159.1; at load 100 only to 154.3..159.7. Load 140 would do little more, "
+        f"154.9..159.1, and is above the limit",
+    ),
+    "not nearly": (
+        ([0.97, 0.9, 0.5], [True, True, False], 140.0),
+        f"10 more windows at load 140 would shrink the interval of {ANSWER} from 154..160 to "
+        f"155.5..158.5; at load 100 hardly at all. Load 140 is above the limit, so that a test "
+        f"there costs customers; below it, load 120 does most: 154.3..159.7",
+    ),
+    "nothing": (
+        ([0.99, 0.98, 0.97], [True, True, False], 140.0),
+        f"10 more windows would hardly shrink the interval of {ANSWER} at any of the loads",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "text"), WORDS.values(), ids=WORDS)
+def test_it_reads_as_a_sentence(given, text):
+    from stationary.planning.experiment import _best
+
+    ratios, meets, best = given
+    rows = table(ratios, meets)
+    assert _best(rows) == best
+    assert str(st.Experiment(rows, best, 10, ANSWER, (154.0, 160.0))) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"takes one bound, as in loss=0.001, or a measure at a load.*got the bounds \[\]"),
+        ({"loss": 0.1, "mean_queue": 3.0}, r"takes one bound.*\['loss', 'mean_queue'\]"),
+        ({"measure": "loss"}, "takes one bound"),
+        ({"at": 20.0}, "takes one bound"),
+        ({"measure": "loss", "at": 20.0, "loss": 0.1}, "takes one bound"),
+        ({"los": 0.1}, "no measure 'los'"),
+        ({"measure": "los", "at": 20.0}, "no measure 'los'"),
+        ({"measure": "loss", "at": -1.0}, "a load must be positive and finite; got -1"),
+        ({"loss": 2.0}, "between 0 and 1; got 2.0"),
+        ({"response_time": 10.0}, "at any load: a test has no limit to tell better"),
+        ({"loss": 0.1, "windows": 0}, "windows must be a whole number of at least 1; got 0"),
+        ({"loss": 0.1, "windows": 2.5}, "windows must be a whole number.*got 2.5"),
+        ({"loss": 0.1, "level": 95}, "level must lie between 0 and 1"),
+        ({"loss": 0.1, "loads": []}, "x is empty"),
+        ({"loss": 0.1, "loads": [0.0]}, "a load must be positive"),
+    ],
+)
+def test_questions_that_make_no_sense(fit, options, message):
+    with pytest.raises(InputError, match=message):
+        fit.next_experiment(**options)
+
+
+def test_a_test_is_made_on_the_system_as_it_is(fit):
+    with pytest.raises(InputError, match="ask the fit that was observed, not a what-if"):
+        fit.what_if(servers=2).next_experiment(loss=0.1)
+    with pytest.raises(InputError, match="the fit did not converge"):
+        replace(fit, converged=False).next_experiment(loss=0.1)

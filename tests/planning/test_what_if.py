@@ -1,0 +1,228 @@
+"""What if: the changed fit forecasts as a model of that size with those parameters does."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import stationary as st
+from stationary.errors import InputError
+from stationary.forecast import forecast
+from stationary.planning import changed
+from stationary.scales import Scale
+
+M = st.models
+LOADS = [20.0, 30.0, 40.0, 50.0] * 8
+AHEAD = [10.0, 60.0, 90.0, 150.0]
+NOTE = "what if: {}; not observed, the data is of the system as it was"
+
+
+def fitted(model, observe=(0, 1, 2), truth=None):
+    windows = st.simulate(truth or model, LOADS, duration=20.0, seed=1)
+    return st.fit(model, windows.observing(observe, drop_empty=True), starts=1)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fitted(M.MMmK(servers=2, capacity=10), truth=M.MMmK(2, 10, service_rate=30.0))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"servers": 3}, "servers 2 -> 3"),
+        ({"servers": 1, "capacity": 4}, "servers 2 -> 1, capacity 10 -> 4"),
+        ({"capacity": 30}, "capacity 10 -> 30"),
+        ({"capacity": 30, "faster": 1.5}, "capacity 10 -> 30, servers 1.5 times as fast"),
+        ({"faster": 0.8}, "servers 0.8 times as fast"),
+    ],
+)
+def test_it_forecasts_as_that_queue_at_those_parameters(fit, options, text):
+    new = st.what_if(fit, **options)
+    sizes = {"servers": 2, "capacity": 10} | {k: v for k, v in options.items() if k != "faster"}
+    rate = fit.estimates["service_rate"] * options.get("faster", 1.0)
+    queue = M.MMmK(**sizes, service_rate=rate)
+    pi = queue.closed_form(AHEAD).numpy()
+    frame = new.forecast(AHEAD)
+    np.testing.assert_allclose(frame["loss"], pi[:, -1], rtol=1e-11)
+    np.testing.assert_allclose(frame["mean_queue"], pi @ np.arange(sizes["capacity"] + 1))
+    # As sure as the fit was, about the parameters it has.
+    expected = forecast(queue, fit.covariance, AHEAD, horizon=fit.horizon)
+    pd.testing.assert_frame_equal(frame, expected)
+    assert new.notes == (NOTE.format(text),)
+    assert changed(new) == (text,)
+    assert fit.notes == () == changed(fit)
+
+
+@pytest.mark.parametrize("faster", [0.5, 1.2, 7.0])
+def test_twice_the_speed_carries_twice_the_load(fit, faster):
+    new = fit.what_if(faster=faster)
+    now, then = fit.forecast(AHEAD), new.forecast([faster * x for x in AHEAD])
+    for end in ("", "_low", "_high"):
+        np.testing.assert_allclose(then[f"loss{end}"], now[f"loss{end}"], rtol=1e-9)
+    one, other = fit.max_load(loss=0.01), new.max_load(loss=0.01)
+    for end in ("load", "low", "high"):
+        assert getattr(other, end) == pytest.approx(faster * getattr(one, end), rel=1e-6)
+
+
+def test_speed_on_a_linear_scale_moves_its_unit(fit):
+    rate = fit.estimates["service_rate"]
+    linear = Scale(torch.tensor([False]), torch.tensor([7.0], dtype=torch.float64))
+    spread = fit.covariance.matrix * (rate / 7.0) ** 2
+    cov = replace(fit.covariance, scale=linear, matrix=spread)
+    now = replace(fit, covariance=cov)
+    then = now.what_if(faster=1.5)
+    assert then.table()["std_error"][0] == pytest.approx(1.5 * now.table()["std_error"][0])
+    one, other = now.forecast(AHEAD), then.forecast([1.5 * x for x in AHEAD])
+    np.testing.assert_allclose(other["loss_high"], one["loss_high"], rtol=1e-9)
+
+
+def test_everything_else_is_the_fits_own(fit):
+    new = fit.what_if(servers=3)
+    assert new.estimates == fit.estimates
+    assert (new.nll, new.windows, new.converged) == (fit.nll, fit.windows, fit.converged)
+    assert new.model.options == {"servers": 3, "capacity": 10}
+    assert fit.model.options == {"servers": 2, "capacity": 10}
+    pd.testing.assert_frame_equal(new.table(), fit.table())
+
+
+def test_it_says_so_wherever_it_is_read(fit, tmp_path):
+    new = fit.what_if(servers=3)
+    note = NOTE.format("servers 2 -> 3")
+    assert note in new.warnings()
+    assert f"WARNING: {note}" in new.summary()
+    new.save(tmp_path / "run")
+    back = st.load(tmp_path / "run")
+    assert back.summary() == new.summary()
+    assert changed(back) == ("servers 2 -> 3",)
+    pd.testing.assert_frame_equal(back.forecast(AHEAD), new.forecast(AHEAD))
+
+
+def test_changes_add_up(fit):
+    both, steps = fit.what_if(servers=3, faster=1.2), fit.what_if(servers=3).what_if(faster=1.2)
+    pd.testing.assert_frame_equal(both.forecast(AHEAD), steps.forecast(AHEAD))
+    assert changed(steps) == ("servers 2 -> 3", "servers 1.2 times as fast")
+
+
+@pytest.mark.parametrize("options", [{"servers": 2}, {"faster": 1.0, "capacity": 10.0}])
+def test_a_change_to_what_is_there_is_none(fit, options):
+    assert fit.what_if(**options) is fit
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "estimates"),
+    [
+        (
+            M.StateDependent(depth=2, capacity=6, service_1=40.0, service_2=60.0),
+            {"capacity": 9, "faster": 2.0},
+            {"service_1": 2.0, "service_2": 2.0},
+        ),
+        (
+            M.MultiDiagonal(depth=2, capacity=6, rate_1=40.0, rate_2=20.0),
+            {"faster": 3.0},
+            {"rate_1": 3.0, "rate_2": 3.0},
+        ),
+        (
+            M.Resetting(servers=2, capacity=6, service_rate=25.0, reset=2.0),
+            {"servers": 3, "faster": 2.0},
+            {"service_rate": 2.0, "reset": 1.0},
+        ),
+        (
+            M.FiniteClients(servers=2, capacity=6, clients=9, service_rate=25.0),
+            {"clients": 12},
+            {"service_rate": 1.0},
+        ),
+        (
+            M.UniversalScalability(6, service_rate=40.0, contention=0.4, coherency=0.05),
+            {"capacity": 8, "faster": 1.5},
+            {"service_rate": 1.5, "contention": 1.0, "coherency": 1.0},
+        ),
+    ],
+    ids=lambda v: getattr(v, "name", None),
+)
+def test_only_service_gets_faster(model, options, estimates):
+    fit = fitted(model, observe=range(7))
+    new = fit.what_if(**options)
+    for name, factor in estimates.items():
+        assert new.estimates[name] == pytest.approx(factor * fit.estimates[name], rel=1e-12)
+    sizes = {k: v for k, v in options.items() if k != "faster"}
+    again = type(model)(**{**model.options, **sizes}, **new.estimates)
+    torch.testing.assert_close(new.model([50.0]).dense(), again([50.0]).dense())
+
+
+def test_a_relaxed_model_keeps_its_free_rates():
+    truth = M.MMmK(2, 4, service_rate=30.0)
+    fit = fitted(M.Relaxed(M.MMmK(2, 4), alpha=50.0), observe=range(5), truth=truth)
+    new = fit.what_if(servers=3, faster=2.0)
+    base = M.MMmK(3, 4, service_rate=2 * fit.estimates["service_rate"])
+    base = base([50.0]).dense()[0].detach()
+    dense = new.model([50.0]).dense()[0].detach()
+    for (i, j), extra in {(0, 2): "extra_0_2", (4, 1): "extra_4_1"}.items():
+        assert float(dense[i, j]) == pytest.approx(fit.estimates[extra])
+    assert float(dense[3, 2]) == pytest.approx(float(base[3, 2]))
+    assert new.model.alpha == 50.0
+    with pytest.raises(InputError, match=r"capacity=5 changes which parameters there are"):
+        fit.what_if(capacity=5)
+    with pytest.raises(InputError, match=r"Relaxed of MMmK has no option 'alpha'"):
+        fit.what_if(alpha=1.0)
+
+
+def own_class():
+    class Own(M.MMmK):
+        pass
+
+    return Own(servers=2, capacity=10)
+
+
+def from_function():
+    def rates(x, theta):
+        return torch.stack([x[:, 0], theta["service_rate"].expand(len(x))], -1)
+
+    return M.FromFunction(rates, states=2, edges=[(0, 1), (1, 0)], params={"service_rate": 30.0})
+
+
+@pytest.mark.parametrize("make", [own_class, from_function])
+@pytest.mark.parametrize("change", [{"servers": 3}, {"faster": 2.0}])
+def test_a_model_of_ones_own_cannot_be_changed(fit, make, change):
+    own = replace(fit, model=make())
+    with pytest.raises(InputError, match=r"(Own|FromFunction) is a model of your own.*yourself"):
+        own.what_if(**change)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"needs something that changes, such as servers=5"),
+        ({"server": 3}, r"MMmK has no option 'server' to change; it has servers, capacity, faster"),
+        ({"service_rate": 3.0}, r"service_rate is learnt: MMmK has no option"),
+        ({"name": "usl"}, r"no option 'name'"),
+        ({"servers": 0}, r"servers must be a whole number from 1"),
+        ({"servers": 2.5}, r"servers must be a whole number.*got 2.5"),
+        ({"servers": "+1"}, r"servers must be a whole number.*got '\+1'"),
+        ({"faster": 0.0}, r"faster must be positive and finite, as in 1.2.*got 0.0"),
+        ({"faster": -1.0}, r"faster must be positive"),
+        ({"faster": math.nan}, r"faster must be positive"),
+        ({"faster": "20%"}, r"faster must be positive.*got '20%'"),
+    ],
+)
+def test_changes_that_make_no_sense(fit, options, message):
+    with pytest.raises(InputError, match=message):
+        fit.what_if(**options)
+
+
+def test_parameters_that_would_be_new_are_refused():
+    model = M.StateDependent(depth=2, capacity=6, service_1=40.0, service_2=60.0)
+    fit = fitted(model, observe=range(5))
+    words = r"depth=3 changes which parameters.*service_1, service_2 to service_1.*fit the other"
+    with pytest.raises(InputError, match=words):
+        fit.what_if(depth=3)
+
+
+def test_rates_that_are_not_service_do_not_get_faster():
+    model = M.UpperTriangular(states=4)
+    fit = fitted(model, observe=[0, 1, 2, "overload"])
+    with pytest.raises(InputError, match="UpperTriangular has no service rate to make faster"):
+        fit.what_if(faster=1.2)
