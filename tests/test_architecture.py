@@ -46,6 +46,7 @@ ORDER = [
     "pooling",
     "least_squares",
     "runs",
+    "ladder",
     "selection",
     "plots",
     "report",

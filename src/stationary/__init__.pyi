@@ -28,6 +28,8 @@ from .gradients import Infinity as Infinity
 from .gradients import Powers as Powers
 from .gradients import Preconditioned as Preconditioned
 from .gradients import Series as Series
+from .identifiability import Identifiability as Identifiability
+from .identifiability import identify as identify
 from .least_squares import conditional_least_squares as conditional_least_squares
 from .optimisers import Adam as Adam
 from .optimisers import RobbinsMonro as RobbinsMonro

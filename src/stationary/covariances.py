@@ -40,6 +40,10 @@ _FEWEST_SPARE = 8
 """Windows beyond the number of parameters from which a sandwich is worth more than its noise."""
 
 
+_ZERO = 1e-2
+"""Share of where its fit started below which a rate that is not felt counts as zero."""
+
+
 class Curved:
     """A minimum of the objective, and the directions that the data determines there.
 
@@ -59,7 +63,8 @@ class Curved:
         scale = objective.scale
         hessian = finite_hessian(objective, scale.free(theta).numpy())
         unit = objective.model.start(objective.x)
-        at_zero = scale.log & (theta < unit) & torch.from_numpy(np.diag(hessian) < FLAT)
+        felt = torch.from_numpy(np.diag(hessian) >= FLAT)
+        at_zero = scale.log & (theta < _ZERO * unit) & ~felt
         if bool(at_zero.any()):
             scale = Scale(scale.log & ~at_zero, torch.where(at_zero, unit, scale.unit))
             objective = objective.on(scale)

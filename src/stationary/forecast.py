@@ -20,10 +20,10 @@ from stationary.models import Model
 from stationary.scales import Scale
 from stationary.steady import steady_state
 
-_OPEN = math.log(10)
+OPEN = math.log(10)
 """Half-width, in e-folds, from which a forecast counts as open: a factor of ten each way."""
 
-_KNOWN = 0.1
+KNOWN = 0.1
 """Half-width, relative to the value, up to which it counts as known on any scale.
 
 The odds of a utilisation of 0.9999 may be open by a factor of ten; the utilisation is not.
@@ -132,8 +132,8 @@ def doubts(inputs: Tensor, doubt: str, horizon: Horizon | None) -> list[str]:
 
 def is_open(half: Array, value: Array, low: Array, high: Array) -> Array:
     """Where an interval of this half-width, in e-folds, says too little to be trusted."""
-    known = np.maximum(high - value, value - low) <= _KNOWN * np.abs(value)
-    result: Array = (half > _OPEN) & ~known
+    known = np.maximum(high - value, value - low) <= KNOWN * np.abs(value)
+    result: Array = (half > OPEN) & ~known
     return result
 
 
@@ -329,7 +329,7 @@ def _limit_reason(limit: Limit, doubt: str, horizon: Horizon | None) -> str:
     """Why a limit is not to be trusted; empty if it is."""
     low, high = limit.low, limit.high
     # The load may be well known where the measure itself is not: the latter rises steeply there.
-    known = low == high or (low > 0 and high < math.inf and high / low <= math.exp(2 * _OPEN))
+    known = low == high or (low > 0 and high < math.inf and high / low <= math.exp(2 * OPEN))
     if doubt or not known:
         return doubt or "the data leaves this load open by more than a factor of 10"
     if horizon is not None and limit.load > horizon.load:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
+    from stationary.identifiability import Identifiability
     from stationary.planning import Experiment
 
 
@@ -251,6 +253,18 @@ class Fit:
 
         heaviest = self.windows.x[self.windows.loads.argmax()]
         return plot_generator(self.model, heaviest if x is None else x, ax)
+
+    def identify(
+        self,
+        x: Any = None,
+        nats: float = 2.0,
+        measures: Sequence[str] | None = None,
+        dispersion: float = 1.0,
+    ) -> Identifiability:
+        """Say what the data determine; see `stationary.identifiability.identify`."""
+        from stationary.identifiability import identify  # which reads Fit, so it stands after it
+
+        return identify(self, x, nats, measures, dispersion)
 
     def save(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the run as a folder that `stationary.load` reads; all of it or nothing."""
