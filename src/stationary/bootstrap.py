@@ -49,6 +49,10 @@ class Bootstrap:
     block: int
     failed: int
 
+    def __str__(self) -> str:
+        blocks = f" in blocks of {self.block}" if self.block > 1 else ""
+        return f"bootstrap of {len(self.thetas)} redrawn sets of windows{blocks}"
+
     def table(self, level: float = 0.95) -> pd.DataFrame:
         """Estimates with bootstrap standard errors and percentile intervals."""
         low, high = self._ends(self.thetas, level)
@@ -76,9 +80,9 @@ class Bootstrap:
             frame[f"{name}_high"] = np.maximum(high, frame[name])
         return frame
 
-    def max_load(self, level: float = 0.95, **bound: float) -> Limit:
+    def max_load(self, level: float = 0.95, present: float | None = None, **bound: float) -> Limit:
         """Return `Fit.max_load` with a percentile interval."""
-        limit = self.fit.max_load(level, **bound)
+        limit = self.fit.max_load(level, present, **bound)
         if not 0 < limit.load < math.inf:
             return limit
         loads = self._crossings(limit)

@@ -96,7 +96,8 @@ class Curved:
         """Return the covariance for a covariance ``J [R, R]`` of the score."""
         inner = J / self.curvature[:, None] / self.curvature
         matrix = self.basis @ inner @ self.basis.T + UNDETERMINED**2 * self.flat @ self.flat.T
-        return Covariance(matrix, df, kind, self.flat, self.objective.scale, supposes)
+        more = float((np.diag(J) / self.curvature).mean()) if len(J) else 1.0
+        return Covariance(matrix, df, kind, self.flat, self.objective.scale, supposes, more)
 
 
 class CovarianceKind(ABC):

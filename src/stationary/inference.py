@@ -44,6 +44,8 @@ class Covariance:
         What ``z`` is.
     supposes : str
         What it takes for granted beyond independent windows, for people.
+    inflation : float
+        How many times the variance that independent counts would have.
     """
 
     matrix: Array
@@ -52,6 +54,7 @@ class Covariance:
     flat: Array
     scale: Scale
     supposes: str = ""
+    inflation: float = 1.0
 
     @property
     def stderr(self) -> Array:

@@ -14,12 +14,12 @@ _PHASES = 4
 
 
 def ladder(windows: Windows, servers: int = 1, capacity: int = 20) -> dict[str, Model]:
-    """Models to compare, by how the command line would write them, simplest first.
+    """Models to compare, by name and what else sets them apart, simplest first.
 
-    Left out are the models in which requests are lost unseen (``resetting``, ``leaking``): light
-    load can hardly speak against them, and they would let no loss be excluded. Name them where the
-    system is known to do that. Models whose requests do not see time averages are left out where
-    requests counted.
+    Left out are the models in which requests are lost unseen (``balking``, ``resetting``,
+    ``leaking``): light load can hardly speak against them, and they would let no loss be excluded.
+    Name them where the system is known to do that. Models whose requests do not see time averages
+    are left out where requests counted.
 
     Parameters
     ----------
@@ -42,14 +42,15 @@ def ladder(windows: Windows, servers: int = 1, capacity: int = 20) -> dict[str, 
         rungs.append({"name": "erlang", "phases": _PHASES, **room})
         rungs.append({"name": "hyperexponential", **room})
     if windows.sampling is Sampling.TIME:
-        rungs += [{"name": name, **both} for name in ("balking", "batch", "onoff")]
-    return {written(rung): build(rung) for rung in rungs}
+        rungs += [{"name": name, **both} for name in ("batch", "onoff")]
+    return {_short(rung): build(rung) for rung in rungs}
 
 
-def written(description: Mapping[str, Any]) -> str:
-    """Return a description as the command line writes it: ``name:option=value,...``."""
-    options = ",".join(f"{key}={value}" for key, value in description.items() if key != "name")
-    return f"{description['name']}:{options}" if options else str(description["name"])
+def _short(rung: Mapping[str, Any]) -> str:
+    """Name a rung as the command line does, without what all have in common."""
+    common = ("name", "servers", "capacity")
+    options = ",".join(f"{key}={value}" for key, value in rung.items() if key not in common)
+    return f"{rung['name']}:{options}" if options else str(rung["name"])
 
 
 def _observed(windows: Windows) -> int:

@@ -259,7 +259,7 @@ class Fit:
         x: Any = None,
         nats: float = 2.0,
         measures: Sequence[str] | None = None,
-        dispersion: float = 1.0,
+        dispersion: float | None = None,
     ) -> Identifiability:
         """Say what the data determine; see `stationary.identifiability.identify`."""
         from stationary.identifiability import identify  # which reads Fit, so it stands after it

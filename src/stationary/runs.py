@@ -68,6 +68,7 @@ class RunFile(BaseModel):
     covariance_kind: str
     covariance_df: int
     covariance_supposes: str = ""
+    covariance_inflation: float = 1.0
     inputs: list[str]
     observe: list[list[int | str]]
     sampling: str
@@ -168,6 +169,7 @@ def _write(fit: Fit, folder: Path) -> None:
         covariance_kind=fit.covariance.kind,
         covariance_df=fit.covariance.df,
         covariance_supposes=fit.covariance.supposes,
+        covariance_inflation=fit.covariance.inflation,
         inputs=list(windows.inputs),
         observe=[list(members(category)) for category in windows.observe],
         sampling=windows.sampling,
@@ -243,6 +245,7 @@ def load(folder: str | os.PathLike[str], model: Model | None = None) -> Fit:
                 tensors["flat"].numpy(),
                 Scale(tensors["scale_log"], tensors["scale_unit"]),
                 content.covariance_supposes,
+                content.covariance_inflation,
             ),
         ),
         seed=content.seed,

@@ -12,6 +12,8 @@ from typing import Any
 
 import typer
 
+from stationary.cli.check import check
+from stationary.cli.compare import compare
 from stationary.cli.demo import demo
 from stationary.cli.fit import fit
 from stationary.cli.forecast import forecast
@@ -27,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (demo, fit, forecast, simulate, models, reproduce):
+for command in (demo, fit, check, compare, forecast, simulate, models, reproduce):
     app.command()(command)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
+    from stationary.covariances import CovarianceKind
     from stationary.gradients import Gradient
     from stationary.models import Model
 
@@ -98,6 +99,28 @@ def parse_gradient(text: str, seed: int) -> Gradient:
     if options:
         raise InputError(f"gradient {name} has no option {next(iter(options))!r}")
     return strategy
+
+
+def parse_errors(text: str) -> CovarianceKind:
+    """Make a kind of covariance from ``best``, ``sandwich:block=5``, ``information``, ..."""
+    from stationary.covariances import Best, Correlated, Dispersed, Information, Sandwich
+
+    plain: dict[str, CovarianceKind] = {
+        "best": Best(),
+        "sandwich": Sandwich(),
+        "correlated": Correlated(),
+        "dispersed": Dispersed(),
+        "information": Information(),
+    }
+    if text in plain:
+        return plain[text]
+    block = re.fullmatch(r"sandwich:block=(\d+)", text)
+    if not block:
+        raise InputError(
+            f"there are no standard errors {text!r}; there are {', '.join(plain)} and "
+            f"sandwich:block=5"
+        )
+    return Sandwich(int(block[1]))
 
 
 def parse_loads(text: str) -> list[float]:

@@ -91,7 +91,6 @@ def forecast_table(frame: pd.DataFrame, title: str) -> None:
             cells.append(f"{number(row[name])} [{low}, {high}]".replace("[", r"\["))
         rows.append([*cells, "yes" if row["trusted"] else "no"])
     table(title, [*inputs, *(name.replace("_", " ") for name in measures), "trusted"], rows, 0)
-    typer.echo("Intervals and trust suppose that the model is right; nothing here tests that.")
     for reason in sorted(set(frame.loc[~frame["trusted"], "reason"])):
         count = int((frame["reason"] == reason).sum())
         typer.echo(f"not trusted in {count} of {len(frame)} rows: {reason}")

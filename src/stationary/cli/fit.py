@@ -8,69 +8,73 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stationary.cli._options import (
+    Cluster,
+    Counts,
+    DropEmpty,
+    Duration,
+    Jobs,
+    Json,
+    Level,
+    Loads,
+    Observe,
+    Present,
+    Sampling,
+    Slo,
+    WindowsFile,
+    X,
+    command_line,
+    read,
+)
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from stationary.bootstrap import Bootstrap
     from stationary.forecast import Limit
     from stationary.result import Fit
     from stationary.stochastic import Step
 
 
 def fit(
-    windows: Annotated[Path, typer.Argument(help="CSV or Parquet file, one row a window.")],
+    windows: WindowsFile,
     model: Annotated[
         str, typer.Option(help="Model and options, as in mmmk:servers=1,capacity=20.")
     ],
-    x: Annotated[
-        str, typer.Option(help="Column of the load; further inputs after commas.")
-    ] = "load",
-    counts: Annotated[
-        str,
-        typer.Option(
-            help="Columns of counts: a pattern whose {} is the state, or column=states,... as in "
-            "idle=0,busy=1-20."
-        ),
-    ] = "Q={}",
-    observe: Annotated[
-        str | None, typer.Option(help="States to learn from, as in 0,1 or 0-3; all by default.")
-    ] = None,
-    loads: Annotated[
-        str | None, typer.Option(help="Learn only from windows with a load in LOW:HIGH.")
-    ] = None,
+    x: X = "load",
+    counts: Counts = "Q={}",
+    observe: Observe = None,
+    loads: Loads = None,
+    sampling: Sampling = "time",
+    duration: Duration = None,
+    drop_empty: DropEmpty = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the run.")
     ] = None,
-    slo: Annotated[
-        str | None,
-        typer.Option(help="Limit to invert, as in 'loss<0.001': how much load meets it?"),
-    ] = None,
-    present: Annotated[
-        float | None,
+    slo: Slo = None,
+    present: Present = None,
+    level: Level = 0.95,
+    errors: Annotated[
+        str,
         typer.Option(
-            help="Load that must meet the --slo, such as today's peak; the heaviest in the data "
-            "by default."
+            help="Standard errors: best, sandwich (spread of windows), sandwich:block=5, "
+            "correlated (the chain's own autocorrelation), dispersed or information."
         ),
+    ] = "best",
+    bootstrap: Annotated[
+        int | None,
+        typer.Option(help="Also refit to this many redrawn sets of windows, such as 200."),
     ] = None,
-    level: Annotated[float, typer.Option(help="Coverage of the intervals.")] = 0.95,
+    block: Annotated[
+        int, typer.Option(help="Successive windows that a bootstrap redraws together.")
+    ] = 1,
+    jobs: Jobs = -1,
+    cluster: Cluster = None,
     relax: Annotated[
         float | None,
         typer.Option(help="Add a free rate wherever the model has none, at this penalty alpha."),
     ] = None,
-    sampling: Annotated[
-        str, typer.Option(help="Who counted the states: 'time' (the clock) or 'arrival'.")
-    ] = "time",
-    duration: Annotated[
-        float | None,
-        typer.Option(
-            help="Length of every window, in the unit of time of the loads (10, for loads per "
-            "second and windows of ten): tells how much the counts of a slow system are worth."
-        ),
-    ] = None,
-    drop_empty: Annotated[
-        bool, typer.Option("--drop-empty", help="Leave out windows without observed counts.")
-    ] = False,
     gradient: Annotated[
         str,
         typer.Option(
@@ -96,7 +100,7 @@ def fit(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a run that is already in the folder.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    json: Json = False,
 ) -> None:
     """Fit a model to counts of some of its states, by maximum likelihood.
 
@@ -105,15 +109,15 @@ def fit(
     """
     from dataclasses import replace
 
+    from stationary.bootstrap import bootstrap as run_bootstrap
     from stationary.cli._parse import (
         parse_bound,
+        parse_errors,
         parse_gradient,
         parse_model,
         parse_options,
-        parse_range,
     )
     from stationary.cli._show import as_json, progress_bar
-    from stationary.data.readers import parse_counts, parse_observe, read_windows
     from stationary.fitting import fit as run_fit
     from stationary.forecast import check_bound, check_present
     from stationary.gradients import Exact
@@ -131,6 +135,7 @@ def fit(
     if given:
         raise InputError(f"a fit learns {given[0]}; leave it out of --model")
     strategy = parse_gradient(gradient, seed)
+    kind = parse_errors(errors)
     training = None
     if epochs is not None or not isinstance(strategy, Exact):
         usual = Training()
@@ -156,36 +161,53 @@ def fit(
         if bound is None:
             raise InputError("--present is the load that must meet a limit: give one with --slo")
         check_present(present)
-    data = read_windows(
-        windows,
-        x=[name.strip() for name in x.split(",")],
-        counts=parse_counts(counts),
-        observe=None if observe is None else parse_observe(observe),
-        sampling=sampling,
-        drop_empty=drop_empty,
-        loads=parse_range(loads),
-        duration=duration,
-    )
+    if bootstrap is None and block != 1:
+        raise InputError("--block is of a bootstrap: give one with --bootstrap 200")
+    data = read(windows, x, counts, observe, loads, sampling, duration, drop_empty)
     if training is None:
         with progress_bar("start", starts) as bar:
             result = run_fit(
-                chain, data, starts=starts, seed=seed, progress=bar and _exact_progress(bar)
+                chain,
+                data,
+                starts=starts,
+                seed=seed,
+                progress=bar and _exact_progress(bar),
+                covariance=kind,
             )
     else:
         with progress_bar("epoch", training.epochs) as bar:
             training = replace(training, callback=bar and _epoch_progress(bar))
             result = run_fit(
-                chain, data, gradient=strategy, training=training, seed=seed, resume=resume
+                chain,
+                data,
+                gradient=strategy,
+                training=training,
+                seed=seed,
+                resume=resume,
+                covariance=kind,
             )
-    limit = result.max_load(level, present, **{bound[0]: bound[1]}) if bound else None
+    result = replace(result, recipe={**result.recipe, "command": command_line()})
+    source: Fit | Bootstrap = result
+    if bootstrap is not None:
+        with progress_bar("refit", bootstrap) as bar:
+            source = run_bootstrap(
+                result,
+                bootstrap,
+                block=block,
+                seed=seed,
+                jobs=jobs,
+                cluster=cluster,
+                progress=bar,
+            )
+    limit = source.max_load(level, present, **{bound[0]: bound[1]}) if bound else None
     if output is not None:
         result.save(output, overwrite)
         if training is not None:
             shutil.rmtree(_unfinished(output), ignore_errors=True)
     if json:
-        typer.echo(as_json(_record(result, limit, level, output)))
+        typer.echo(as_json(_record(source, result, limit, level, output)))
     else:
-        _show(result, limit, present, level, output)
+        _show(source, result, limit, present, level, output)
     if not result.converged or (limit is not None and not limit.met_at(limit.present)):
         raise typer.Exit(1)
 
@@ -203,7 +225,9 @@ def _epoch_progress(update: Callable[[int, str], None]) -> Callable[[Step], None
     return lambda step: update(step.epoch, f"step {step.step}, loss {step.loss:.4g}")
 
 
-def _record(result: Fit, limit: Limit | None, level: float, output: Path | None) -> dict[str, Any]:
+def _record(
+    source: Fit | Bootstrap, result: Fit, limit: Limit | None, level: float, output: Path | None
+) -> dict[str, Any]:
     from stationary.cli._show import limit_record
     from stationary.models.registry import describe
 
@@ -220,6 +244,7 @@ def _record(result: Fit, limit: Limit | None, level: float, output: Path | None)
         "evaluations": result.evaluations,
         "message": result.message,
         "standard_errors": result.covariance.kind,
+        "bootstrap": None if source is result else source.table(level).to_dict("records"),
         "warnings": result.warnings(),
         "limit": limit_record(limit),
         "run": str(output) if output else None,
@@ -227,13 +252,27 @@ def _record(result: Fit, limit: Limit | None, level: float, output: Path | None)
 
 
 def _show(
-    result: Fit, limit: Limit | None, present: float | None, level: float, output: Path | None
+    source: Fit | Bootstrap,
+    result: Fit,
+    limit: Limit | None,
+    present: float | None,
+    level: float,
+    output: Path | None,
 ) -> None:
-    from stationary.cli._show import sentence, verdict
+    from stationary.cli._show import number, sentence, table, verdict
 
     typer.echo(result.summary(level))
+    if source is not result:
+        typer.echo()
+        rows = [
+            [row["parameter"], *(number(row[k]) for k in ("std_error", "low", "high"))]
+            for row in source.table(level).to_dict("records")
+        ]
+        columns = ["parameter", "std error", "low", "high"]
+        table(f"{source} ({100 * level:g}% intervals)", columns, rows)
     if limit is not None:
         typer.echo(f"\n{sentence(limit)}")
         typer.echo(verdict(limit, present))
     if output is not None:
-        typer.echo(f"\nsaved in {output}; next: stationary forecast {output} --x LOW:HIGH:STEP")
+        typer.echo(f"\nsaved in {output}; next: stationary check {output}, then")
+        typer.echo(f"stationary forecast {output} --x LOW:HIGH:STEP, or stationary report {output}")

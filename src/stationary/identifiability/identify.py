@@ -156,7 +156,7 @@ def identify(
     x: Any = None,
     nats: float = 2.0,
     measures: Sequence[str] | None = None,
-    dispersion: float = 1.0,
+    dispersion: float | None = None,
 ) -> Identifiability:
     """Say what the data of a fit determine.
 
@@ -172,9 +172,10 @@ def identify(
     measures : sequence of str, optional
         Names of the measures to ask about; by default loss and response time of a queue, all
         measures of another model, the probability of every state of one without measures.
-    dispersion : float
+    dispersion : float, optional
         How many times more the counts vary than independent ones would; a nat is divided by it.
-        Counts inside a window are autocorrelated, so that 1 overstates what is known.
+        Counts inside a window are autocorrelated, so that 1 overstates what is known. By default
+        what the covariance of the fit says, at least 1.
 
     Returns
     -------
@@ -193,6 +194,8 @@ def identify(
     <BLANKLINE>
     The data determine all of this, if the model is right.
     """
+    if dispersion is None:
+        dispersion = max(fit.covariance.inflation, 1.0)
     for name, value in (("nats", nats), ("dispersion", dispersion)):
         if not (value > 0 and math.isfinite(value)):
             raise InputError(f"{name} must be positive and finite; got {value!r}")

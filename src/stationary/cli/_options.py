@@ -1,0 +1,88 @@
+"""Options that several commands share, and the windows they lead to."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from stationary.data.windows import Windows
+
+WindowsFile = Annotated[Path, typer.Argument(help="CSV or Parquet file, one row a window.")]
+X = Annotated[str, typer.Option(help="Column of the load; further inputs after commas.")]
+Counts = Annotated[
+    str,
+    typer.Option(
+        help="Columns of counts: a pattern whose {} is the state, or column=states,... as in "
+        "idle=0,busy=1-20."
+    ),
+]
+Observe = Annotated[
+    str | None, typer.Option(help="States to learn from, as in 0,1 or 0-3; all by default.")
+]
+Loads = Annotated[str | None, typer.Option(help="Learn only from windows with a load in LOW:HIGH.")]
+Sampling = Annotated[
+    str, typer.Option(help="Who counted the states: 'time' (the clock) or 'arrival'.")
+]
+Duration = Annotated[
+    float | None,
+    typer.Option(
+        help="Length of every window, in the unit of time of the loads (10, for loads per "
+        "second and windows of ten): tells how much the counts of a slow system are worth."
+    ),
+]
+DropEmpty = Annotated[
+    bool, typer.Option("--drop-empty", help="Leave out windows without observed counts.")
+]
+Slo = Annotated[
+    str | None,
+    typer.Option(help="Limit to invert, as in 'loss<0.001': how much load meets it?"),
+]
+Present = Annotated[
+    float | None,
+    typer.Option(
+        help="Load that must meet the --slo, such as today's peak; the heaviest in the data by "
+        "default."
+    ),
+]
+Level = Annotated[float, typer.Option(help="Coverage of the intervals.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Jobs = Annotated[int, typer.Option(help="Processes to use; -1 for one a core.")]
+Cluster = Annotated[
+    str | None, typer.Option(help="Run on a Dask cluster instead, as in tcp://host:8786.")
+]
+
+
+def read(
+    file: Path,
+    x: str,
+    counts: str,
+    observe: str | None,
+    loads: str | None,
+    sampling: str,
+    duration: float | None,
+    drop_empty: bool,
+) -> Windows:
+    """Read windows as the options say."""
+    from stationary.cli._parse import parse_range
+    from stationary.data.readers import parse_counts, parse_observe, read_windows
+
+    return read_windows(
+        file,
+        x=[name.strip() for name in x.split(",")],
+        counts=parse_counts(counts),
+        observe=None if observe is None else parse_observe(observe),
+        sampling=sampling,
+        drop_empty=drop_empty,
+        loads=parse_range(loads),
+        duration=duration,
+    )
+
+
+def command_line() -> str:
+    """Return this command as a shell would take it."""
+    return shlex.join(["stationary", *sys.argv[1:]])

@@ -1,0 +1,129 @@
+"""``stationary check``: is this data steady, is the answer identified, before you believe it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stationary.cli._options import (
+    Counts,
+    DropEmpty,
+    Duration,
+    Json,
+    Loads,
+    Observe,
+    Sampling,
+    X,
+    read,
+)
+from stationary.errors import InputError
+
+if TYPE_CHECKING:
+    from stationary.findings import Finding
+    from stationary.identifiability import Identifiability
+    from stationary.result import Fit
+
+_MARKS = {"ok": "ok     ", "warning": "WARNING", "unknown": "unknown"}
+
+
+def check(
+    windows: Annotated[
+        Path,
+        typer.Argument(help="CSV or Parquet file, one row a window; or the folder of a run."),
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Model and options, as in mmmk:servers=1,capacity=20; a run has its own."
+        ),
+    ] = None,
+    x: X = "load",
+    counts: Counts = "Q={}",
+    observe: Observe = None,
+    loads: Loads = None,
+    sampling: Sampling = "time",
+    duration: Duration = None,
+    drop_empty: DropEmpty = False,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            help="Loads to ask about, as in 20,30 or 20:60:10; by default the heaviest and up to "
+            "twice that."
+        ),
+    ] = None,
+    nats: Annotated[
+        float,
+        typer.Option(help="How much worse than the best a fit may be that still counts."),
+    ] = 2.0,
+    json: Json = False,
+) -> None:
+    """Check the data against what the method assumes, and say what it determines.
+
+    Windows must stand in the order in which they were recorded.
+
+    stationary check windows.csv --model mmmk:servers=1,capacity=20 --observe 0,1 --duration 10
+
+    stationary check run/
+
+    Exit codes: 0 nothing speaks against a forecast; 1 something does; 2 bad input.
+    """
+    from stationary.cli._parse import parse_loads, parse_model
+    from stationary.cli._show import as_json
+    from stationary.fitting import fit as run_fit
+    from stationary.runs import load
+
+    if windows.is_dir():
+        if model is not None:
+            raise InputError(f"{windows} is a run and has its model: leave out --model")
+        fit = load(windows)
+    else:
+        if model is None:
+            raise InputError("name a model, as in --model mmmk:servers=1,capacity=20")
+        chain = parse_model(model)
+        data = read(windows, x, counts, observe, loads, sampling, duration, drop_empty)
+        fit = run_fit(chain, data)
+    findings = fit.diagnose()
+    known = fit.identify(None if at is None else parse_loads(at), nats)
+    if json:
+        typer.echo(as_json(_record(fit, findings, known)))
+    else:
+        _show(fit, findings, known)
+    bad = [finding for finding in findings if finding.verdict == "warning"]
+    if bad or not known.determined or not fit.converged:
+        raise typer.Exit(1)
+
+
+def _record(fit: Fit, findings: list[Finding], known: Identifiability) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "checks": [asdict(finding) for finding in findings],
+        "determined": known.determined,
+        "parameters": known.parameters,
+        "rank": known.rank,
+        "condition": known.condition,
+        "directions": [asdict(direction) for direction in known.directions],
+        "ranges": known.ranges.to_dict("records"),
+        "nats": known.nats,
+        "dispersion": known.dispersion,
+        "horizon": asdict(fit.horizon),
+        "converged": fit.converged,
+        "warnings": fit.warnings(),
+    }
+
+
+def _show(fit: Fit, findings: list[Finding], known: Identifiability) -> None:
+    from textwrap import fill
+
+    typer.echo("Is the data what the method assumes?")
+    for finding in findings:
+        text = f"  {_MARKS[finding.verdict]} {finding.name}: {finding.sentence}"
+        typer.echo(fill(text, 100, subsequent_indent=" " * 10))
+    typer.echo("\nIs the answer determined?")
+    typer.echo(known.summary())
+    typer.echo("\nHow far may it be believed?")
+    typer.echo(f"Up to a load of {fit.horizon.load:.4g}: {fit.horizon.sentence}.")
+    for note in fit.warnings():
+        typer.echo(f"WARNING: {note}")
