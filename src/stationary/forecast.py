@@ -108,7 +108,7 @@ def forecast(
         "x" if len(model.inputs) == 1 else name: inputs[:, k].numpy()
         for k, name in enumerate(model.inputs)
     }
-    reasons = doubts(inputs, doubt, horizon)
+    reasons = [doubt] * len(inputs)
     for k, name in enumerate(names):
         measure = model.measures[name]
         value = np.clip(values[:, k], measure.low, measure.high)  # probabilities round above 1
@@ -118,16 +118,19 @@ def forecast(
             reasons[row] = (
                 reasons[row] or f"the data leaves {name} open by more than a factor of 10"
             )
-    columns["trusted"] = np.array([not reason for reason in reasons])
-    columns["reason"] = np.array(reasons, dtype=object)
-    return pd.DataFrame(columns)
+    return judged(pd.DataFrame(columns), inputs, reasons, horizon)
 
 
-def doubts(inputs: Tensor, doubt: str, horizon: Horizon | None) -> list[str]:
-    """For every input, a reason not to trust what is forecast there; empty if there is none."""
-    most = math.inf if horizon is None else horizon.load
-    why = "" if horizon is None else horizon.reason
-    return [doubt or (why if load > most else "") for load in inputs[:, 0].tolist()]
+def judged(
+    frame: pd.DataFrame, inputs: Tensor, reasons: list[str], horizon: Horizon | None
+) -> pd.DataFrame:
+    """Add to a forecast whether each row is trusted, and why not: beyond the horizon none is."""
+    if horizon is not None:
+        loads = inputs[:, 0].tolist()
+        beyond = [horizon.reason if load > horizon.load else "" for load in loads]
+        reasons = [given or why for given, why in zip(reasons, beyond, strict=True)]
+    trusted = np.array([not reason for reason in reasons])
+    return frame.assign(trusted=trusted, reason=np.array(reasons, dtype=object))
 
 
 def is_open(half: Array, value: Array, low: Array, high: Array) -> Array:

@@ -8,6 +8,7 @@ from typing import Any
 from stationary.data.windows import Sampling, Windows
 from stationary.models import Model
 from stationary.models.registry import build
+from stationary.result import Fit
 
 _PHASES = 4
 """Phases of the steadier service: a variation of half an exponential one's."""
@@ -44,6 +45,24 @@ def ladder(windows: Windows, servers: int = 1, capacity: int = 20) -> dict[str, 
     if windows.sampling is Sampling.TIME:
         rungs += [{"name": name, **both} for name in ("batch", "onoff")]
     return {_short(rung): build(rung) for rung in rungs}
+
+
+def ladder_of(fit: Fit) -> dict[str, Model]:
+    """Models to compare a fit with: its own first, then those of the same servers and room.
+
+    Of a model that has no room to speak of, such as one of your own, there is only itself.
+    """
+    own = fit.model
+    rungs = {own.name or type(own).__name__: own}
+    options = own.options
+    if "capacity" in options:
+        others = ladder(fit.windows, options.get("servers", 1), options["capacity"])
+        rungs |= {
+            name: model
+            for name, model in others.items()
+            if (model.name, model.options) != (own.name, own.options)
+        }
+    return rungs
 
 
 def _short(rung: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from stationary.forecast import doubts, grid, is_open, values_at
+from stationary.forecast import grid, is_open, judged, values_at
 from stationary.inference import Array, Link, check_level
 from stationary.result import Fit
 from stationary.scales import Scale
@@ -72,7 +72,7 @@ def pooled_forecast(
         np.concatenate(found), [0.5 - level / 2, 0.5, 0.5 + level / 2], axis=0
     )  # each [G, K]
     frame: dict[str, Any] = {"x": inputs[:, 0].numpy()}
-    reasons = doubts(inputs, doubt, first.horizon)
+    reasons = [doubt] * len(inputs)
     for k, name in enumerate(names):
         link = Link(first.model.measures[name])
         ends = (middle[:, k], low[:, k], high[:, k])
@@ -81,9 +81,7 @@ def pooled_forecast(
         for row in np.flatnonzero(is_open(half, *ends)):
             why = f"the models leave {name} open by more than a factor of 10"
             reasons[row] = reasons[row] or why
-    frame["trusted"] = np.array([not reason for reason in reasons])
-    frame["reason"] = np.array(reasons, dtype=object)
-    return pd.DataFrame(frame)
+    return judged(pd.DataFrame(frame), inputs, reasons, first.horizon)
 
 
 def _draws(

@@ -272,6 +272,27 @@ class Fit:
 
         save(self, folder, overwrite)
 
+    def report(self, path: str | os.PathLike[str], *, compare: bool = True, **options: Any) -> None:
+        """Write a report, one HTML file that opens anywhere.
+
+        Parameters
+        ----------
+        path : path
+            Where to write; ends in ``.html``.
+        compare : bool
+            Also fit the models of the ladder, and show how they compare.
+        **options
+            As for `stationary.report.write_report`; checks and what the data determine are made
+            if they are not given.
+        """
+        from stationary.report import compared, write_report
+
+        options.setdefault("findings", self.diagnose())
+        options.setdefault("identifiability", self.identify())
+        if compare:
+            options.setdefault("comparison", compared(self))
+        write_report(self, path, **options)
+
 
 def _determined(cov: Covariance) -> Array:
     """Parameters that no flat direction touches."""

@@ -18,6 +18,7 @@ from stationary.cli.demo import demo
 from stationary.cli.fit import fit
 from stationary.cli.forecast import forecast
 from stationary.cli.models import models
+from stationary.cli.report import report
 from stationary.cli.reproduce import reproduce
 from stationary.cli.simulate import simulate
 from stationary.errors import ConvergenceWarning, DataWarning, StationaryError
@@ -29,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (demo, fit, check, compare, forecast, simulate, models, reproduce):
+for command in (demo, fit, check, compare, forecast, report, simulate, models, reproduce):
     app.command()(command)
 
 

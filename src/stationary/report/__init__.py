@@ -1,0 +1,6 @@
+"""The report: one HTML file that opens anywhere, offline, and is mailed around."""
+
+from stationary.report.headline import Answer as Answer
+from stationary.report.headline import answer as answer
+from stationary.report.models import compared as compared
+from stationary.report.page import write_report as write_report
