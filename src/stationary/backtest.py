@@ -33,6 +33,9 @@ _FEWEST = 4
 WRONG = 0.1
 """Share of counts in the wrong category from which a forecast of them counts as wrong."""
 
+_GROUPS = 3
+"""Parts of the windows, by load, in which a model is held against what it was fitted to."""
+
 _MOST_STATES = 2000
 """Largest chain that is refitted just to see how far it may be trusted."""
 
@@ -60,9 +63,13 @@ def cuts(windows: Windows, parameters: int) -> list[float]:
 def horizon(model: Model, windows: Windows) -> Horizon:
     """How far beyond the heaviest load a fitted model may be believed.
 
-    The lightest cut that the model passes, with all heavier ones, sets the stretch.
+    The lightest cut that the model passes, with all heavier ones, sets the stretch. A model that
+    does not fit the loads it saw is not to be believed at any.
     """
     most = float(windows.loads.max())
+    here = _misfit(model, windows)
+    if here:
+        return Horizon(0.0, here)
     if len(model.states) > _MOST_STATES:
         return Horizon(most, f"a chain of {len(model.states)} states is too large to test further")
     places = cuts(windows, len(model.param_names))
@@ -86,6 +93,25 @@ def horizon(model: Model, windows: Windows) -> Horizon:
         f"{cut:.4g} to {most:.4g} in the wrong place: a stretch of {most / cut:.3g}, and further "
         f"nothing was tested",
     )
+
+
+def _misfit(model: Model, windows: Windows) -> str:
+    """Say where a model is wrong about the loads it was fitted to; empty if it is not, clearly."""
+    order = np.argsort(windows.loads.numpy(), kind="stable")
+    p = predicted(model, model.theta.detach(), windows)
+    worst = ""
+    most = WRONG
+    for rows in np.array_split(order, min(_GROUPS, max(len(order) // _FEWEST, 1))):
+        part = windows.select(rows)
+        wrong = misplaced(p[rows], part)
+        if len(rows) >= _FEWEST and wrong.share - 2 * wrong.error > most:
+            most = wrong.share - 2 * wrong.error
+            low, high = float(part.loads.min()), float(part.loads.max())
+            worst = (
+                f"the model does not fit the loads it saw: it puts {wrong.share:.0%} of the counts "
+                f"at {low:.4g} to {high:.4g} in the wrong place"
+            )
+    return worst
 
 
 def _failure(cut: float, most: float, wrong: Misplaced) -> str:

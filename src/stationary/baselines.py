@@ -1,14 +1,20 @@
-"""Forecasts of the shares of the counted categories that need no chain."""
+"""Rivals of a model: forecasts of the shares of the counted categories that know no servers."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize
 
+from stationary.backtest import predicted
+from stationary.data.categories import members
 from stationary.data.windows import Windows
+from stationary.errors import ConvergenceWarning, InputError
+from stationary.fitting import fit
 from stationary.inference import Array
+from stationary.models import UniversalScalability
 
 Baseline = Callable[[Windows, Windows], Array]
 """From windows to learn from and windows to forecast: shares ``[M, C]`` of the latter."""
@@ -58,10 +64,27 @@ def trend(seen: Windows, ahead: Windows) -> Array:
     return shares(best.x.reshape(2, -1), (np.log(ahead.loads.numpy()) - centre) / spread)
 
 
+def scalability_law(seen: Windows, ahead: Windows) -> Array:
+    """The Universal Scalability Law, which knows nothing of how many servers there are.
+
+    Shares of the states that were counted do not depend on those above, so the longest queue that
+    was counted is room enough.
+    """
+    states = [state for category in seen.observe for state in members(category)]
+    if not all(str(state).isdecimal() for state in states):
+        raise InputError("the Universal Scalability Law needs counts of queue lengths")
+    model = UniversalScalability(capacity=max(int(state) for state in states))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a rate at zero is no failure here
+        fitted = fit(model, seen, starts=1).model
+    return predicted(fitted, fitted.theta.detach(), ahead)
+
+
 BASELINES: dict[str, Baseline] = {
     "as on average": mean_shares,
     "as under the heaviest load": last_shares,
     "trend in the load": trend,
+    "Universal Scalability Law": scalability_law,
 }
 
 

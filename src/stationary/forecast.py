@@ -40,7 +40,7 @@ class Horizon:
     Attributes
     ----------
     load : float
-        The load.
+        The load; zero for a model that does not even fit the loads it saw.
     sentence : str
         Why it is this one.
     """
@@ -51,7 +51,12 @@ class Horizon:
     @property
     def reason(self) -> str:
         """Why what lies beyond it is not trusted."""
-        return f"no data tests the model at this load: {self.sentence}"
+        return f"no data tests the model at this load: {self.sentence}" if self.load else str(self)
+
+    def __str__(self) -> str:
+        if not self.load:
+            return self.sentence
+        return f"forecasts are trusted up to a load of {self.load:.4g}: {self.sentence}"
 
 
 def grid(model: Model, x: Any) -> Tensor:

@@ -35,7 +35,6 @@ def ladder(windows: Windows, servers: int = 1, capacity: int = 20) -> dict[str, 
     rungs: list[Mapping[str, Any]] = [
         {"name": "mmmk", **both},
         {"name": "slowing", **both},
-        {"name": "usl", **room},
     ]
     if depth > servers:
         rungs.append({"name": "statedependent", "depth": depth, **room})

@@ -27,6 +27,9 @@ Part = tuple[Fit, Sequence[Fit], float]
 _DRAWS = 1000
 """Draws from all models together."""
 
+_CHANCE = 3.0
+"""Square of a difference, in variances of it, from which chance does not explain it."""
+
 _PRIOR = 0.05
 """What a priori weights count, in held-out windows for each of them."""
 
@@ -61,7 +64,7 @@ def pooled_forecast(
     check_level(level)
     total = sum(weight for _, _, weight in parts)
     first = max(parts, key=lambda part: part[2])[0]
-    names = [n for n in first.model.measures if all(n in f.model.measures for f, _, _ in parts)]
+    names = [n for n in first.model.measures if all(_same(first, f, n) for f, _, _ in parts)]
     inputs = grid(first.model, x)
     random = np.random.default_rng(seed)
     found = [
@@ -111,11 +114,17 @@ def _draws(
     return values[:, 0, which].reshape(count, len(inputs), len(names))
 
 
+def _same(first: Fit, other: Fit, name: str) -> bool:
+    """Whether a measure means the same in two models."""
+    measure = other.model.measures.get(name)
+    return measure is not None and measure.about == first.model.measures[name].about
+
+
 def drift(fit: Fit, below: Sequence[Fit]) -> Array:
     """Covariance ``[P, P]`` of how far the parameters move when the load grows e-fold.
 
-    What they moved, less what chance moves them: the variance of the difference between a fit to
-    some windows and one to all is the difference of their variances.
+    What they moved between fits, where that is more than chance explains: the variance of the
+    difference between a fit to some windows and one to all is the difference of their variances.
     """
     scale = _common_scale([fit, *below])
     whole = fit.model.theta.detach()
@@ -125,13 +134,10 @@ def drift(fit: Fit, below: Sequence[Fit]) -> Array:
         theta = part.model.theta.detach()
         moved = (scale.free(theta) - scale.free(whole)).numpy()
         chance = part.covariance.on(scale, theta) - fit.covariance.on(scale, whole)
-        total += np.outer(moved, moved) - chance
+        if moved @ np.linalg.pinv(chance, hermitian=True) @ moved > _CHANCE * len(moved):
+            total += np.outer(moved, moved)
         stretch += float(np.log(most / float(part.windows.loads.max()))) ** 2
-    if not stretch:
-        return total
-    values, basis = np.linalg.eigh(total / stretch)
-    result: Array = (basis * values.clip(0.0)) @ basis.T
-    return result
+    return total / stretch if stretch else total
 
 
 def _common_scale(fits: Sequence[Fit]) -> Scale:

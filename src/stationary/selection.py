@@ -35,6 +35,10 @@ _CLEARLY = 2.0
 """Standard errors of a difference from which one forecast is clearly better than another."""
 
 
+_NOTHING = 1e-6
+"""Nats a count that are no difference: a model and one that holds it as a limit."""
+
+
 @dataclass(frozen=True, eq=False)
 class Rung:
     """One model of the ladder, fitted to all windows and to the lightest at each cut.
@@ -233,10 +237,13 @@ def _judge(
     held = [windows.select(windows.loads.numpy() > cut) for cut in places]
     scores = {rung.name: _score_chain(rung, held) for rung in rungs}
     for name, baseline in BASELINES.items():
-        parts = [
-            baseline(windows.between(None, cut), part)
-            for cut, part in zip(places, held, strict=True)
-        ]
+        try:
+            parts = [
+                baseline(windows.between(None, cut), part)
+                for cut, part in zip(places, held, strict=True)
+            ]
+        except StationaryError:
+            continue  # a law of queue lengths, where none were counted
         scores[name] = _score(parts, held)
         lines.append({"model": name, "kind": "baseline"})
     best = min(scores, key=lambda name: scores[name].a_count.mean())
@@ -329,15 +336,19 @@ def _recommend(
         difference = scores[name].a_count - ahead.a_count
         return float(difference.mean()), _error(difference, held)
 
-    near = [rung for rung in rungs if np.less_equal(*behind(rung.name))]
+    near = []
+    for rung in rungs:
+        gap, error = behind(rung.name)
+        if gap <= max(error, _NOTHING):
+            near.append(rung)
     chosen = min([best, *near], key=lambda rung: len(rung.fit.model.param_names))
     loads = f"{places[0]:.4g} to {float(held[0].loads.max()):.4g}"
-    for name in BASELINES:
+    for name in BASELINES.keys() & scores.keys():
         gap, error = behind(name)
         if gap < -_CLEARLY * error:
             return None, (
-                f"None is to be trusted: at the held-out loads {loads}, {name!r}, which needs no "
-                f"chain, forecasts better than the best of them ({best.name})."
+                f"None is to be trusted: at the held-out loads {loads}, {name!r} forecasts better "
+                f"than the best of them, {best.name}."
             )
     wrong = scores[chosen.name].wrong
     if wrong.share - 2 * wrong.error > WRONG:

@@ -117,6 +117,8 @@ def _record(fit: Fit, findings: list[Finding], known: Identifiability) -> dict[s
 def _show(fit: Fit, findings: list[Finding], known: Identifiability) -> None:
     from textwrap import fill
 
+    from stationary.cli._show import sentence
+
     typer.echo("Is the data what the method assumes?")
     for finding in findings:
         text = f"  {_MARKS[finding.verdict]} {finding.name}: {finding.sentence}"
@@ -124,6 +126,6 @@ def _show(fit: Fit, findings: list[Finding], known: Identifiability) -> None:
     typer.echo("\nIs the answer determined?")
     typer.echo(known.summary())
     typer.echo("\nHow far may it be believed?")
-    typer.echo(f"Up to a load of {fit.horizon.load:.4g}: {fit.horizon.sentence}.")
+    typer.echo(fill(sentence(fit.horizon), 100))
     for note in fit.warnings():
         typer.echo(f"WARNING: {note}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from stationary.measures import probability
 from stationary.models._birth_death import BirthDeathQueue
 
 
@@ -61,6 +62,8 @@ class UniversalScalability(BirthDeathQueue):
                 "coherency": coherency,
             },
         )
+        busy = (self.levels > 0).to(self.levels)
+        self.measures["utilisation"] = probability(busy, "share of time with any work")
         n = self.levels[1:]
         self.register_buffer("_others", n - 1, persistent=False)
         self.register_buffer("_pairs", n * (n - 1), persistent=False)

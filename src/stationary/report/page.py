@@ -82,10 +82,7 @@ def write_report(
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         answer=said,
         cautions=cautions(fit, said.limit, found, comparison),
-        horizon=sentence(
-            f"Forecasts are trusted up to a load of {number(fit.horizon.load)}: "
-            f"{fit.horizon.sentence}"
-        ),
+        horizon=sentence(str(fit.horizon)),
         comparison=comparison,
         ladder=None if comparison is None else sections.ladder_table(comparison),
         identifiability=identifiability,
@@ -117,14 +114,17 @@ def _forecast(fit: Fit, said: Answer, ahead: Ahead | None, level: float) -> dict
             "legend": [],
             "small": [],
             "table": None,
+            "reasons": [],
             "held": "",
             "triangles": False,
         }
+    table, reasons = sections.forecast_table(fit, said, ahead, level)
     return {
         "main": figures.main_picture(fit, said, ahead, level),
         "legend": _legend(said, ahead, level),
         "small": figures.small_pictures(fit, said, ahead),
-        "table": sections.forecast_table(fit, said, ahead, level),
+        "table": table,
+        "reasons": reasons,
         "held": held(fit),
         "triangles": figures.has_triangles(fit, said, ahead),
     }

@@ -43,25 +43,29 @@ _RANGES = {
 }
 
 
-def forecast_table(fit: Fit, answer: Answer, ahead: Ahead, level: float) -> Table:
-    """Return the forecast at a few round loads."""
+def forecast_table(fit: Fit, answer: Answer, ahead: Ahead, level: float) -> tuple[Table, list[str]]:
+    """Return the forecast at a few round loads, and why some rows are not trusted."""
     names = [answer.measure]
     if "response_time" in fit.model.measures and answer.measure != "response_time":
         names.append("response_time")
     rows = []
+    reasons = list(dict.fromkeys(filter(None, ahead.rows["reason"])))
     for row in ahead.rows.to_dict("records"):
         cells = [Cell(number(row["x"]))]
         for name in names:
             low, high = number(row[f"{name}_low"], 3), number(row[f"{name}_high"], 3)
             cells += [Cell(number(row[name], 3)), Cell(f"{low} to {high}")]
         cells.append(Cell(_where(row["x"], *ahead.seen)))
-        cells.append(Cell("yes") if row["trusted"] else Cell("no", str(row["reason"])))
+        # Reasons are long and few: the table points at them, and they stand below it.
+        why = "" if row["trusted"] else f" ({reasons.index(row['reason']) + 1})"
+        cells.append(Cell(f"no{why}" if why else "yes"))
         rows.append(tuple(cells))
     between = f"{100 * level:g}% interval"
     pairs = [heading for name in names for heading in (plain(name), between)]
     headings = (fit.model.inputs[0], *pairs, "data", "trusted")
     words = frozenset({between, "data", "trusted"})
-    return Table("Forecast", headings, tuple(rows), words, frozenset({between, "data"}))
+    table = Table("Forecast", headings, tuple(rows), words, frozenset({between, "data"}))
+    return table, reasons
 
 
 def _where(load: float, low: float, high: float) -> str:

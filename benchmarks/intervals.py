@@ -1,0 +1,106 @@
+"""Do intervals cover what they promise? Simulated truth, fresh data sets, nominal 90 %.
+
+Every data set is one of the paper's: windows of one second at light load, by its Algorithm 1. The
+interval is of the loss at a heavy load, where nothing was observed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.timing import table
+from stationary.bootstrap import bootstrap
+from stationary.covariances import (
+    Correlated,
+    CovarianceKind,
+    Curved,
+    Dispersed,
+    Information,
+    Sandwich,
+)
+from stationary.errors import ConvergenceWarning, StationaryError
+from stationary.experiments.settings import Problem, draw, rows
+from stationary.fitting import fit
+from stationary.forecast import Horizon, forecast
+from stationary.objective import Objective
+from stationary.parallel import in_parallel
+
+SETS = 200
+REPEATS = 100
+LEVEL = 0.9
+ROWS = ("mm1k-fast", "mm1k-slow", "mmmmr", "multiple")
+
+_NOWHERE = Horizon(0.0, "not asked for")
+
+KINDS: dict[str, CovarianceKind] = {
+    "sandwich (default)": Sandwich(),
+    "own autocorrelation": Correlated(),
+    "overdispersion": Dispersed(),
+    "naive": Information(),
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Whether each interval covers the truth, and how wide it is in e-folds of the odds."""
+
+    row: str
+
+    def __call__(self, seed: int) -> dict[str, tuple[bool, float]]:
+        """One data set."""
+        row = rows()[self.row]
+        problem = draw(row, seed)
+        at, truth = heavy(problem)
+        windows = problem.windows
+        seen = windows.counts[:, row.observe].sum(-1) > 0
+        windows = windows.select(seen.numpy()).observing(row.observe)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            result = fit(row.build(), windows, starts=1)
+        found = {}
+        minimum = Curved(Objective(result.model, windows), windows, result.model.theta.detach())
+        for name, kind in KINDS.items():
+            frame = forecast(result.model, kind.at(minimum), [at], LEVEL)
+            found[name] = _judged(frame.iloc[0], truth)
+        try:
+            # What a bootstrap reads of a fit is its model and windows; it needs no horizon.
+            drawn = bootstrap(replace(result, tested=_NOWHERE), REPEATS, seed=seed, jobs=1)
+            found["bootstrap"] = _judged(drawn.forecast([at], LEVEL).iloc[0], truth)
+        except StationaryError:
+            found["bootstrap"] = (False, float("inf"))
+        return found
+
+
+def heavy(problem: Problem) -> tuple[float, float]:
+    """A load in the middle of those above the training windows, and the true loss there."""
+    loads = problem.x[:, 0]
+    above = (loads > problem.windows.loads.max()).nonzero()[:, 0]
+    middle = int(above[len(above) // 2])
+    return float(loads[middle]), float(problem.target[middle])
+
+
+def main() -> None:
+    """Print coverage and width."""
+    lines = []
+    for name in ROWS:
+        trials = in_parallel(Trial(name), range(SETS))
+        at, _ = heavy(draw(rows()[name], 0))
+        for kind in trials[0]:
+            hits = np.mean([trial[kind][0] for trial in trials])
+            width = np.median([trial[kind][1] for trial in trials])
+            lines.append([rows()[name].title, f"{at:g}", kind, f"{hits:.1%}", f"{width:.2f}"])
+    table(
+        f"Coverage of nominal {LEVEL:.0%} intervals of the loss, {SETS} data sets each",
+        ["data", "at load", "interval", "covers the truth", "median half-width, e-folds"],
+        lines,
+    )
+
+
+def _judged(row: dict[str, float], truth: float) -> tuple[bool, float]:
+    low, high = row["loss_low"], row["loss_high"]
+    with np.errstate(divide="ignore"):
+        odds = np.log([low / (1 - low), high / (1 - high)])
+    return bool(low <= truth <= high), float(odds[1] - odds[0]) / 2

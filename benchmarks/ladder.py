@@ -1,0 +1,125 @@
+"""Is the true family found, and what does choosing cost? Data of each family, fresh every time.
+
+One server with room for 20, observed as 0..3 in windows of 20 s at loads 6 to 20. The error is that
+of the loss at load 30, in e-folds of its odds; the oracle fits the family the data came from.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from benchmarks.timing import table
+from stationary.data.simulate import simulate
+from stationary.errors import ConvergenceWarning
+from stationary.ladder import ladder
+from stationary.models import (
+    BatchArrivals,
+    ErlangService,
+    HyperexponentialService,
+    MMmK,
+    Model,
+    OnOffArrivals,
+    Slowing,
+    StateDependent,
+)
+from stationary.parallel import in_parallel
+from stationary.selection import compare
+from stationary.steady import steady_state
+
+SETS = 30
+AHEAD = 30.0
+LOADS = np.tile(np.arange(6.0, 21.0, 2.0), 8)
+
+FAMILIES: dict[str, Model] = {
+    "mmmk": MMmK(servers=1, capacity=20, service_rate=25.0),
+    "slowing": Slowing(servers=1, capacity=20, service_rate=30.0, slowdown=0.15),
+    "statedependent:depth=3": StateDependent(
+        depth=3, capacity=20, service_1=15.0, service_2=22.0, service_3=27.0
+    ),
+    "erlang:phases=4": ErlangService(phases=4, capacity=20, service_rate=25.0),
+    "hyperexponential": HyperexponentialService(
+        capacity=20, service_rate=25.0, extra_variation=2.0
+    ),
+    "batch": BatchArrivals(servers=1, capacity=20, service_rate=30.0, extra=0.6),
+    "onoff": OnOffArrivals(servers=1, capacity=20, service_rate=30.0, burst=0.8, switching=4.0),
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What the ladder makes of one data set."""
+
+    family: str
+
+    def __call__(self, seed: int) -> dict[str, object]:
+        """Choose, and forecast by the choice, by the oracle, by the pool, and by M/M/1/K."""
+        truth = FAMILIES[self.family]
+        # The order of the loads is mixed, from another stream than the simulation's.
+        loads = np.random.default_rng([seed, 1]).permutation(LOADS)
+        windows = simulate(truth, loads, duration=20.0, seed=seed).observing([0, 1, 2, 3])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = compare(ladder(windows, 1, 20), windows, starts=1, jobs=1)
+        with torch.no_grad():
+            x = truth.as_inputs([AHEAD])
+            pi = steady_state(truth(x)).pi
+            real = float(truth.measures["loss"](x, pi, truth.theta))
+        pooled = found.forecast([AHEAD], 0.9).iloc[0]
+
+        def error(name: str) -> float:
+            fit = found.fits[name]
+            with torch.no_grad():
+                x = fit.model.as_inputs([AHEAD])
+                pi = steady_state(fit.model(x)).pi
+                loss = float(fit.model.measures["loss"](x, pi, fit.model.theta))
+            return abs(_odds(loss) - _odds(real))
+
+        return {
+            "chosen": found.recommended,
+            "chosen error": error(found.recommended) if found.recommended else np.nan,
+            "oracle error": error(self.family),
+            "pooled error": abs(_odds(float(pooled["loss"])) - _odds(real)),
+            "covered": bool(pooled["loss_low"] <= real <= pooled["loss_high"]),
+            "mmmk error": error("mmmk"),
+        }
+
+
+def main() -> None:
+    """Print how often the true family is chosen, and the regret."""
+    lines = []
+    for name in FAMILIES:
+        trials = in_parallel(Trial(name), range(SETS))
+        chosen = [trial["chosen"] for trial in trials]
+        others = sorted(set(filter(None, chosen)) - {name}, key=lambda n: -chosen.count(n))
+        medians = [
+            f"{np.nanmedian([trial[f'{who} error'] for trial in trials]):.2f}"
+            for who in ("oracle", "chosen", "pooled", "mmmk")
+        ]
+        lines.append(
+            [
+                name,
+                f"{chosen.count(name) / SETS:.0%}",
+                f"{chosen.count(None) / SETS:.0%}",
+                f"{others[0]} {chosen.count(others[0]) / SETS:.0%}" if others else "",
+                *medians,
+                f"{np.mean([trial['covered'] for trial in trials]):.0%}",
+            ]
+        )
+    table(
+        f"The ladder on data of each family, {SETS} data sets each; errors of the loss at load "
+        f"{AHEAD:g}, median, e-folds",
+        [
+            *("true family", "chosen", "none trusted", "next most chosen", "error of the oracle"),
+            *("of the chosen", "pooled", "of M/M/1/K always", "pooled 90% interval covers"),
+        ],
+        lines,
+    )
+
+
+def _odds(share: float) -> float:
+    share = min(max(share, 1e-300), 1 - 1e-16)
+    return float(np.log(share / (1 - share)))

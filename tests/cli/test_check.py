@@ -1,0 +1,147 @@
+"""``stationary check`` and ``stationary compare``: as a planner would use them."""
+
+import json
+
+import numpy as np
+import pytest
+
+import stationary as st
+
+MODEL = "mmmk:servers=1,capacity=10"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    truth = st.models.MMmK(servers=1, capacity=10, service_rate=25.0)
+    loads = np.random.default_rng(5).permutation(np.repeat(np.arange(6.0, 21.0, 2.0), 8))
+    path = tmp_path_factory.mktemp("data") / "windows.csv"
+    st.simulate(truth, loads, duration=20.0, seed=0).to_csv(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def recording(recording_file):
+    return [
+        *(recording_file, "--x", "callrate", "--counts", "Q={}", "--loads", "1:1000"),
+        *("--sampling", "arrival"),
+    ]
+
+
+def test_check_of_good_data_says_so(call, data):
+    code, out, err = call(
+        *("check", data, "--model", MODEL, "--observe", "0-3", "--duration", "20")
+    )
+    assert (code, err) == (0, "")
+    for name in ("steady state", "drift", "hysteresis", "bursts", "service rate", "lack of fit"):
+        assert f"ok      {name}: " in out
+    assert "The data determine 1 of 1 direction" in out
+    assert "loss at load 25 lies between" in out
+    assert "Forecasts are trusted up to a load of" in out
+
+
+def test_check_of_a_run_is_the_librarys_answer(call, data, tmp_path):
+    args = ("--model", MODEL, "--observe", "0-3", "--duration", "20")
+    assert call("fit", data, *args, "-o", tmp_path / "run")[0] == 0
+    code, out, _ = call("check", tmp_path / "run", "--at", "22,30", "--nats", "1", "--json")
+    assert code == 0
+    answer = json.loads(out)
+    fit = st.load(tmp_path / "run")
+    assert [found["name"] for found in answer["checks"]] == [f.name for f in fit.diagnose()]
+    known = fit.identify([22.0, 30.0], nats=1.0)
+    assert answer["ranges"] == known.ranges.to_dict("records")
+    assert answer["determined"]
+    assert answer["horizon"]["load"] == fit.horizon.load
+
+
+def test_check_of_the_recording_warns(call, recording):
+    code, out, _ = call("check", *recording, "--model", "mmmk:capacity=25")
+    assert code == 1
+    assert "WARNING lack of fit: " in out
+    assert "WARNING bursts: " in out
+
+
+def test_check_of_what_is_not_determined(call, recording):
+    args = ("--model", "uppertriangular:states=22", "--observe", "1,2", "--json")
+    code, out, _ = call("check", *recording, *args)
+    assert code == 1
+    answer = json.loads(out)
+    assert not answer["determined"]
+    assert answer["rank"] < answer["parameters"] == 231
+    loss = [row for row in answer["ranges"] if row["measure"] == "loss"]
+    assert all(row["low"] < 1e-6 and row["high"] > 0.999 for row in loss)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["check", "{data}"], "name a model, as in --model"),
+        (["check", "{data}", "--model", MODEL, "--nats", "0"], "nats must be positive"),
+        (["check", "nowhere.csv", "--model", MODEL], "nowhere.csv"),
+        (["compare", "{data}", "--present", "3"], "--present is the load that must meet a limit"),
+        (["compare", "{data}", "--model", "mmk"], "did you mean 'mmmk'"),
+        (["compare", "{data}", "--slo", "los<1"], "no measure 'los'"),
+        (["fit", "{data}", "--model", MODEL, "--errors", "none"], "no standard errors 'none'"),
+        (["fit", "{data}", "--model", MODEL, "--block", "3"], "--block is of a bootstrap"),
+        (["fit", "{data}", "--model", MODEL, "--bootstrap", "3"], "at least 20 repeats"),
+    ],
+)
+def test_bad_input_is_one_message(call, data, args, words):
+    code, out, err = call(*(str(arg).format(data=data) for arg in args))
+    assert code == 2
+    assert err.startswith("error: ")
+    assert words in err
+    assert out == ""
+
+
+def test_a_run_has_its_model(call, data, tmp_path):
+    assert call("fit", data, "--model", MODEL, "-o", tmp_path / "run")[0] == 0
+    code, _, err = call("check", tmp_path / "run", "--model", MODEL)
+    assert code == 2
+    assert "leave out --model" in err
+
+
+def test_compare_recommends_and_saves(call, data, tmp_path):
+    code, out, err = call(
+        *("compare", data, "--model", MODEL, "--model", "erlang:phases=4,capacity=10"),
+        *("--observe", "0-3", "--slo", "loss<0.01", "--ahead", "20,25", "--present", "12"),
+        *("-o", tmp_path / "run"),
+    )
+    assert (code, err) == (0, "")
+    assert f"Recommended is {MODEL}: " in out
+    assert "Universal Scalability Law" in out
+    assert "Pooled over the models: loss stays at or below 0.01 up to a load of" in out
+    assert "The present load, 12, meets the limit." in out
+    fit = st.load(tmp_path / "run")
+    assert fit.model.name == "mmmk"
+    assert fit.recipe["command"].startswith("stationary compare")
+
+
+def test_compare_for_programs(call, data):
+    args = ("compare", data, "--capacity", "10", "--observe", "0-3", "--starts", "1", "--json")
+    code, out, _ = call(*args, "--slo", "loss<0.01", "--present", "30")
+    assert code == 1  # too much load
+    answer = json.loads(out)
+    assert answer["recommended"] == "mmmk"
+    assert {row["model"] for row in answer["models"]} >= {"mmmk", "slowing", "onoff"}
+    assert answer["limit"]["headroom"] < 0
+
+
+def test_compare_says_when_none_is_to_be_trusted(call, recording, tmp_path):
+    args = ("--model", "mmmk:capacity=25", "--model", "slowing:capacity=25", "--starts", "1")
+    code, out, _ = call("compare", *recording, *args, "-o", tmp_path / "run")
+    assert code == 1
+    assert "None is to be trusted" in out
+    assert not (tmp_path / "run").exists()
+
+
+def test_fit_with_a_bootstrap_and_errors_of_choice(call, data):
+    args = ("fit", data, "--model", MODEL, "--observe", "0,1", "--slo", "loss<0.1")
+    plain = json.loads(call(*args, "--json", "--errors", "information")[1])
+    code, out, _ = call(*args, "--json", "--bootstrap", "40", "--block", "2", "--jobs", "1")
+    assert code == 0
+    answer = json.loads(out)
+    assert plain["standard_errors"] == "observed information"
+    assert answer["standard_errors"].startswith("sandwich")
+    assert answer["bootstrap"][0]["low"] < 25.0 < answer["bootstrap"][0]["high"]
+    shown = call(*args, "--bootstrap", "40", "--block", "2", "--jobs", "1")[1]
+    assert "bootstrap of 40 redrawn sets of windows in blocks of 2" in " ".join(shown.split())

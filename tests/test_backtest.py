@@ -1,0 +1,94 @@
+"""How far a model may be believed: by what it forecast of loads it had not seen."""
+
+import numpy as np
+import pytest
+
+import stationary as st
+from stationary.backtest import cuts, misplaced
+
+M = st.models
+LOADS = np.tile(np.arange(6.0, 21.0, 2.0), 8)
+
+
+def windows(truth, loads=LOADS, duration=20.0, seed=0):
+    return st.simulate(truth, loads, duration=duration, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def right():
+    seen = windows(M.MMmK(servers=1, capacity=10, service_rate=25.0)).observing([0, 1, 2, 3])
+    return st.fit(M.MMmK(servers=1, capacity=10), seen)
+
+
+def test_misplaced_is_half_the_sum_of_the_differences():
+    seen = st.Windows([1.0, 1.0], [[60, 40], [20, 80]], [0, 1])
+    assert misplaced(np.array([[0.5, 0.5], [0.5, 0.5]]), seen).share == pytest.approx(0.1)
+    assert misplaced(np.array([[0.4, 0.6], [0.4, 0.6]]), seen).share == pytest.approx(0.0)
+
+
+def test_the_noise_of_misplaced_is_what_fresh_windows_scatter():
+    truth = M.MMmK(servers=1, capacity=5, service_rate=25.0)
+    p = truth.closed_form([15.0])[0, :2].numpy()
+    p = np.tile(p / p.sum() + [0.05, -0.05], (40, 1))
+    found = []
+    for seed in range(200):
+        seen = st.simulate(truth, [15.0] * 40, duration=5.0, seed=seed).observing([0, 1])
+        found.append(misplaced(p, seen))
+    spread = np.std([wrong.share for wrong in found])
+    assert np.mean([wrong.error for wrong in found]) == pytest.approx(spread, rel=0.15)
+    assert np.mean([wrong.share for wrong in found]) == pytest.approx(0.05, abs=0.005)
+
+
+def test_cuts_leave_windows_on_either_side():
+    seen = st.Windows(np.arange(1.0, 21.0), [[5, 5]] * 20, [0, 1])
+    for cut in cuts(seen, parameters=1):
+        assert (seen.loads <= cut).sum() >= 5
+        assert (seen.loads > cut).sum() >= 4
+    assert cuts(seen, parameters=17) == []
+    assert cuts(st.Windows([7.0] * 20, [[5, 5]] * 20, [0, 1]), parameters=1) == []
+
+
+def test_a_right_model_is_believed_as_far_as_it_stretched(right):
+    lightest = cuts(right.windows, 1)[0]
+    assert right.horizon.load == pytest.approx(20.0 * 20.0 / lightest)
+    frame = right.forecast([15.0, 20.0, right.horizon.load, 1.01 * right.horizon.load])
+    assert frame["trusted"].tolist() == [True, True, True, False]
+    assert frame["reason"][3].startswith("no data tests the model at this load: fitted to loads")
+
+
+def test_a_model_that_fits_but_does_not_stretch_is_believed_no_further():
+    # Servers that speed up: at any one load M/M/1/K can have the right ratios of two states.
+    truth = M.Slowing(servers=1, capacity=10, service_rate=15.0, slowdown=-0.8)
+    seen = windows(truth).observing([0, 1, 2, 3])
+    horizon = st.fit(M.MMmK(servers=1, capacity=10), seen).horizon
+    assert horizon.load <= 20.0
+    assert "wrong place" in horizon.sentence
+    assert st.fit(M.Slowing(servers=1, capacity=10), seen).horizon.load > 40.0
+
+
+def test_a_model_that_does_not_fit_is_not_believed_at_all(recording_file):
+    seen = st.read_windows(recording_file, x="callrate", counts="Q={}", loads=(1.0, 1000.0))
+    seen = st.Windows(seen.x, seen.counts[:, :22], range(22), "arrival")
+    fit = st.fit(M.MMmK(servers=1, capacity=21), seen)
+    assert fit.horizon.load == 0
+    assert "does not fit the loads it saw" in str(fit.horizon)
+    assert not fit.forecast([300.0, 900.0, 1500.0])["trusted"].any()
+    assert fit.max_load(loss=0.05).reason == str(fit.horizon)
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_one_load_or_few_windows_test_nothing(count):
+    truth = M.MMmK(servers=1, capacity=10, service_rate=25.0)
+    seen = windows(truth, loads=[15.0] * count).observing([0, 1])
+    horizon = st.fit(M.MMmK(servers=1, capacity=10), seen).horizon
+    assert horizon.load == 15.0
+    assert "too few different loads" in horizon.sentence
+
+
+def test_a_horizon_survives_a_saved_run(right, tmp_path):
+    right.save(tmp_path / "run")
+    assert st.load(tmp_path / "run").horizon == right.horizon
+    changed = right.what_if(capacity=30)
+    assert changed.horizon == right.horizon
+    changed.save(tmp_path / "changed")
+    assert st.load(tmp_path / "changed").horizon == right.horizon
