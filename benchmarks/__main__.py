@@ -6,7 +6,8 @@ import sys
 
 import torch
 
-names = sys.argv[1:] or ["gradient", "whole_fit", "infinity", "startup"]
+names = [word for word in sys.argv[1:] if not word.endswith(".csv")]
+names = names or ["gradient", "whole_fit", "infinity", "startup", "bootstrap"]
 print(
     f"Python {platform.python_version()}, torch {torch.__version__}, "
     f"{torch.get_num_threads()} threads, {platform.machine()}; medians, rivals taking turns."

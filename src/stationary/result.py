@@ -160,7 +160,9 @@ class Fit:
             f"largest gradient {self.gradient_norm:.1e} nats per count, "
             f"{_plural(self.evaluations, 'gradient evaluation')}, "
             f"{_plural(self.starts, 'start')}",
-            f"standard errors: {self.covariance.kind}; intervals {100 * level:g}%",
+            f"standard errors: {self.covariance.kind}, variance "
+            f"{self.covariance.inflation:.3g} times that of independent counts; intervals "
+            f"{100 * level:g}%",
             *(f"WARNING: {note}" for note in self.warnings()),
         ]
         return "\n".join(lines)

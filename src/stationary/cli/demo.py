@@ -25,7 +25,7 @@ _BOUND = 0.001
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the run, the table and the plot.")
+        Path, typer.Option("--output", "-o", help="Folder for run, table, plot and report.")
     ] = Path("stationary-demo"),
 ) -> None:
     """Learn from light load, forecast overload, and compare with what was measured there.
@@ -36,8 +36,9 @@ def demo(
     from importlib.resources import files
 
     import numpy as np
+    import pandas as pd
 
-    from stationary.cli._show import number, table
+    from stationary.cli._show import number, sentence, table
     from stationary.data.readers import read_windows
     from stationary.fitting import fit
     from stationary.models import MMmK
@@ -46,7 +47,7 @@ def demo(
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file; name a folder for the demo")
     source = files("stationary") / "data" / "demo" / "simulated-four-servers.csv"
-    windows = read_windows(Path(str(source)), sampling="arrival")
+    windows = read_windows(Path(str(source)), sampling="arrival", duration=10.0)
     light = windows.between(None, _LIGHT).observing(_OBSERVED)
     typer.echo(f"{len(windows)} SIMULATED windows of 10 s; learning from the {len(light)} with")
     typer.echo(f"load up to {_LIGHT:g}/s, and only from requests that found 0 to 3 others.\n")
@@ -88,8 +89,10 @@ def demo(
         grid, fitted=(float(light.loads.min()), _LIGHT), observed=(loads, lost / seen), bound=_BOUND
     )
     save_figure(axes, output / "forecast.png")
-    typer.echo(f"\n{str(limit)[0].upper()}{str(limit)[1:]}.")
-    typer.echo(f"Look at {output / 'forecast.png'}; all numbers in {output / 'forecast.csv'}.")
+    measured = pd.DataFrame({"x": loads, "loss": lost / seen})
+    result.report(output / "report.html", bound=("loss", _BOUND), observed=measured)
+    typer.echo(f"\n{sentence(limit)}")
+    typer.echo(f"Look at {output / 'report.html'}; all numbers in {output / 'forecast.csv'}.")
 
 
 def _baselines(

@@ -15,23 +15,22 @@ FULL = 21
 _BURSTS = 100.0
 """Bursts a second. Not fitted: the training windows show a period of 10 to 12 ms (`facts`)."""
 
-Chain = tuple[Model, list[Any]]
-"""A model, and the states that each column of the counts covers."""
 
+def candidates() -> dict[str, Model]:
+    """The ladder's chains: the paper's, ones with a leak to overload, ones with bursts.
 
-def candidates() -> dict[str, Chain]:
-    """The ladder's chains: the paper's, ones with a leak to overload, ones with bursts."""
-    flat = list(range(FULL + 1))
+    All of them count queue sizes 0 to 20 and, as 21, overload.
+    """
     return {
-        "M/M/1/K": (MMmK(servers=1, capacity=FULL), flat),
-        "M/M/1/K, leak": (_leaking(resets=False), flat),
-        "M/M/1/K, leak, reset": (_leaking(resets=True), flat),
+        "M/M/1/K": MMmK(servers=1, capacity=FULL),
+        "M/M/1/K, leak": _leaking(resets=False),
+        "M/M/1/K, leak, reset": _leaking(resets=True),
         "bursts, 1 phase, stalls": bursts(1),
         **{f"bursts, {m} phases, stalls": bursts(m) for m in (2, 3, 4, 6, 8)},
     }
 
 
-def bursts(phases: int, rate: float = _BURSTS) -> Chain:
+def bursts(phases: int, rate: float = _BURSTS) -> Model:
     """A server that stalls now and then, and arrivals in bursts that find it empty again.
 
     State ``n.j``: n requests, or ``full``, or ``stalled``; j is the phase of the clock between
@@ -69,15 +68,14 @@ def bursts(phases: int, rate: float = _BURSTS) -> Chain:
         stall = theta["stall"].expand(len(x))
         return torch.stack([load, service, stall, clock, service + clock], -1)[:, kind]
 
-    model = FromFunction(
+    return FromFunction(
         rates,
         states=[f"{n}.{j + 1}" for n in levels for j in range(phases)],
         params={"service": 500.0, "stall": 3.0},
         edges=moves,
         measures={},
+        groups=[min(n, FULL) for n in range(len(levels)) for _ in range(phases)],
     )
-    names = [tuple(f"{n}.{j + 1}" for j in range(phases)) for n in levels]
-    return model, [*names[:FULL], names[FULL] + names[stalled]]
 
 
 def _leaking(resets: bool) -> Model:

@@ -187,11 +187,10 @@ def ladder(
     """
     light, heavy = recording.light, recording.heavy
     lines = []
-    for done, (name, (model, observe)) in enumerate(candidates().items(), 1):
-        windows = Windows(light.x, light.counts, observe, Sampling.ARRIVAL)
-        held = [_held_out(model, windows, cut) for cut in _CUTS]
-        result = fit(model, windows)
-        predicted = _shares(result.model, heavy.x, windows)[:, -1]
+    for done, (name, model) in enumerate(candidates().items(), 1):
+        held = [_held_out(model, light, cut) for cut in _CUTS]
+        result = fit(model, light)
+        predicted = _shares(result.model, heavy.x, light)[:, -1]
         lines.append(
             {
                 "model": name,

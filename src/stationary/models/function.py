@@ -28,7 +28,7 @@ class FromFunction(Model):
         Parameter names and where a fit starts.
     edges : sequence of (int, int), optional
         Where the chain may move; every pair by default.
-    inputs, real, measures
+    inputs, real, measures, groups
         As for `Model`; without measures, the probability of every state is one.
 
     Examples
@@ -57,6 +57,7 @@ class FromFunction(Model):
         inputs: Sequence[str] = ("load",),
         real: Sequence[str] = (),
         measures: Mapping[str, Measure] | None = None,
+        groups: Sequence[str | int] | None = None,
     ) -> None:
         names = range(states) if isinstance(states, int) else states
         n = len(names)
@@ -70,6 +71,7 @@ class FromFunction(Model):
             inputs=inputs,
             real=real,
             measures=measures,
+            groups=groups,
         )
         self._rates_fn = rates_fn
         self._dense = edges is None

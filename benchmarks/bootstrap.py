@@ -1,0 +1,47 @@
+"""A fit of the demo's data with its intervals, and a bootstrap of 200 refits."""
+
+from __future__ import annotations
+
+import time
+from importlib.resources import files
+from pathlib import Path
+
+from benchmarks.timing import table
+from stationary.bootstrap import bootstrap
+from stationary.data.readers import read_windows
+from stationary.fitting import fit
+from stationary.models import MMmK
+
+REFITS = 200
+
+
+def main() -> None:
+    """Print seconds of each step, and as a multiple of the fit."""
+    source = files("stationary") / "data" / "demo" / "simulated-four-servers.csv"
+    windows = read_windows(Path(str(source)), sampling="arrival")
+    light = windows.between(None, 130.0).observing([0, 1, 2, 3])
+    fit(MMmK(servers=4, capacity=24), light)  # compiles
+    loads = [float(x) for x in range(40, 301, 5)]
+    steps = {}
+    began = time.perf_counter()
+
+    def done(name: str) -> None:
+        nonlocal began
+        steps[name] = time.perf_counter() - began
+        began = time.perf_counter()
+
+    result = fit(MMmK(servers=4, capacity=24), light)
+    done("fit, 3 starts, with covariance")
+    result.forecast(loads)
+    result.max_load(loss=0.001)
+    done("forecast at 53 loads, horizon and limit")
+    drawn = bootstrap(result, REFITS)
+    done(f"bootstrap, {REFITS} refits")
+    drawn.forecast(loads)
+    drawn.max_load(loss=0.001)
+    done("its forecast and limit")
+    whole = sum(steps.values())
+    first = next(iter(steps.values()))
+    rows = [[name, f"{spent:.3f}", f"{spent / first:.1f}"] for name, spent in steps.items()]
+    rows.append(["all", f"{whole:.3f}", f"{whole / first:.1f}"])
+    table("Intervals and a bootstrap on the demo's data", ["step", "s", "over the fit"], rows)
