@@ -130,6 +130,8 @@ class Identifiability:
         )
     )
 
+    determined: bool = False
+
     def findings(self):
         return [Finding("identified", Verdict.OK, "The forecast is determined.")]
 

@@ -40,7 +40,7 @@ def found():
 def test_the_true_family_is_recommended(name):
     result = compare(ladder_models(), data(TRUTHS[name]), starts=1, jobs=1)
     assert result.recommended == name
-    assert result.reason.startswith(f"{name}: it ")
+    assert result.reason.startswith(f"Take {name}: it ")
 
 
 def test_the_table_is_what_can_be_computed_by_hand(found):

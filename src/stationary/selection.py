@@ -245,7 +245,7 @@ def _judge(
         except StationaryError:
             continue  # a law of queue lengths, where none were counted
         scores[name] = _score(parts, held)
-        lines.append({"model": name, "kind": "baseline"})
+        lines.append({"model": name, "kind": "baseline", "note": ""})
     best = min(scores, key=lambda name: scores[name].a_count.mean())
     weights = _weights(rungs, scores, held)
     for line in lines:
@@ -356,7 +356,7 @@ def _recommend(
             f"None is to be trusted: the best, {chosen.name}, fitted to loads up to "
             f"{places[0]:.4g}, puts {wrong.share:.0%} of the counts at {loads} in the wrong place."
         )
-    reason = f"{chosen.name}: "
+    reason = f"Take {chosen.name}: "
     if chosen is best:
         reason += f"it forecasts the held-out loads {loads} best of all chains"
     else:

@@ -107,7 +107,7 @@ def test_compare_recommends_and_saves(call, data, tmp_path):
         *("-o", tmp_path / "run"),
     )
     assert (code, err) == (0, "")
-    assert f"Recommended is {MODEL}: " in out
+    assert f"Take {MODEL}: " in out
     assert "Universal Scalability Law" in out
     assert "Pooled over the models: loss stays at or below 0.01 up to a load of" in out
     assert "The present load, 12, meets the limit." in out

@@ -152,8 +152,7 @@ def _show(
         rest = [behind, f"{row['misplaced']:.1%}", f"{row['weight']:.2f}"]
         shown = [cell.replace("nan", "") for cell in [*cells, *rest]]
         shown[4] = shown[4].strip(" +-") if "nan" in behind else shown[4]
-        note = "" if row["note"] != row["note"] else row["note"]  # NaN where there is none
-        rows.append([row["model"], row["kind"], *shown, note])
+        rows.append([row["model"], row["kind"], *shown, row["note"]])
     columns = [
         *("model", "kind", "parameters", "nll", "aic", "bic"),
         *("nats a count behind", "misplaced", "weight", "note"),
@@ -161,8 +160,7 @@ def _show(
     table("Fitted to light load, scored on heavier", columns, rows, left=2)
     typer.echo("nll, aic and bic are of all windows and take counts as independent; the ranking is")
     typer.echo("by the held-out windows: nats a count behind the best, and counts put wrongly.")
-    said = f"Recommended is {found.reason}" if found.recommended else found.reason
-    typer.echo(f"\n{fill(said, 100)}")
+    typer.echo(f"\n{fill(found.reason, 100)}")
     if frame is not None:
         typer.echo()
         forecast_table(frame, f"Pooled forecast with {100 * level:g}% intervals")

@@ -44,7 +44,7 @@ def short_windows(fit: Fit, residuals: Residuals) -> Finding:
     about = "" if fit.windows.duration is not None else "about "
     times = lasts / relaxation
     compared = (
-        f"A window lasts {times:.2g} times as long as the system takes to forget its state "
+        f"A window lasts {times:.3g} times as long as the system takes to forget its state "
         f"({about}{lasts:.3g} against {relaxation:.2g}, at load {load:.4g})"
     )
     if times >= _ENOUGH:

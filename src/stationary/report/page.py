@@ -87,7 +87,7 @@ def write_report(
         ladder=None if comparison is None else sections.ladder_table(comparison),
         identifiability=identifiability,
         ranges=None if identifiability is None else sections.ranges_table(identifiability),
-        checks=sections.checks(found),
+        checks=sections.checks(findings),
         diagnostics=figures.diagnostics(fit),
         generator=figures.generator(fit),
         parameters=sections.parameter_table(fit, level),
