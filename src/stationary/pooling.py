@@ -27,6 +27,9 @@ Part = tuple[Fit, Sequence[Fit], float]
 _DRAWS = 1000
 """Draws from all models together."""
 
+_FAR = 1e12
+"""How many times smaller or larger than it is a rate may be drawn: beyond, chains fall apart."""
+
 _CHANCE = 3.0
 """Square of a difference, in variances of it, from which chance does not explain it."""
 
@@ -107,7 +110,9 @@ def _draws(
     more = random.multivariate_normal(np.zeros(len(z)), drift(fit, below), size=count)
     moved = z + chance[:, None] + more[:, None] * beyond[:, None]  # [count, G, P]
     drawn = scale.natural(torch.from_numpy(moved))
-    drawn = torch.where(model.positive, drawn.clamp_min(np.finfo(float).tiny), drawn)
+    size = torch.where(scale.log, theta, scale.unit)
+    within = drawn.clamp(size / _FAR, size * _FAR)
+    drawn = torch.where(model.positive, within, drawn)
     each = inputs.expand(count, -1, -1).reshape(-1, 1, inputs.shape[1])
     values = values_at(model, each, drawn.flatten(0, 1))
     which = [list(model.measures).index(name) for name in names]
