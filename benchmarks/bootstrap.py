@@ -7,10 +7,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from benchmarks.timing import table
-from stationary.bootstrap import bootstrap
 from stationary.data.readers import read_windows
 from stationary.fitting import fit
 from stationary.models import MMmK
+from stationary.resampling import bootstrap
 
 REFITS = 200
 

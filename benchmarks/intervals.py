@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.timing import table
-from stationary.bootstrap import bootstrap
 from stationary.covariances import (
     Correlated,
     CovarianceKind,
@@ -27,6 +26,7 @@ from stationary.fitting import fit
 from stationary.forecast import Horizon, forecast
 from stationary.objective import Objective
 from stationary.parallel import in_parallel
+from stationary.resampling import bootstrap
 
 SETS = 200
 REPEATS = 100

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from benchmarks.timing import table
-from stationary.bootstrap import bootstrap
 from stationary.covariances import Information
 from stationary.errors import ConvergenceWarning, StationaryError
 from stationary.experiments.chains import FULL, candidates
 from stationary.experiments.testbed import read_recording
 from stationary.fitting import fit
 from stationary.measures import probability
+from stationary.resampling import bootstrap
 from stationary.selection import compare
 
 LEVEL = 0.9

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 import stationary as st
-from stationary.backtest import cuts, misplaced
+from stationary.backtest import cuts, horizon, misplaced
 
 M = st.models
 LOADS = np.tile(np.arange(6.0, 21.0, 2.0), 8)
@@ -92,3 +93,25 @@ def test_a_horizon_survives_a_saved_run(right, tmp_path):
     assert changed.horizon == right.horizon
     changed.save(tmp_path / "changed")
     assert st.load(tmp_path / "changed").horizon == right.horizon
+
+
+def test_a_refit_that_fails_tests_nothing(right, monkeypatch):
+    monkeypatch.setattr("stationary.backtest.minimise", lambda *given: None)
+    found = horizon(right.model, right.windows)
+    assert found.load == 20.0
+    assert "could not be fitted" in found.sentence
+
+
+def test_loads_that_may_be_negative_stretch_by_a_step():
+    def rates(x, theta):
+        return torch.stack([x[:, 0].exp(), theta["mend"].expand(len(x))], -1)
+
+    model = M.FromFunction(
+        rates, states=["up", "down"], params={"mend": 2.0}, edges=[(0, 1), (1, 0)]
+    )
+    loads = np.tile(np.linspace(-2.0, 1.0, 7), 6)
+    fit = st.fit(model, st.simulate(model, loads, duration=200.0, seed=1))
+    assert 1.0 < fit.horizon.load <= 4.0
+    assert fit.identify().ranges["x"].max() == 2.0
+    table = st.compare({"own": model}, fit.windows, jobs=1).table
+    assert "trend in the load" not in set(table["model"])

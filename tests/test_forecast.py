@@ -10,7 +10,8 @@ import torch
 
 import stationary as st
 from stationary.errors import ConvergenceWarning, InputError
-from stationary.forecast import Limit, forecast
+from stationary.forecast import forecast
+from stationary.limits import Limit
 from stationary.measures import Measure, reward
 
 M = st.models

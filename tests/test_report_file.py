@@ -1,11 +1,13 @@
 """The file of a report: its pictures, that it is safe, alone, and written whole or not at all."""
 
 import re
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import stationary as st
 from reports import (
     FINDINGS,
     LOADS,
@@ -205,3 +207,26 @@ def test_a_report_that_fails_leaves_the_old_one(fit, tmp_path, monkeypatch):
         write_report(fit, old, level=0.5)
     assert old.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_real_guests_with_every_model_of_the_ladder(tmp_path):
+    truth = st.models.MMmK(servers=1, capacity=4, service_rate=3.0)
+    windows = st.simulate(truth, np.tile([0.6, 1.0, 1.5, 2.0], 8), duration=200.0, seed=2)
+    st.fit(st.models.MMmK(servers=1, capacity=4), windows).report(tmp_path / "r.html")
+    shown = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
+    names = {row[0] for row in shown.tables["models"][0][1:]}
+    assert {"mmmk", "slowing", "batch", "Universal Scalability Law"} <= names
+
+
+@pytest.mark.usefixtures("quick")
+def test_where_no_model_is_determined_the_report_says_so(recording_file, tmp_path):
+    given = {"x": "callrate", "counts": "Q={}", "loads": (1.0, 1000.0)}
+    windows = st.read_windows(recording_file, observe=[1, 2], **given)
+    model = st.models.MultiDiagonal(depth=5, capacity=21)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        st.fit(model, windows, starts=1).report(tmp_path / "r.html")
+    shown = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert "What the data cannot determine" in shown.text("identifiability")
+    assert "do not determine all of the answer" in shown.text("aside")

@@ -110,6 +110,32 @@ def test_bad_input():
         compare(ladder_models(), two)
 
 
+def test_names_are_told_apart():
+    seen = data(TRUTHS["mmmk"])
+    with pytest.raises(InputError, match="two models have the same name"):
+        compare([M.MMmK(servers=1), M.MMmK(servers=2)], seen)
+    with pytest.raises(InputError, match="name of a baseline, 'trend in the load'"):
+        compare({"trend in the load": M.MMmK()}, seen)
+
+
+def test_one_load_below_a_cut_has_no_trend():
+    seen = st.Windows([1.0] * 6, [[5, 3]] * 6, [0, 1])
+    np.testing.assert_allclose(trend(seen, seen), np.tile([30.5, 18.5], (6, 1)) / 49)
+
+
+def test_limits_of_the_pool_are_checked_as_those_of_a_fit(found):
+    with pytest.raises(InputError, match="takes one bound"):
+        found.max_load()
+    with pytest.raises(InputError, match="the present load must be positive"):
+        found.max_load(loss=0.01, present=-5.0)
+    assert found.max_load(response_time=1e-6).load == 0.0
+    both = {"mmmk": M.MMmK(capacity=10), "usl": M.UniversalScalability(capacity=10)}
+    pooled = compare(both, data(TRUTHS["mmmk"]), starts=1, jobs=1)
+    if all(pooled.weights.values()):
+        with pytest.raises(InputError, match="do not mean the same by utilisation"):
+            pooled.max_load(utilisation=0.8)
+
+
 # Pooling.
 
 

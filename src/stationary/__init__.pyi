@@ -17,7 +17,6 @@ from .data import simulate as simulate
 from .data import trajectory as trajectory
 from .edges import Edges as Edges
 from .fitting import fit as fit
-from .forecast import Limit as Limit
 from .generator import Generator as Generator
 from .gradients import BPTT as BPTT
 from .gradients import DivideAndConquerBPTT as DivideAndConquerBPTT
@@ -31,13 +30,18 @@ from .gradients import Series as Series
 from .identifiability import Identifiability as Identifiability
 from .identifiability import identify as identify
 from .least_squares import conditional_least_squares as conditional_least_squares
+from .limits import Limit as Limit
 from .optimisers import Adam as Adam
 from .optimisers import RobbinsMonro as RobbinsMonro
 from .planning import Experiment as Experiment
 from .planning import next_experiment as next_experiment
 from .planning import what_if as what_if
+from .resampling import Bootstrap as Bootstrap
+from .resampling import bootstrap as bootstrap
 from .result import Fit as Fit
 from .runs import load as load
+from .selection import Comparison as Comparison
+from .selection import compare as compare
 from .solvers import GTH as GTH
 from .solvers import LU as LU
 from .solvers import Auto as Auto

@@ -112,10 +112,15 @@ def _between_times(generator: Generator, per_time: Array) -> Array:
 
 def _between_arrivals(model: Model, inputs: Tensor, theta: Tensor, generator: Generator) -> Array:
     """Transition matrices from arrival to arrival; arrivals are the rates that go with the load."""
-    more = inputs.clone()
-    more[:, 0] *= 2
+    first = torch.eye(inputs.shape[1])[0].to(inputs)  # the load, and no other input
     with torch.no_grad():
-        rates = model.rates(more, theta) - generator.rates
+        twice, thrice = (model.rates(inputs * (1 + more * first), theta) for more in (1, 2))
+    rates = twice - generator.rates
+    if not torch.allclose(thrice - twice, rates) or bool((rates < -1e-9 * twice).any()):
+        raise InputError(
+            f"the chain's own correlation cannot be used: the rates of {type(model).__name__} do "
+            f"not grow in proportion to the load"
+        )
     arriving = Generator(generator.edges, rates.clamp_min(0.0)).dense().numpy()
     load = inputs[:, 0].numpy()[:, None, None]
     identity = np.eye(generator.n)

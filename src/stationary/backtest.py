@@ -18,11 +18,9 @@ from stationary.data.windows import Windows
 from stationary.errors import StationaryError
 from stationary.forecast import Horizon
 from stationary.inference import Array
-from stationary.losses import conditional_probabilities
 from stationary.models import Model
 from stationary.newton import minimise
-from stationary.objective import Objective
-from stationary.steady import steady_state
+from stationary.objective import Objective, predicted
 
 _PLACES = (0.2, 0.35, 0.5, 0.7)
 """Where the windows are cut, as shares of them in order of load."""
@@ -77,22 +75,23 @@ def horizon(model: Model, windows: Windows) -> Horizon:
         return Horizon(
             most, "too few windows, or too few different loads, to test the model at heavier loads"
         )
-    passed: tuple[float, Misplaced] | None = None
+    found = Horizon(most, "")
     for cut in reversed(places):
         wrong = _stretch(model, windows, cut)
-        if wrong.share + 2 * wrong.error > WRONG:
-            if passed is None:
-                return Horizon(most, _failure(cut, most, wrong))
-            break
-        passed = cut, wrong
-    assert passed is not None  # noqa: S101 - for the type checker
-    cut, wrong = passed
-    return Horizon(
-        most * most / cut,
-        f"fitted to loads up to {cut:.4g}, the model puts {wrong.share:.1%} of the counts at "
-        f"{cut:.4g} to {most:.4g} in the wrong place: a stretch of {most / cut:.3g}, and further "
-        f"nothing was tested",
-    )
+        if wrong is None or wrong.share + 2 * wrong.error > WRONG:
+            return found if found.sentence else Horizon(most, _failure(cut, most, wrong))
+        found = Horizon(
+            _stretched(most, cut, windows),
+            f"fitted to loads up to {cut:.4g}, the model puts {wrong.share:.1%} of the counts at "
+            f"{cut:.4g} to {most:.4g} in the wrong place, and further nothing was tested",
+        )
+    return found
+
+
+def _stretched(most: float, cut: float, windows: Windows) -> float:
+    """As far beyond the heaviest load as that lies beyond the cut: by a factor, or by a step."""
+    positive = float(windows.loads.min()) > 0
+    return most * most / cut if positive else most + (most - cut)
 
 
 def _misfit(model: Model, windows: Windows) -> str:
@@ -114,7 +113,9 @@ def _misfit(model: Model, windows: Windows) -> str:
     return worst
 
 
-def _failure(cut: float, most: float, wrong: Misplaced) -> str:
+def _failure(cut: float, most: float, wrong: Misplaced | None) -> str:
+    if wrong is None:
+        return f"the model could not be fitted to loads up to {cut:.4g} alone to test it"
     if wrong.share - 2 * wrong.error > WRONG / 2:
         return (
             f"fitted to loads up to {cut:.4g}, the model puts {wrong.share:.0%} of the counts at "
@@ -127,8 +128,11 @@ def _failure(cut: float, most: float, wrong: Misplaced) -> str:
     )
 
 
-def _stretch(model: Model, windows: Windows, cut: float) -> Misplaced:
-    """Misplaced counts above a cut, by a refit to what lies below; it starts at the estimates."""
+def _stretch(model: Model, windows: Windows, cut: float) -> Misplaced | None:
+    """Misplaced counts above a cut, by a refit to what lies below; None if there is none.
+
+    The refit starts at the estimates.
+    """
     try:
         best = minimise(
             Objective(model, windows.between(None, cut)),
@@ -137,18 +141,10 @@ def _stretch(model: Model, windows: Windows, cut: float) -> Misplaced:
     except StationaryError:
         best = None
     if best is None or not np.isfinite(best.x).all():
-        return Misplaced(math.nan, math.inf)
+        return None
     held = windows.select(windows.loads.numpy() > cut)
     theta = model.natural(torch.from_numpy(best.x))
     return misplaced(predicted(model, theta, held), held)
-
-
-@torch.no_grad()
-def predicted(model: Model, theta: torch.Tensor, windows: Windows) -> Array:
-    """Conditional probability ``[M, C]`` of every category in every window."""
-    x, group = torch.unique(windows.x, dim=0, return_inverse=True)
-    pi = steady_state(model.generator(x, theta)).pi
-    return conditional_probabilities(pi, windows.observation(model))[group].numpy()
 
 
 def misplaced(p: Array, windows: Windows) -> Misplaced:

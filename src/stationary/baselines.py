@@ -8,13 +8,13 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import minimize
 
-from stationary.backtest import predicted
 from stationary.data.categories import members
 from stationary.data.windows import Windows
 from stationary.errors import ConvergenceWarning, InputError
 from stationary.fitting import fit
 from stationary.inference import Array
 from stationary.models import UniversalScalability
+from stationary.objective import predicted
 
 Baseline = Callable[[Windows, Windows], Array]
 """From windows to learn from and windows to forecast: shares ``[M, C]`` of the latter."""
@@ -39,9 +39,14 @@ def last_shares(seen: Windows, ahead: Windows) -> Array:
 
 def trend(seen: Windows, ahead: Windows) -> Array:
     """Multinomial logistic regression on the logarithm of the load, by maximum likelihood."""
+    loads = np.concatenate([seen.loads.numpy(), ahead.loads.numpy()])
+    if not (loads > 0).all():
+        raise InputError(f"a trend in the logarithm needs positive loads; got {loads.min():g}")
     counts = seen.counts.numpy()
     log = np.log(seen.loads.numpy())
-    centre, spread = log.mean(), max(float(log.std()), 1e-9)
+    centre, spread = log.mean(), float(log.std())
+    if spread < 1e-9:  # one load has no trend
+        return mean_shares(seen, ahead)
     z = np.append((log - centre) / spread, 0.0)
     counts = np.vstack([counts, np.full(counts.shape[1], _HALF)])
     seen_in_all = counts.sum(-1, keepdims=True)

@@ -29,11 +29,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.autocorrelation import score_covariance, why_not
+from stationary.autocorrelation import score_covariance
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.inference import FLAT, UNDETERMINED, Array, Covariance, finite_hessian, jacobian
-from stationary.objective import Objective
+from stationary.models import Model
+from stationary.objective import Objective, predicted
 from stationary.scales import Scale
 
 _FEWEST_SPARE = 8
@@ -53,6 +54,8 @@ class Curved:
         On a scale on which the minimum is not at a boundary.
     windows : Windows
         The data.
+    theta : Tensor [P]
+        The minimum.
     curvature : ndarray [R]
         Second derivatives along the determined directions.
     basis, flat : ndarray [P, R], [P, P - R]
@@ -139,7 +142,7 @@ class Dispersed(CovarianceKind):
 
     def at(self, minimum: Curved) -> Covariance:
         """``phi H^-1``, with a t quantile of the degrees of freedom of ``phi``."""
-        phi, df = overdispersion(minimum.objective, minimum.windows, minimum.theta)
+        phi, df = overdispersion(minimum.objective.model, minimum.windows, minimum.theta)
         phi = max(phi, 1.0)
         kind = f"observed information, times an overdispersion of {phi:.3g}"
         supposes = "all counts scatter alike, more than independent ones would"
@@ -206,9 +209,10 @@ class Best(CovarianceKind):
         """Covariance of the first kind that the data can carry."""
         if Sandwich().spare(minimum) >= _FEWEST_SPARE:
             return Sandwich().at(minimum)
-        if not why_not(minimum.objective.model, minimum.windows):
+        try:
             return Correlated().at(minimum)
-        return Dispersed().at(minimum)
+        except InputError:  # the chain cannot tell, for one of several reasons
+            return Dispersed().at(minimum)
 
 
 def covariance(
@@ -222,13 +226,13 @@ def covariance(
     return (kind or Best()).at(Curved(objective, windows, theta))
 
 
-def overdispersion(objective: Objective, windows: Windows, theta: Tensor) -> tuple[float, int]:
+def overdispersion(model: Model, windows: Windows, theta: Tensor) -> tuple[float, int]:
     """How many times as much as independent counts the counts scatter; degrees of freedom.
 
     Pearson's statistic over its degrees of freedom. Categories expected less than once in a window
     are taken together, since a single count there would weigh like many elsewhere.
     """
-    p = objective.probabilities_of(windows, theta)
+    p = predicted(model, theta, windows)
     counts = windows.counts.numpy()
     expected = counts.sum(-1, keepdims=True) * p
     rare = expected < 1

@@ -7,7 +7,7 @@ from typing import Any
 
 from stationary.data.windows import Sampling, Windows
 from stationary.models import Model
-from stationary.models.registry import build
+from stationary.models.registry import build, can_rebuild, describe
 from stationary.result import Fit
 
 _PHASES = 4
@@ -51,7 +51,8 @@ def ladder_of(fit: Fit) -> dict[str, Model]:
 
     Of a model that has no room to speak of, such as one of your own, there is only itself.
     """
-    own = fit.model
+    # Made anew where it can be: a fit starts where the model stands, and zero is no start.
+    own = build(describe(fit.model)) if can_rebuild(fit.model) else fit.model
     rungs = {own.name or type(own).__name__: own}
     options = own.options
     if "capacity" in options:

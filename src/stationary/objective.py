@@ -118,9 +118,10 @@ class Objective:
         pi = self._pi(self.scale.natural(z))
         return conditional_probabilities(pi, self.observation).log()
 
-    def probabilities_of(self, windows: Windows, theta: Tensor) -> Array:
-        """Conditional probability ``[M, C]`` of every category in every window, in their order."""
-        with torch.no_grad():
-            p = conditional_probabilities(self._pi(theta), self.observation)
-        _, group = torch.unique(windows.x, dim=0, return_inverse=True)
-        return p[group].numpy()
+
+@torch.no_grad()
+def predicted(model: Model, theta: Tensor, windows: Windows) -> Array:
+    """Conditional probability ``[M, C]`` of every category in every window, in their order."""
+    x, group = torch.unique(windows.x, dim=0, return_inverse=True)
+    pi = steady_state(model.generator(x, theta)).pi
+    return conditional_probabilities(pi, windows.observation(model))[group].numpy()

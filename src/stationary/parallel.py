@@ -70,6 +70,8 @@ def in_parallel(
     progress : callable, optional
         See `Progress`.
     """
+    if jobs == 0:
+        raise InputError("jobs must be a number of processes, or -1 for one a core; got 0")
     results: dict[int, R] = {}
 
     def keep(place: int, result: R) -> None:

@@ -67,11 +67,11 @@ def pooled_forecast(
     check_level(level)
     total = sum(weight for _, _, weight in parts)
     first = max(parts, key=lambda part: part[2])[0]
-    names = [n for n in first.model.measures if all(_same(first, f, n) for f, _, _ in parts)]
+    names = common_measures(parts)
     inputs = grid(first.model, x)
     random = np.random.default_rng(seed)
     found = [
-        _draws(fit, below, inputs, names, round(_DRAWS * weight / total), random)
+        _draws(fit, below, inputs, names, max(1, round(_DRAWS * weight / total)), random)
         for fit, below, weight in parts
     ]
     low, middle, high = np.quantile(
@@ -103,7 +103,7 @@ def _draws(
     theta = model.theta.detach()
     scale = _common_scale([fit, *below])
     z = scale.free(theta).numpy()
-    beyond = np.log(np.maximum(inputs[:, 0].numpy() / float(fit.windows.loads.max()), 1.0))
+    beyond = _reach(float(fit.windows.loads.max()), inputs[:, 0].numpy())
     chance = random.multivariate_normal(np.zeros(len(z)), cov.on(scale, theta), size=count)
     if cov.df:  # a t distribution: the covariance itself is not known better
         chance *= np.sqrt(cov.df / random.chisquare(cov.df, size=(count, 1)))
@@ -119,10 +119,10 @@ def _draws(
     return values[:, 0, which].reshape(count, len(inputs), len(names))
 
 
-def _same(first: Fit, other: Fit, name: str) -> bool:
-    """Whether a measure means the same in two models."""
-    measure = other.model.measures.get(name)
-    return measure is not None and measure.about == first.model.measures[name].about
+def common_measures(parts: Sequence[Part]) -> list[str]:
+    """Measures that all models have, and mean the same by."""
+    found = [{name: m.about for name, m in fit.model.measures.items()} for fit, _, _ in parts]
+    return [name for name in found[0] if all(o.get(name) == found[0][name] for o in found)]
 
 
 def drift(fit: Fit, below: Sequence[Fit]) -> Array:
@@ -139,10 +139,22 @@ def drift(fit: Fit, below: Sequence[Fit]) -> Array:
         theta = part.model.theta.detach()
         moved = (scale.free(theta) - scale.free(whole)).numpy()
         chance = part.covariance.on(scale, theta) - fit.covariance.on(scale, whole)
-        if moved @ np.linalg.pinv(chance, hermitian=True) @ moved > _CHANCE * len(moved):
+        # Estimated from few windows the difference may come out negative: no less than a tenth of
+        # the larger variance is left to chance.
+        values, basis = np.linalg.eigh(chance)
+        least = 0.1 * np.linalg.eigvalsh(part.covariance.on(scale, theta)).max()
+        along = basis.T @ moved
+        if (along**2 / np.maximum(values, least)).sum() > _CHANCE * len(moved):
             total += np.outer(moved, moved)
-        stretch += float(np.log(most / float(part.windows.loads.max()))) ** 2
+        stretch += float(_reach(float(part.windows.loads.max()), np.array(most))) ** 2
     return total / stretch if stretch else total
+
+
+def _reach(most: float, loads: Array) -> Array:
+    """How far loads lie beyond the heaviest: in e-folds, or in its own size where that is not."""
+    if most > 0:
+        return np.asarray(np.log(np.maximum(loads / most, 1.0)))
+    return np.asarray(np.maximum(loads - most, 0.0) / (abs(most) or 1.0))
 
 
 def _common_scale(fits: Sequence[Fit]) -> Scale:

@@ -14,8 +14,9 @@ import pandas as pd
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.findings import Finding
-from stationary.forecast import Horizon, Limit, check_present, forecast, max_load
+from stationary.forecast import Horizon, forecast
 from stationary.inference import Array, Covariance
+from stationary.limits import Limit, check_present, max_load, one_bound
 from stationary.models import Model
 
 if TYPE_CHECKING:
@@ -86,6 +87,19 @@ class Fit:
     def doubt(self) -> str:
         """Why no forecast of this fit is trusted; empty if there is no such reason."""
         return "" if self.converged else "the fit did not converge"
+
+    @property
+    def hypothetical(self) -> bool:
+        """Whether this is a system as it might be: a what-if, which no window is of."""
+        return self.tested is not None
+
+    def check_observed(self, what: str) -> None:
+        """Raise unless the windows are of this very system."""
+        if self.hypothetical:
+            raise InputError(
+                f"{what} goes by the windows, which are of the system as it was: ask the fit that "
+                f"was observed, not a what-if"
+            )
 
     @cached_property
     def horizon(self) -> Horizon:
@@ -176,11 +190,7 @@ class Fit:
 
         Its headroom is that over the ``present`` load, by default the heaviest in the data.
         """
-        if len(bound) != 1:
-            raise InputError(
-                f"max_load takes one bound, as in max_load(loss=0.001); got {sorted(bound)}"
-            )
-        [(measure, value)] = bound.items()
+        measure, value = one_bound(bound)
         near = float(self.windows.loads.max())
         present = near if present is None else float(present)
         check_present(present)
@@ -190,10 +200,10 @@ class Fit:
             measure,
             value,
             near,
-            level,
-            self.doubt,
-            present,
-            self.horizon,
+            level=level,
+            doubt=self.doubt,
+            present=present,
+            horizon=self.horizon,
         )
 
     def what_if(self, *, faster: float | None = None, **options: Any) -> Fit:
@@ -212,6 +222,7 @@ class Fit:
         """Check whether the data is what the method assumes; see `stationary.diagnostics`."""
         from stationary.diagnostics import diagnose  # reads Fit, as all that follows here
 
+        self.check_observed("a check of the data")
         return diagnose(self)
 
     def plot_forecast(
@@ -266,6 +277,7 @@ class Fit:
         """Say what the data determine; see `stationary.identifiability.identify`."""
         from stationary.identifiability import identify  # which reads Fit, so it stands after it
 
+        self.check_observed("what the data determine")
         return identify(self, x, nats, measures, dispersion)
 
     def save(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -287,12 +299,16 @@ class Fit:
             As for `stationary.report.write_report`; checks and what the data determine are made
             if they are not given.
         """
-        from stationary.report import compared, write_report
+        from stationary.report import check_path, compared, write_report
 
-        options.setdefault("findings", self.diagnose())
-        options.setdefault("identifiability", self.identify())
-        if compare:
-            options.setdefault("comparison", compared(self))
+        check_path(path)
+        if not self.hypothetical:
+            if "findings" not in options:
+                options["findings"] = self.diagnose()
+            if "identifiability" not in options:
+                options["identifiability"] = self.identify()
+            if compare and "comparison" not in options:
+                options["comparison"] = compared(self)
         write_report(self, path, **options)
 
 

@@ -5,7 +5,8 @@ to the lightest windows and scored on the heaviest: the negative log-likelihood 
 held-out window, at several cuts, beside forecasts that need no chain. The simplest chain within one
 standard error of the best is recommended, unless a forecast without a chain does better or it puts
 too many counts in the wrong place. A chain with parameters that the data leaves open can say
-anything about the states nobody saw: it is neither recommended nor pooled.
+anything about the states nobody saw: it is neither recommended nor pooled, nor is one whose fit did
+not converge.
 """
 
 from __future__ import annotations
@@ -16,27 +17,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from stationary.backtest import WRONG, Misplaced, cuts, misplaced, predicted
+from stationary.backtest import cuts
 from stationary.baselines import BASELINES
 from stationary.data.windows import Windows
 from stationary.errors import ConvergenceWarning, InputError, StationaryError
 from stationary.fitting import fit
-from stationary.forecast import Limit, check_bound, invert
-from stationary.inference import Array
+from stationary.limits import Limit, check_bound, check_present, invert, one_bound, why_not
 from stationary.models import Model
+from stationary.objective import predicted
 from stationary.parallel import Progress, in_parallel
-from stationary.pooling import pooled_forecast, stacking_weights
+from stationary.pooling import Part, common_measures, pooled_forecast
 from stationary.result import Fit
-
-_CLEARLY = 2.0
-"""Standard errors of a difference from which one forecast is clearly better than another."""
-
+from stationary.scoring import Score, recommend, score, weigh
 
 _NOTHING = 1e-6
 """Nats a count that are no difference: a model and one that holds it as a limit."""
+
+_COLUMNS = (
+    *("model", "kind", "parameters", "nll", "aic", "bic"),
+    *("backtest", "backtest_error", "misplaced", "weight", "note"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +60,9 @@ class Rung:
     below: tuple[Fit, ...]
 
     @property
-    def determined(self) -> bool:
-        """Whether the windows determine all of its parameters."""
-        return not self.fit.covariance.flat.size
+    def usable(self) -> bool:
+        """Whether its fit converged, and the windows determine all of its parameters."""
+        return self.fit.converged and not self.fit.covariance.flat.size
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,30 +106,37 @@ class Comparison:
 
     def forecast(self, x: Any, level: float = 0.95) -> pd.DataFrame:
         """Forecast pooled over the chains, by weight; its intervals hold model uncertainty, too."""
-        doubt = "" if self.recommended else self.reason
+        return pooled_forecast(self._parts(), x, level, self._doubt)
+
+    def max_load(self, level: float = 0.95, present: float | None = None, **bound: float) -> Limit:
+        """Return the largest load that meets a bound, by the pooled forecast."""
+        measure, value = one_bound(bound)
+        parts = self._parts()
+        first = max(parts, key=lambda part: part[2])[0]
+        near = float(self.windows.loads.max())
+        present = near if present is None else float(present)
+        check_present(present)
+        check_bound(first.model, measure, value)
+        if measure not in common_measures(parts):
+            raise InputError(f"the pooled models do not mean the same by {measure}: name one model")
+        limit = invert(lambda load: self.forecast([load], level), measure, value, near)
+        reason = why_not(limit, self._doubt, first.horizon)
+        return replace(limit, level=level, present=present, reason=reason)
+
+    @property
+    def _doubt(self) -> str:
+        return "" if self.recommended else self.reason.rstrip(".")
+
+    def _parts(self) -> list[Part]:
         weight = self.weights
-        parts = [
+        parts: list[Part] = [
             (rung.fit, rung.below, weight[rung.name])
             for rung in self.rungs
             if weight[rung.name] > 0
         ]
         if not parts:
             raise InputError("the data determines none of the models, so there is nothing to pool")
-        return pooled_forecast(parts, x, level, doubt)
-
-    def max_load(self, level: float = 0.95, present: float | None = None, **bound: float) -> Limit:
-        """Return the largest load that meets a bound, by the pooled forecast."""
-        if len(bound) != 1:
-            raise InputError(
-                f"max_load takes one bound, as in max_load(loss=0.001); got {sorted(bound)}"
-            )
-        [(measure, value)] = bound.items()
-        near = float(self.windows.loads.max())
-        check_bound(self.rungs[0].fit.model, measure, value)
-        limit = invert(lambda load: self.forecast([load], level), measure, value, near)
-        reasons = self.forecast([min(limit.load, 1e6 * near)], level)["reason"]
-        present = near if present is None else present
-        return replace(limit, level=level, present=present, reason=str(reasons.iloc[0]))
+        return parts
 
     def __str__(self) -> str:
         shown = self.table.drop(columns="note").to_string(
@@ -170,7 +179,13 @@ def compare(
     'steady'
     """
     if not isinstance(models, Mapping):
-        models = {model.name or type(model).__name__: model for model in models}
+        names = [model.name or type(model).__name__ for model in models]
+        if len(set(names)) < len(names):
+            raise InputError(f"two models have the same name; pass a mapping of names: {names}")
+        models = dict(zip(names, models, strict=True))
+    taken = sorted(set(models) & set(BASELINES))
+    if taken:
+        raise InputError(f"a model cannot have the name of a baseline, {taken[0]!r}")
     if not models:
         raise InputError("there are no models to compare; name at least one")
     if len(windows.inputs) != 1:
@@ -209,14 +224,6 @@ class _Climb:
         return Rung(name, whole, tuple(below))
 
 
-@dataclass(frozen=True)
-class _Scores:
-    """Held-out negative log-likelihood a count ``[W]`` over all cuts; misplaced at the first."""
-
-    a_count: Array
-    wrong: Misplaced
-
-
 def _judge(
     windows: Windows, places: list[float], rungs: list[Rung], failed: dict[str, str]
 ) -> Comparison:
@@ -225,48 +232,58 @@ def _judge(
         {"model": name, "kind": "chain", "note": f"not fitted: {why}"}
         for name, why in failed.items()
     ]
-    if not places:
-        reason = (
-            "None can be recommended: too few windows, or too few different loads, to hold the "
-            "heaviest out and test on them."
+    parameters = {r.name: len(r.fit.model.param_names) for r in rungs if r.usable}
+    if places:
+        held = [windows.select(windows.loads.numpy() > cut) for cut in places]
+        scores = {rung.name: _score_chain(rung, held) for rung in rungs}
+        scores |= _rivals(windows, places, held)
+        lines += [
+            {"model": name, "kind": "baseline", "note": ""} for name in scores if name in BASELINES
+        ]
+        recommended, reason = recommend(scores, parameters, held)
+        weights = weigh(scores, parameters, held)
+        best = min(scores.values(), key=lambda score: score.mean)
+        for line in lines:
+            score_of = scores.get(line["model"])
+            if score_of is not None:
+                line["backtest"] = score_of.mean
+                line["backtest_error"] = score_of.behind(best, len(held[0]))[1]
+                line["misplaced"] = score_of.wrong.share
+    else:
+        recommended, reason = (
+            None,
+            (
+                "None can be recommended: too few windows, or too few different loads, to hold the "
+                "heaviest out and test on them."
+            ),
         )
-        table = pd.DataFrame([{"backtest": np.nan, "weight": np.nan} | line for line in lines])
-        known = [rung.name for rung in rungs if rung.determined]
-        even = table["model"].isin(known) / max(len(known), 1)
-        return Comparison(windows, table.assign(weight=even), None, reason, tuple(rungs))
-    held = [windows.select(windows.loads.numpy() > cut) for cut in places]
-    scores = {rung.name: _score_chain(rung, held) for rung in rungs}
+        weights = dict.fromkeys(parameters, 1 / max(len(parameters), 1))
+    for line in lines:
+        line["weight"] = weights.get(line["model"], 0.0 if line["kind"] == "chain" else math.nan)
+    table = pd.DataFrame(lines).reindex(columns=_COLUMNS)
+    table = table.sort_values("backtest", kind="stable", ignore_index=True)
+    order = {name: k for k, name in enumerate(table["model"])}
+    rungs = sorted(rungs, key=lambda rung: order[rung.name])
+    return Comparison(windows, table, recommended, reason, tuple(rungs))
+
+
+def _rivals(windows: Windows, places: list[float], held: list[Windows]) -> dict[str, Score]:
+    found = {}
     for name, baseline in BASELINES.items():
         try:
-            parts = [
+            forecasts = [
                 baseline(windows.between(None, cut), part)
                 for cut, part in zip(places, held, strict=True)
             ]
         except StationaryError:
-            continue  # a law of queue lengths, where none were counted
-        scores[name] = _score(parts, held)
-        lines.append({"model": name, "kind": "baseline", "note": ""})
-    best = min(scores, key=lambda name: scores[name].a_count.mean())
-    weights = _weights(rungs, scores, held)
-    for line in lines:
-        score = scores.get(line["model"])
-        if score is not None:
-            line |= {
-                "backtest": float(score.a_count.mean()),
-                "backtest_error": _error(score.a_count - scores[best].a_count, held),
-                "misplaced": score.wrong.share,
-                "weight": weights.get(line["model"], np.nan),
-            }
-    table = pd.DataFrame(lines).sort_values("backtest", kind="stable", ignore_index=True)
-    order = {name: k for k, name in enumerate(table["model"])}
-    rungs = sorted(rungs, key=lambda rung: order[rung.name])
-    recommended, reason = _recommend(rungs, scores, held, places)
-    return Comparison(windows, table, recommended, reason, tuple(rungs))
+            continue  # a law of queue lengths where none were counted, a trend in negative loads
+        found[name] = score(forecasts, held)
+    return found
 
 
 def _line(rung: Rung, windows: Windows) -> dict[str, Any]:
     parameters, nll = len(rung.fit.model.param_names), rung.fit.nll
-    notes = [] if rung.fit.converged else ["not converged"]
+    notes = [] if rung.fit.converged else ["not converged: not pooled"]
     open_ = rung.fit.covariance.flat.shape[1]
     if open_:
         notes.append(f"{open_} of {parameters} directions not determined: not pooled")
@@ -281,90 +298,9 @@ def _line(rung: Rung, windows: Windows) -> dict[str, Any]:
     }
 
 
-def _score_chain(rung: Rung, held: list[Windows]) -> _Scores:
-    parts = [
+def _score_chain(rung: Rung, held: list[Windows]) -> Score:
+    forecasts = [
         predicted(fit.model, fit.model.theta.detach(), part)
         for fit, part in zip(rung.below, held, strict=True)
     ]
-    return _score(parts, held)
-
-
-def _score(parts: list[Array], held: list[Windows]) -> _Scores:
-    each = []
-    for p, windows in zip(parts, held, strict=True):
-        counts = windows.counts.numpy()
-        each.append(-(counts * np.log(np.maximum(p, 1e-290))).sum(-1) / counts.sum(-1))
-    return _Scores(np.concatenate(each), misplaced(parts[0], held[0]))
-
-
-def _error(difference: Array, held: list[Windows]) -> float:
-    """Standard error of a mean difference; a window held out at several cuts counts once."""
-    return float(difference.std() / np.sqrt(len(held[0])))
-
-
-def _weights(
-    rungs: list[Rung], scores: dict[str, _Scores], held: list[Windows]
-) -> dict[str, float]:
-    known = [rung.name for rung in rungs if rung.determined]
-    weights = dict.fromkeys((rung.name for rung in rungs), 0.0)
-    if not known:
-        return weights
-    seen = np.concatenate([part.counts.sum(-1).numpy() for part in held])
-    shares = np.concatenate([(part.counts / part.counts.sum(-1, keepdim=True)) for part in held])
-    entropy = -(shares * np.log(np.maximum(shares, 1e-300))).sum(-1)
-    a_count = np.stack([scores[name].a_count for name in known], -1)
-    best = a_count[:, a_count.mean(0).argmin()]
-    # Counts hang together, and no chain is quite right: what the best leaves unexplained, over what
-    # independent counts would leave, is how many of them are worth one.
-    worth = max(float((2 * seen * (best - entropy)).mean() / (shares.shape[1] - 1)), 1.0)
-    parameters = np.array([len(rung.fit.model.param_names) for rung in rungs if rung.determined])
-    found = stacking_weights(-a_count * seen[:, None] / worth, parameters)
-    return weights | dict(zip(known, found.tolist(), strict=True))
-
-
-def _recommend(
-    rungs: list[Rung], scores: dict[str, _Scores], held: list[Windows], places: list[float]
-) -> tuple[str | None, str]:
-    """Return the simplest chain within a standard error of the best, and why; or None, and why."""
-    rungs = [rung for rung in rungs if rung.determined]
-    if not rungs:
-        return None, "None is to be trusted: the data leaves parameters of every one of them open."
-    best = rungs[0]
-    ahead = scores[best.name]
-
-    def behind(name: str) -> tuple[float, float]:
-        difference = scores[name].a_count - ahead.a_count
-        return float(difference.mean()), _error(difference, held)
-
-    near = []
-    for rung in rungs:
-        gap, error = behind(rung.name)
-        if gap <= max(error, _NOTHING):
-            near.append(rung)
-    chosen = min([best, *near], key=lambda rung: len(rung.fit.model.param_names))
-    loads = f"{places[0]:.4g} to {float(held[0].loads.max()):.4g}"
-    for name in BASELINES.keys() & scores.keys():
-        gap, error = behind(name)
-        if gap < -_CLEARLY * error:
-            return None, (
-                f"None is to be trusted: at the held-out loads {loads}, {name!r} forecasts better "
-                f"than the best of them, {best.name}."
-            )
-    wrong = scores[chosen.name].wrong
-    if wrong.share - 2 * wrong.error > WRONG:
-        return None, (
-            f"None is to be trusted: the best, {chosen.name}, fitted to loads up to "
-            f"{places[0]:.4g}, puts {wrong.share:.0%} of the counts at {loads} in the wrong place."
-        )
-    reason = f"Take {chosen.name}: "
-    if chosen is best:
-        reason += f"it forecasts the held-out loads {loads} best of all chains"
-    else:
-        reason += (
-            f"it is the simplest chain that forecasts the held-out loads {loads} as well as the "
-            f"best, {best.name}, within its noise"
-        )
-    reason += f", and puts {wrong.share:.1%} of the counts there in the wrong place."
-    if not chosen.fit.converged:
-        reason += " Its fit to all windows did not converge: look at it before you use it."
-    return chosen.name, reason
+    return score(forecasts, held)

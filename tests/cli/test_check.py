@@ -98,6 +98,16 @@ def test_a_run_has_its_model(call, data, tmp_path):
     code, _, err = call("check", tmp_path / "run", "--model", MODEL)
     assert code == 2
     assert "leave out --model" in err
+    assert call("check", tmp_path / "run", "--observe", "0,1")[0] == 2
+
+
+@pytest.mark.parametrize("loads", ["6:6", "6:6.5"])
+def test_compare_of_one_load_still_shows_its_table(call, data, loads):
+    args = ("--model", MODEL, "--loads", loads, "--observe", "0-3", "--slo", "loss<0.01")
+    code, out, err = call("compare", data, *args)
+    assert (code, err) == (1, "")
+    assert "None can be recommended" in out
+    assert "not to be trusted: None can be recommended" in " ".join(out.split())
 
 
 def test_compare_recommends_and_saves(call, data, tmp_path):

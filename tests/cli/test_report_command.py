@@ -93,3 +93,24 @@ def test_no_run_no_report(call, tmp_path):
     code, _, err = call("report", tmp_path / "none", "-o", tmp_path / "r.html")
     assert code == 2
     assert "none" in err
+
+
+def test_the_ladder_is_fitted_once_or_not_at_all(call, run, tmp_path, monkeypatch):
+    from stationary.report import models
+
+    calls = []
+    monkeypatch.setattr(models, "compare", lambda *given, **more: calls.append(given))
+    assert call("report", run, "-o", tmp_path / "r.html", "--no-compare")[0] == 0
+    assert calls == []
+    assert call("report", run, "-o", tmp_path / "r.html")[0] == 0
+    assert len(calls) == 1
+    code, _, err = call("report", run, "-o", tmp_path / "r.pdf")
+    assert (code, len(calls)) == (2, 1)
+    assert "a report is HTML" in err
+
+
+def test_a_report_of_a_what_if_says_what_it_can(fit, tmp_path):
+    fit.what_if(capacity=3).report(tmp_path / "r.html")
+    page = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert "what if: capacity" in page.text("aside").lower()
+    assert "No checks were run" in page.text("checks")

@@ -14,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stationary.forecast import Limit
+    from stationary.limits import Limit
 
 _PATIENCE = 2.0
 """Seconds of work before a progress bar shows."""
@@ -40,7 +40,7 @@ def number(value: float) -> str:
 
 def sentence(text: object) -> str:
     """Write a clause as a sentence."""
-    clause = str(text)
+    clause = str(text).rstrip(".")
     return f"{clause[0].upper()}{clause[1:]}."
 
 

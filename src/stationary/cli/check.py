@@ -47,10 +47,10 @@ def check(
     duration: Duration = None,
     drop_empty: DropEmpty = False,
     at: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="Loads to ask about, as in 20,30 or 20:60:10; by default the heaviest and up to "
-            "twice that."
+            help="Loads to ask about, as in 20,30 or 20:60:10 (name=loads for each of several "
+            "inputs); by default the heaviest and up to twice that."
         ),
     ] = None,
     nats: Annotated[
@@ -69,14 +69,18 @@ def check(
 
     Exit codes: 0 nothing speaks against a forecast; 1 something does; 2 bad input.
     """
-    from stationary.cli._parse import parse_loads, parse_model
+    from stationary.cli._parse import parse_grid, parse_model
     from stationary.cli._show import as_json
     from stationary.fitting import fit as run_fit
     from stationary.runs import load
 
     if windows.is_dir():
-        if model is not None:
-            raise InputError(f"{windows} is a run and has its model: leave out --model")
+        given = (model, x, counts, observe, loads, sampling, duration, drop_empty)
+        if given != (None, "load", "Q={}", None, None, "time", None, False):
+            raise InputError(
+                f"{windows} is a run, which has its model and its data: leave out --model and what "
+                f"says how to read a file"
+            )
         fit = load(windows)
     else:
         if model is None:
@@ -85,7 +89,7 @@ def check(
         data = read(windows, x, counts, observe, loads, sampling, duration, drop_empty)
         fit = run_fit(chain, data)
     findings = fit.diagnose()
-    known = fit.identify(None if at is None else parse_loads(at), nats)
+    known = fit.identify(parse_grid(at, fit.model.inputs) if at else None, nats)
     if json:
         typer.echo(as_json(_record(fit, findings, known)))
     else:

@@ -30,7 +30,7 @@ from stationary.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stationary.forecast import Limit
+    from stationary.limits import Limit
     from stationary.selection import Comparison
 
 
@@ -89,6 +89,7 @@ def compare(
     from stationary.cli._show import as_json, progress_bar
     from stationary.inference import check_level
     from stationary.ladder import ladder
+    from stationary.limits import check_bound, check_present
     from stationary.runs import check_target
     from stationary.selection import compare as run
 
@@ -102,12 +103,18 @@ def compare(
     named = {text: parse_model(text) for text in model or []}
     data = read(windows, x, counts, observe, loads, sampling, duration, drop_empty)
     chains = named or ladder(data, servers, capacity)
+    for measure, value in (bound or {}).items():
+        check_bound(next(iter(chains.values())), measure, value)
+    if present is not None:
+        check_present(present)
     with progress_bar("model", len(chains)) as bar:
         found = run(
             chains, data, starts=starts, seed=seed, jobs=jobs, cluster=cluster, progress=bar
         )
-    frame = None if at is None else found.forecast(at, level)
-    limit = None if bound is None else found.max_load(level, present, **bound)
+    frame = None if at is None or not any(found.weights.values()) else found.forecast(at, level)
+    limit = None
+    if bound is not None and any(found.weights.values()):
+        limit = found.max_load(level, present, **bound)
     if output is not None and found.recommended is not None:
         fit = found.fits[found.recommended]
         replace(fit, recipe={**fit.recipe, "command": command_line()}).save(output, overwrite)
@@ -147,11 +154,10 @@ def _show(
     best = found.table["backtest"].min()
     rows = []
     for row in found.table.to_dict("records"):
-        behind = f"{row['backtest'] - best:.2g} +- {row['backtest_error']:.1g}"
         cells = [number(row[name]) for name in ("parameters", "nll", "aic", "bic")]
-        rest = [behind, f"{row['misplaced']:.1%}", f"{row['weight']:.2f}"]
-        shown = [cell.replace("nan", "") for cell in [*cells, *rest]]
-        shown[4] = shown[4].strip(" +-") if "nan" in behind else shown[4]
+        cells.append(f"{row['backtest'] - best:.2g} +- {row['backtest_error']:.1g}")
+        cells += [f"{row['misplaced']:.1%}", f"{row['weight']:.2f}"]
+        shown = ["" if "nan" in cell else cell for cell in cells]  # what does not apply
         rows.append([row["model"], row["kind"], *shown, row["note"]])
     columns = [
         *("model", "kind", "parameters", "nll", "aic", "bic"),

@@ -31,8 +31,8 @@ from stationary.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stationary.bootstrap import Bootstrap
-    from stationary.forecast import Limit
+    from stationary.limits import Limit
+    from stationary.resampling import Bootstrap
     from stationary.result import Fit
     from stationary.stochastic import Step
 
@@ -109,7 +109,6 @@ def fit(
     """
     from dataclasses import replace
 
-    from stationary.bootstrap import bootstrap as run_bootstrap
     from stationary.cli._parse import (
         parse_bound,
         parse_errors,
@@ -119,10 +118,11 @@ def fit(
     )
     from stationary.cli._show import as_json, progress_bar
     from stationary.fitting import fit as run_fit
-    from stationary.forecast import check_bound, check_present
     from stationary.gradients import Exact
     from stationary.inference import check_level
+    from stationary.limits import check_bound, check_present
     from stationary.optimisers import Adam
+    from stationary.resampling import bootstrap as run_bootstrap
     from stationary.runs import check_target
     from stationary.stochastic import Training
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stationary.cli._options import Json, Level, Present, Slo
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
-    from stationary.forecast import Limit
+    from stationary.limits import Limit
     from stationary.planning import Experiment
 
 
@@ -20,17 +21,8 @@ def forecast(
         list[str] | None,
         typer.Option(help="Loads: 10:60:2 or 10,20,30; name=loads for each of several inputs."),
     ] = None,
-    slo: Annotated[
-        str | None,
-        typer.Option(help="Limit to invert, as in 'loss<0.001': how much load meets it?"),
-    ] = None,
-    present: Annotated[
-        float | None,
-        typer.Option(
-            help="Load that must meet the --slo, such as today's peak; the heaviest in the data "
-            "by default."
-        ),
-    ] = None,
+    slo: Slo = None,
+    present: Present = None,
     what_if: Annotated[
         str | None,
         typer.Option(
@@ -45,8 +37,8 @@ def forecast(
             help="With --slo: at which load would ten more windows narrow the limit most?",
         ),
     ] = False,
-    level: Annotated[float, typer.Option(help="Coverage of the intervals.")] = 0.95,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    level: Level = 0.95,
+    json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV for programs.")] = False,
     plot: Annotated[
         Path | None, typer.Option(help="Also draw the measure here, as .png, .svg or .pdf.")

@@ -35,9 +35,10 @@ def report(
     from stationary.cli._parse import parse_bound
     from stationary.cli._show import progress_bar
     from stationary.ladder import ladder_of
-    from stationary.report import answer, compared
+    from stationary.report import answer, check_path, compared
     from stationary.runs import load
 
+    check_path(output)
     bound = None if slo is None else parse_bound(slo)
     fit = load(run)
     said = answer(fit, bound, present, level)
@@ -48,6 +49,7 @@ def report(
             present=present,
             level=level,
             comparison=compared(fit, bar) if compare else None,
+            compare=False,
             command=command_line(),
         )
     typer.echo(said.sentence)

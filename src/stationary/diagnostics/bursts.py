@@ -132,8 +132,8 @@ def _light_load(fit: Fit, residuals: Residuals) -> Finding:
     return Finding(
         "bursts",
         Verdict.OK,
-        f"At light load (up to {cut:.4g}) queues of {found} are no more frequent than the model "
-        f"says.",
+        f"At light load (up to {cut:.4g}) queues of {found} are "
+        f"{'hardly' if p_value < LEVEL else 'no'} more frequent than the model says.",
         p_value,
     )
 

@@ -52,10 +52,17 @@ def short_windows(fit: Fit, residuals: Residuals) -> Finding:
     return Finding(
         "steady state",
         Verdict.WARNING,
-        f"{compared}, too short to be a steady state of its own. The intervals go "
-        f"by the spread between windows and so count that, but successive windows of one run "
-        f"resemble one another; windows of {_ENOUGH * relaxation:.2g} or more would help.",
+        f"{compared}, too short to be a steady state of its own. {_counted(fit)}uccessive windows "
+        f"of one run resemble one another; windows of {_ENOUGH * relaxation:.2g} or more would "
+        f"help.",
     )
+
+
+def _counted(fit: Fit) -> str:
+    """Begin the sentence on successive windows: intervals by their spread have counted this."""
+    if fit.covariance.supposes:
+        return "S"
+    return "The intervals go by the spread between windows and so count that, but s"
 
 
 def duration(fit: Fit, residuals: Residuals) -> float | None:

@@ -251,7 +251,8 @@ def _inputs(fit: Fit, x: Any) -> Tensor:
         return grid(fit.model, x)
     heaviest = fit.windows.x[fit.windows.loads.argmax()]
     ahead = heaviest.repeat(len(_AHEAD), 1)
-    ahead[:, 0] *= torch.tensor(_AHEAD, dtype=ahead.dtype)
+    # By a factor, or where loads may be negative by steps of their own size.
+    ahead[:, 0] += heaviest[0].abs() * (torch.tensor(_AHEAD, dtype=ahead.dtype) - 1)
     return fit.model.as_inputs(ahead)
 
 

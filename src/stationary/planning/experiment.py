@@ -12,9 +12,9 @@ import pandas as pd
 from torch import Tensor
 
 from stationary.errors import InputError
-from stationary.forecast import check_measure, grid
+from stationary.forecast import grid
 from stationary.inference import Array, Covariance, check_level, interval, jacobian
-from stationary.planning.changes import changed
+from stationary.limits import check_measure
 from stationary.planning.information import Knowledge
 from stationary.result import Fit
 from stationary.steady import steady_state
@@ -136,10 +136,7 @@ def next_experiment(
     check_level(level)
     if isinstance(windows, bool) or not isinstance(windows, int) or windows < 1:
         raise InputError(f"windows must be a whole number of at least 1; got {windows!r}")
-    if changed(fit):
-        raise InputError(
-            "a test is made on the system as it is: ask the fit that was observed, not a what-if"
-        )
+    fit.check_observed("the next experiment")
     if not fit.converged:
         raise InputError("the fit did not converge, so what it knows cannot be told: fit again")
     if measure is not None or at is not None:
@@ -154,8 +151,10 @@ def next_experiment(
         lightest = float(fit.windows.loads.min())
         spread = np.linspace(min(lightest, centre / 2), 1.5 * centre, _CANDIDATES)
         loads = [float(f"{load:.3g}") for load in spread]
-    candidates = grid(fit.model, loads)[:, 0].numpy()
+    candidates = np.unique(grid(fit.model, loads)[:, 0].numpy())
     low, high, width = ends(fit.covariance)
+    if not width > 0:
+        raise InputError(f"{answer} is as good as known: a test has nothing to tell")
     after = [ends(cov) for cov in Knowledge.of(fit).after(candidates, windows)]
     table = pd.DataFrame(
         {
@@ -246,7 +245,7 @@ def _slopes(fit: Fit, measure: str, load: float) -> Array:
 
 
 def _half(slope: Array, cov: Covariance, level: float) -> float:
-    return cov.quantile(level) * math.sqrt(slope @ cov.matrix @ slope)
+    return cov.quantile(level) * math.sqrt(max(float(slope @ cov.matrix @ slope), 0.0))
 
 
 def _span(low: float, high: float) -> str:

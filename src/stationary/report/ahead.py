@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +80,8 @@ def look_ahead(
 
     pooled = None
     if comparison is not None:
-        pooled = _by_x(comparison.forecast(at_loads(fit, fine.tolist()), level))
+        with suppress(InputError):  # where the data determines no model there is nothing to pool
+            pooled = _by_x(comparison.forecast(at_loads(fit, fine.tolist()), level))
     return Ahead(
         curve=forecast(fine.tolist()),
         rows=forecast(few),

@@ -16,8 +16,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from stationary import plots
 from stationary.errors import InputError
-from stationary.forecast import Limit
 from stationary.inference import Array
+from stationary.limits import Limit
 from stationary.measures import Measure
 from stationary.report.ahead import Ahead
 from stationary.report.headline import Answer

@@ -9,7 +9,7 @@ from typing import Any
 
 from stationary.errors import InputError
 from stationary.findings import Finding, Verdict
-from stationary.forecast import Limit
+from stationary.limits import Limit, check_present
 from stationary.report.words import number, percent, plain, sentence
 from stationary.result import Fit
 
@@ -64,8 +64,8 @@ def answer(
     level : float
         Coverage of the intervals.
     """
-    if present is not None and not (math.isfinite(present) and present > 0):
-        raise InputError(f"the present load must be positive and finite; got {present!r}")
+    if present is not None:
+        check_present(present)
     now = float(fit.windows.loads.max()) if present is None else float(present)
     called = "heaviest load seen" if present is None else "present load"
     measure, value = bound or _USUAL
@@ -161,7 +161,11 @@ def held(fit: Fit) -> str:
 
 
 def cautions(
-    fit: Fit, limit: Limit | None, findings: Sequence[Finding], comparison: Any
+    fit: Fit,
+    limit: Limit | None,
+    findings: Sequence[Finding],
+    identifiability: Any,
+    comparison: Any,
 ) -> list[str]:
     """Why not to act on the answer as it stands; empty if there is no known reason."""
     notes = list(map(sentence, fit.warnings()))
@@ -171,6 +175,8 @@ def cautions(
     if bad:
         raised = "A check warns" if len(bad) == 1 else f"{len(bad)} checks warn"
         notes.append(f"{raised}: {', '.join(bad)}. Read more under Checks.")
+    if identifiability is not None and not identifiability.determined:
+        notes.append("The data do not determine all of the answer: see what they cannot, below.")
     if comparison is not None and comparison.recommended is None:
         notes.append(f"No model is recommended. {sentence(comparison.reason)}")
     return notes

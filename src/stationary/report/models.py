@@ -13,6 +13,7 @@ _MOST_PARAMETERS = 40
 
 def compared(fit: Fit, progress: Progress | None = None) -> Comparison | None:
     """Compare a fit with its ladder; None where there is no backtest to make, or it takes long."""
-    if len(fit.windows.inputs) != 1 or len(fit.model.param_names) > _MOST_PARAMETERS:
+    several, large = len(fit.windows.inputs) != 1, len(fit.model.param_names) > _MOST_PARAMETERS
+    if several or large or fit.hypothetical:
         return None
     return compare(ladder_of(fit), fit.windows, progress=progress)

@@ -52,8 +52,8 @@ def write_report(
     findings : sequence of Finding
         What checks of the data and of the fit found.
     identifiability : optional
-        What the data cannot determine: an object with ``findings()``, ``directions``, each of
-        which has a ``sentence``, and ``ranges``.
+        What the data cannot determine: an object with ``determined``, ``findings()``,
+        ``directions``, each of which has a ``sentence``, and ``ranges``.
     comparison : optional
         Models compared: an object with ``table``, ``recommended``, ``reason`` and
         ``forecast(x, level)``.
@@ -62,11 +62,8 @@ def write_report(
     command : str
         The command that made the report.
     """
-    path = Path(path)
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{path}: a report is HTML; give the file the ending .html")
+    path = check_path(path)
     said = answer(fit, bound, present, level)
-    found = [*findings, *(identifiability.findings() if identifiability is not None else ())]
     ahead = look_ahead(fit, said, level, comparison, observed) if said.measure else None
     environment = Environment(
         loader=PackageLoader("stationary.report"),
@@ -81,7 +78,7 @@ def write_report(
         model=type(fit.model).__name__,
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         answer=said,
-        cautions=cautions(fit, said.limit, found, comparison),
+        cautions=cautions(fit, said.limit, findings, identifiability, comparison),
         horizon=sentence(str(fit.horizon)),
         comparison=comparison,
         ladder=None if comparison is None else sections.ladder_table(comparison),
@@ -104,6 +101,13 @@ def write_report(
         raise InputError(
             f"{path}: the report cannot be written: {error.strerror or error}"
         ) from error
+
+
+def check_path(path: str | os.PathLike[str]) -> Path:
+    """Return where a report may be written; raise if it is no HTML file."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{path}: a report is HTML; give the file the ending .html")
+    return Path(path)
 
 
 def _forecast(fit: Fit, said: Answer, ahead: Ahead | None, level: float) -> dict[str, Any]:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from stationary.data.paths import as_random
 from stationary.data.windows import Windows
 from stationary.errors import InputError, StationaryError
-from stationary.forecast import FARTHEST, Limit, grid, values_at
+from stationary.forecast import grid, values_at
 from stationary.inference import Array, check_level
+from stationary.limits import FARTHEST, Limit
 from stationary.models import Model
 from stationary.newton import minimise
 from stationary.objective import Objective
@@ -25,7 +27,7 @@ _FEWEST = 20
 """Repeats below which quantiles of them say nothing."""
 
 _STEPS = 40
-"""Halvings of a bracket of loads: a millionth part of it is left after twenty."""
+"""Halvings of a bracket of 28 e-folds of load: what is left is below rounding of a plot."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,30 +85,31 @@ class Bootstrap:
     def max_load(self, level: float = 0.95, present: float | None = None, **bound: float) -> Limit:
         """Return `Fit.max_load` with a percentile interval."""
         limit = self.fit.max_load(level, present, **bound)
-        if not 0 < limit.load < math.inf:
-            return limit
-        loads = self._crossings(limit)
-        low, high = self._ends(loads, level)
+        low, high = self._ends(self._crossings(limit), level)
         return replace(limit, low=min(float(low), limit.load), high=max(float(high), limit.load))
 
     def _crossings(self, limit: Limit) -> Array:
         """Largest load that meets the bound, by each refit; by bisection of all at once."""
         which = list(self.fit.model.measures).index(limit.measure)
-        reach = math.log(FARTHEST)
-        low = np.full(len(self.thetas), math.log(limit.load) - reach)
-        high = low + 2 * reach
+        near = math.log(float(self.fit.windows.loads.max()))
+        least, most = near - math.log(FARTHEST), near + math.log(FARTHEST)
+        low, high = np.full(len(self.thetas), least), np.full(len(self.thetas), most)
         for _ in range(_STEPS):
             middle = (low + high) / 2
             inputs = torch.from_numpy(np.exp(middle))[:, None, None]
             value = values_at(self.fit.model, inputs, torch.from_numpy(self.thetas))[:, 0, which]
             meets = value <= limit.bound
             low, high = np.where(meets, middle, low), np.where(meets, high, middle)
-        return np.exp(low)
+        loads = np.where(low == least, 0.0, np.exp(low))
+        return np.where(high == most, np.inf, loads)
 
     @staticmethod
     def _ends(values: Array, level: float) -> Array:
         check_level(level)
-        ends: Array = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        # Of the draws themselves: between two of them one may be infinite.
+        ends: Array = np.quantile(
+            values, [(1 - level) / 2, (1 + level) / 2], axis=0, method="inverted_cdf"
+        )
         return ends
 
 
@@ -135,6 +138,7 @@ def bootstrap(
     jobs, cluster, progress
         As for `stationary.parallel.in_parallel`.
     """
+    fit.check_observed("a bootstrap")
     count = len(fit.windows)
     if repeats < _FEWEST:
         raise InputError(f"a bootstrap needs at least {_FEWEST} repeats; got {repeats!r}")
@@ -146,7 +150,10 @@ def bootstrap(
     random = as_random(seed)
     first = random.integers(count, size=(repeats, -(-count // block)))
     drawn = (first[..., None] + np.arange(block)) % count
-    refit = _Refit(fit.model, fit.windows)
+    # From zero a refit would take leaving it for running away.
+    scale, theta = fit.covariance.scale, fit.model.theta.detach()
+    start = torch.where(fit.model.positive & ~scale.log, scale.unit / 10, theta)
+    refit = _Refit(fit.model, fit.windows, start)
     found = in_parallel(
         refit,
         list(drawn.reshape(repeats, -1)[:, :count]),
@@ -169,10 +176,11 @@ class _Refit:
 
     model: Model
     windows: Windows
+    start: Tensor
 
     def __call__(self, positions: Array) -> Array | None:
         objective = Objective(self.model, self.windows.select(positions))
-        z0 = self.model.free(self.model.theta.detach()).numpy()
+        z0 = self.model.free(self.start).numpy()
         try:
             result = minimise(objective, z0)
         except StationaryError:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import stationary as st
-from stationary.bootstrap import bootstrap
+from stationary import parallel
 from stationary.errors import InputError
+from stationary.resampling import bootstrap
 
 M = st.models
 LOADS = np.repeat(np.arange(11.0, 16.0), 10)
@@ -70,9 +71,10 @@ def test_blocks_see_what_hangs_together(fit):
     assert blocks > 1.2 * single
 
 
-def test_the_same_seed_gives_the_same_refits_however_they_run(fit):
+def test_the_same_seed_gives_the_same_refits_however_they_run(fit, monkeypatch):
     one = bootstrap(fit, 30, seed=3, jobs=1)
-    again = bootstrap(fit, 30, seed=3, jobs=1)
+    monkeypatch.setattr(parallel, "_WORTH_IT", 0.0)  # so that other processes are worth it
+    again = bootstrap(fit, 30, seed=3, jobs=2)
     other = bootstrap(fit, 30, seed=4, jobs=1)
     assert np.array_equal(one.thetas, again.thetas)
     assert not np.array_equal(one.thetas, other.thetas)
@@ -82,6 +84,28 @@ def test_progress_is_told(fit):
     seen = []
     bootstrap(fit, 25, jobs=1, progress=lambda done, _: seen.append(done))
     assert seen == list(range(1, 26))
+
+
+def test_limits_that_some_refits_do_not_have(fit, drawn):
+    assert drawn.max_load(response_time=1e-6).high == 0.0  # less than one service takes
+    anywhere = drawn.max_load(response_time=1.0)  # ten requests at 25 a second
+    assert (anywhere.low, anywhere.high) == (np.inf, np.inf)
+    most = 10 / 25.0  # what a full system takes: reached by some refits, at high load
+    some = drawn.max_load(response_time=most)
+    assert some.low < some.high == np.inf
+
+
+def test_a_parameter_at_zero_can_leave_it():
+    truth = M.Resetting(servers=1, capacity=10, service_rate=25.0, reset=0.02)
+    windows = st.simulate(truth, LOADS, duration=4.0, seed=3).observing(range(5))
+    found = st.fit(M.Resetting(servers=1, capacity=10), windows, starts=1)
+    repeats = bootstrap(found, 40, seed=1, jobs=1)
+    assert repeats.failed <= 4
+
+
+def test_a_what_if_has_no_windows_of_its_own(fit):
+    with pytest.raises(InputError, match="a bootstrap goes by the windows, which are of the"):
+        bootstrap(fit.what_if(servers=2))
 
 
 @pytest.mark.parametrize(
