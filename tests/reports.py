@@ -82,14 +82,14 @@ class Comparison:
     """As the comparison of models gives it."""
 
     fit: st.Fit
-    recommended: str | None = "MMmK"
+    recommended: str | None = "mmmk"
     reason: str = "MMmK forecasts held-out loads best"
 
     @property
     def table(self):
         return pd.DataFrame(
             {
-                "model": ["MMmK", "last value"],
+                "model": ["mmmk", "last value"],
                 "kind": ["chain", "baseline"],
                 "parameters": [1, 0],
                 "nll": [812.5, 999.25],
@@ -101,6 +101,9 @@ class Comparison:
                 "note": ["", "predicts no change"],
             }
         )
+
+    def max_load(self, level, present, **bound):
+        return self.fit.max_load(level, present, **bound)
 
     def forecast(self, x, level):
         frame = self.fit.forecast(x, level)

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import stationary as st
-from stationary.backtest import cuts, horizon, misplaced
+from stationary.backtest import cuts, doubted, horizon, misplaced
+from stationary.findings import Finding, Verdict
 
 M = st.models
 LOADS = np.tile(np.arange(6.0, 21.0, 2.0), 8)
@@ -58,13 +59,29 @@ def test_a_right_model_is_believed_as_far_as_it_stretched(right):
 
 
 def test_a_model_that_fits_but_does_not_stretch_is_believed_no_further():
-    # Servers that speed up: at any one load M/M/1/K can have the right ratios of two states.
-    truth = M.Slowing(servers=1, capacity=10, service_rate=15.0, slowdown=-0.8)
-    seen = windows(truth).observing([0, 1, 2, 3])
-    horizon = st.fit(M.MMmK(servers=1, capacity=10), seen).horizon
-    assert horizon.load <= 20.0
-    assert "wrong place" in horizon.sentence
-    assert st.fit(M.Slowing(servers=1, capacity=10), seen).horizon.load > 40.0
+    # A service rate that moves with load, of which a fit to all loads sees the mean.
+    loads = np.repeat(np.arange(6.0, 21.0, 2.0), 12)
+    parts = [
+        windows(M.MMmK(1, 10, 4 + 1.8 * load), loads=[load] * 12, seed=int(load))
+        for load in np.unique(loads)
+    ]
+    counts = np.concatenate([part.counts.numpy() for part in parts])
+    seen = st.Windows(loads, counts, range(11)).observing([0, 1])
+    fit = st.fit(M.MMmK(servers=1, capacity=10), seen)
+    found = horizon(fit.model, seen)
+    assert found.load <= 20.0
+    assert "wrong place" in found.sentence
+    # The checks of the data see it, too.
+    assert fit.horizon.load in (0.0, 20.0)
+    assert not fit.max_load(loss=0.01).trusted
+
+
+@pytest.mark.parametrize(("name", "load"), [("lack of fit", 0.0), ("bursts", 20.0)])
+def test_checks_that_warn_draw_the_horizon_in(right, name, load):
+    found = doubted(right.horizon, [Finding(name, Verdict.WARNING, "This is bad. Do that.")])
+    assert (found.load, found.sentence) == (load, "this is bad")
+    fine = [Finding(name, Verdict.OK, "Fine."), Finding("hysteresis", Verdict.WARNING, "Hm.")]
+    assert doubted(right.horizon, fine) == right.horizon
 
 
 def test_a_model_that_does_not_fit_is_not_believed_at_all(recording_file):
@@ -91,6 +108,7 @@ def test_a_horizon_survives_a_saved_run(right, tmp_path):
     assert st.load(tmp_path / "run").horizon == right.horizon
     changed = right.what_if(capacity=30)
     assert changed.horizon == right.horizon
+    assert right.what_if(servers=2, faster=1.5).horizon.load == 3 * right.horizon.load
     changed.save(tmp_path / "changed")
     assert st.load(tmp_path / "changed").horizon == right.horizon
 

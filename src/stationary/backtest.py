@@ -9,6 +9,7 @@ factor of two, and may be believed for as much again beyond the heaviest load, n
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 
 from stationary.data.windows import Windows
 from stationary.errors import StationaryError
+from stationary.findings import Finding, Verdict
 from stationary.forecast import Horizon
 from stationary.inference import Array
 from stationary.models import Model
@@ -52,8 +54,9 @@ def cuts(windows: Windows, parameters: int) -> list[float]:
     found = []
     for place in _PLACES:
         load = float(loads[int(place * (len(loads) - 1))])
-        below, above = int((loads <= load).sum()), int((loads > load).sum())
-        if below >= parameters + _FEWEST and above >= _FEWEST:
+        below, above = loads[loads <= load], loads[loads > load]
+        several = len(np.unique(below)) > 1  # of one load alone a model may be right by chance
+        if several and len(below) >= parameters + _FEWEST and len(above) >= _FEWEST:
             found.append(load)
     return sorted(set(found))
 
@@ -67,25 +70,51 @@ def horizon(model: Model, windows: Windows) -> Horizon:
     most = float(windows.loads.max())
     here = _misfit(model, windows)
     if here:
-        return Horizon(0.0, here)
+        return Horizon(0.0, here, most)
     if len(model.states) > _MOST_STATES:
-        return Horizon(most, f"a chain of {len(model.states)} states is too large to test further")
+        why = f"a chain of {len(model.states)} states is too large to test further"
+        return Horizon(most, why, most)
     places = cuts(windows, len(model.param_names))
     if not places:
         return Horizon(
-            most, "too few windows, or too few different loads, to test the model at heavier loads"
+            most,
+            "too few windows, or too few different loads, to test the model at heavier loads",
+            most,
         )
-    found = Horizon(most, "")
+    found = Horizon(most, "", most)
     for cut in reversed(places):
         wrong = _stretch(model, windows, cut)
         if wrong is None or wrong.share + 2 * wrong.error > WRONG:
-            return found if found.sentence else Horizon(most, _failure(cut, most, wrong))
+            return found if found.sentence else Horizon(most, _failure(cut, most, wrong), most)
         found = Horizon(
             _stretched(most, cut, windows),
-            f"fitted to loads up to {cut:.4g}, the model puts {wrong.share:.1%} of the counts at "
-            f"{cut:.4g} to {most:.4g} in the wrong place, and further nothing was tested",
+            f"fitted to loads up to {cut:.4g}, it put {wrong.share:.1%} of the counts from there "
+            f"to {most:.4g} in the wrong place, and nothing tests a longer stretch",
+            most,
         )
     return found
+
+
+def doubted(found: Horizon, findings: Sequence[Finding]) -> Horizon:
+    """Draw a horizon in by what checks of the data found.
+
+    A model that does not fit, or a system that changed while it was recorded, is not to be believed
+    at any load; where arrivals or service are not what the model says, at none that was not seen.
+    """
+    warned = {f.name: f.sentence for f in findings if f.verdict is Verdict.WARNING}
+    for name in ("lack of fit", "drift"):
+        if name in warned:
+            return Horizon(0.0, _clause(warned[name]))
+    for name in ("service rate", "bursts"):
+        if name in warned and found.load > found.seen:
+            return Horizon(found.seen, _clause(warned[name]), found.seen)
+    return found
+
+
+def _clause(sentence: str) -> str:
+    """Return a finding's first sentence, to stand inside another one."""
+    first = sentence.split(". ")[0].rstrip(".")
+    return first[0].lower() + first[1:]
 
 
 def _stretched(most: float, cut: float, windows: Windows) -> float:

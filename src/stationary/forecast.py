@@ -39,10 +39,13 @@ class Horizon:
         The load; zero for a model that does not even fit the loads it saw.
     sentence : str
         Why it is this one.
+    seen : float
+        The heaviest load of the data.
     """
 
     load: float
     sentence: str
+    seen: float = 0.0
 
     @property
     def reason(self) -> str:

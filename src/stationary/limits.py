@@ -35,6 +35,8 @@ class Limit:
         The load to compare it with, such as today's peak; NaN if there is none.
     reason : str
         Why the answer is not to be trusted; empty if it is.
+    tested : float
+        The heaviest load at which the data speaks for the model; zero where it speaks against it.
     """
 
     measure: str
@@ -45,6 +47,7 @@ class Limit:
     level: float
     present: float = math.nan
     reason: str = ""
+    tested: float = math.inf
 
     @property
     def trusted(self) -> bool:
@@ -59,9 +62,10 @@ class Limit:
     def met_at(self, load: float) -> bool:
         """Whether this load meets the bound, as far as the data can tell.
 
-        A limit that is not trusted still vouches for the loads below its whole interval.
+        A limit that is not trusted, because it lies far out or is open, still vouches for loads
+        below its whole interval that the data speaks for.
         """
-        return load <= self.load and (self.trusted or load <= self.low)
+        return load <= self.load and (self.trusted or load <= min(self.low, self.tested))
 
     def __str__(self) -> str:
         name, level = self.measure.replace("_", " "), f"{100 * self.level:g}%"
@@ -153,8 +157,7 @@ def max_load(
     """
     check_bound(model, measure, bound)
     limit = invert(lambda load: forecast(model, cov, [load], level), measure, bound, near)
-    reason = why_not(limit, doubt, horizon)
-    return replace(limit, level=level, present=present, reason=reason)
+    return judged(replace(limit, level=level, present=present), doubt, horizon)
 
 
 def invert(
@@ -186,16 +189,20 @@ def invert(
     return Limit(measure, bound, load, low, high, level=math.nan)
 
 
-def why_not(limit: Limit, doubt: str, horizon: Horizon | None) -> str:
-    """Why a limit is not to be trusted; empty if it is."""
+def judged(limit: Limit, doubt: str, horizon: Horizon | None) -> Limit:
+    """Return a limit with why it is not to be trusted, if it is not."""
     low, high = limit.low, limit.high
+    tested = 0.0 if doubt else math.inf if horizon is None else horizon.load
     # The load may be well known where the measure itself is not: the latter rises steeply there.
     known = low == high or (low > 0 and high < math.inf and high / low <= math.exp(2 * OPEN))
-    if doubt or not known:
-        return doubt or "the data leaves this load open by more than a factor of 10"
+    reason = doubt
+    if horizon is not None and not horizon.load:
+        reason = reason or horizon.reason
+    if not known:
+        reason = reason or "the data leaves this load open by more than a factor of 10"
     if horizon is not None and limit.load > horizon.load:
-        return horizon.reason
-    return ""
+        reason = reason or horizon.reason
+    return replace(limit, reason=reason, tested=tested)
 
 
 def _largest_below(excess: Any, start: float) -> float:

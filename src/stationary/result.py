@@ -104,9 +104,9 @@ class Fit:
     @cached_property
     def horizon(self) -> Horizon:
         """The heaviest load up to which a forecast has been put to the test."""
-        from stationary.backtest import horizon  # it refits, so it stands after fits
+        from stationary.backtest import doubted, horizon  # it refits, so it stands after fits
 
-        return self.tested or horizon(self.model, self.windows)
+        return self.tested or doubted(horizon(self.model, self.windows), self.diagnose())
 
     def table(self, level: float = 0.95) -> pd.DataFrame:
         """Estimates with standard errors and intervals, one row a parameter."""
@@ -143,8 +143,9 @@ class Fit:
             )
         if self.covariance.supposes:
             notes.append(
-                f"Standard errors do not come from the spread of the {len(self.windows)} windows; "
-                f"they suppose that {self.covariance.supposes}."
+                f"Standard errors do not come from the spread of "
+                f"{_plural(len(self.windows), 'window')}; they suppose that "
+                f"{self.covariance.supposes}."
             )
         return notes
 

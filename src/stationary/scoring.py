@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,7 @@ class Score:
     a_count : ndarray [W]
         Negative log-likelihood a count of every held-out window, at every cut.
     wrong : Misplaced
-        Counts put in the wrong place above the lightest cut.
+        Counts put in the wrong place, above the cut at which that is worst.
     """
 
     a_count: Array
@@ -54,7 +54,8 @@ def score(forecasts: Sequence[Array], held: Sequence[Windows]) -> Score:
     for p, windows in zip(forecasts, held, strict=True):
         counts = windows.counts.numpy()
         each.append(-(counts * np.log(np.maximum(p, 1e-290))).sum(-1) / counts.sum(-1))
-    return Score(np.concatenate(each), misplaced(forecasts[0], held[0]))
+    wrong = [misplaced(p, windows) for p, windows in zip(forecasts, held, strict=True)]
+    return Score(np.concatenate(each), max(wrong, key=lambda w: w.share - 2 * w.error))
 
 
 def weigh(
@@ -79,6 +80,7 @@ def weigh(
 def recommend(
     scores: Mapping[str, Score],
     parameters: Mapping[str, int],
+    fitting: Collection[str],
     held: Sequence[Windows],
 ) -> tuple[str | None, str]:
     """Return the chain to take, and why; or None, and why not.
@@ -88,7 +90,9 @@ def recommend(
     scores : mapping
         Of every forecast, those without a chain too.
     parameters : mapping
-        Number of parameters of the chains that may be taken.
+        Number of parameters of the chains that can be used.
+    fitting : collection of str
+        Those of them that fit the loads they saw: no other is taken.
     held : sequence of Windows
         The held-out windows at each cut, lightest cut first.
     """
@@ -112,8 +116,14 @@ def recommend(
     for name in parameters:
         gap, error = scores[name].behind(scores[best], windows)
         wrong = scores[name].wrong
-        if gap <= max(error, _NOTHING) and wrong.share - 2 * wrong.error <= WRONG:
+        right = name in fitting and wrong.share - 2 * wrong.error <= WRONG
+        if right and gap <= max(error, _NOTHING):
             near.append(name)
+    if not near and best not in fitting:
+        return None, (
+            f"None is to be trusted: the best of them at the held-out loads {loads}, {best}, does "
+            f"not fit the loads it saw."
+        )
     if not near:
         return None, (
             f"None is to be trusted: the best of them, {best}, puts "
@@ -123,9 +133,9 @@ def recommend(
     chosen = min(near, key=lambda name: (parameters[name], scores[name].mean))
     why = (
         f"it forecasts the held-out loads {loads} best of all chains"
-        if chosen == best
+        if scores[chosen].behind(scores[best], windows)[0] <= _NOTHING
         else f"it is the simplest chain that forecasts the held-out loads {loads} as well as the "
         f"best, {best}, within its noise"
     )
-    share = f"{scores[chosen].wrong.share:.1%}"
-    return chosen, f"Take {chosen}: {why}, and puts {share} of the counts there in the wrong place."
+    most = f"at most {scores[chosen].wrong.share:.1%} of the counts"
+    return chosen, f"Take {chosen}: {why}, and puts {most} in the wrong place."

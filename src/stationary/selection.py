@@ -24,7 +24,7 @@ from stationary.baselines import BASELINES
 from stationary.data.windows import Windows
 from stationary.errors import ConvergenceWarning, InputError, StationaryError
 from stationary.fitting import fit
-from stationary.limits import Limit, check_bound, check_present, invert, one_bound, why_not
+from stationary.limits import Limit, check_bound, check_present, invert, judged, one_bound
 from stationary.models import Model
 from stationary.objective import predicted
 from stationary.parallel import Progress, in_parallel
@@ -120,8 +120,7 @@ class Comparison:
         if measure not in common_measures(parts):
             raise InputError(f"the pooled models do not mean the same by {measure}: name one model")
         limit = invert(lambda load: self.forecast([load], level), measure, value, near)
-        reason = why_not(limit, self._doubt, first.horizon)
-        return replace(limit, level=level, present=present, reason=reason)
+        return judged(replace(limit, level=level, present=present), self._doubt, first.horizon)
 
     @property
     def _doubt(self) -> str:
@@ -240,7 +239,8 @@ def _judge(
         lines += [
             {"model": name, "kind": "baseline", "note": ""} for name in scores if name in BASELINES
         ]
-        recommended, reason = recommend(scores, parameters, held)
+        fitting = {r.name: parameters[r.name] for r in rungs if r.usable and r.fit.horizon.load}
+        recommended, reason = recommend(scores, parameters, fitting, held)
         weights = weigh(scores, parameters, held)
         best = min(scores.values(), key=lambda score: score.mean)
         for line in lines:

@@ -63,7 +63,9 @@ def test_demo_for_real(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     folder = tmp_path / "stationary-demo"
-    assert sorted(p.name for p in folder.iterdir()) == ["forecast.csv", "forecast.png", "run"]
+    assert sorted(p.name for p in folder.iterdir()) == [
+        *("forecast.csv", "forecast.png", "report.html", "run")
+    ]
     assert "SIMULATED" in done.stdout
     assert "Loss stays at or below 0.001 up to a load of" in done.stdout
     assert (folder / "forecast.png").read_bytes().startswith(b"\x89PNG")
@@ -94,7 +96,7 @@ def test_simulate_fit_forecast_for_real(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "converged" in done.stdout
     assert "Loss stays at or below 0.01 up to a load of" in done.stdout
-    assert "saved in run; next: stationary forecast run --x LOW:HIGH:STEP" in done.stdout
+    assert "saved in run; next: stationary check run, then" in done.stdout
     done = script("forecast", "run", "--x", "10:40:10", "--csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     frame = pd.read_csv(io.StringIO(done.stdout))

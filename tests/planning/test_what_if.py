@@ -50,7 +50,7 @@ def test_it_forecasts_as_that_queue_at_those_parameters(fit, options, text):
     np.testing.assert_allclose(frame["loss"], pi[:, -1], rtol=1e-11)
     np.testing.assert_allclose(frame["mean_queue"], pi @ np.arange(sizes["capacity"] + 1))
     # As sure as the fit was, about the parameters it has.
-    expected = forecast(queue, fit.covariance, AHEAD, horizon=fit.horizon)
+    expected = forecast(queue, fit.covariance, AHEAD, horizon=new.horizon)
     pd.testing.assert_frame_equal(frame, expected)
     assert new.notes == (NOTE.format(text),)
     assert changed(new) == (text,)

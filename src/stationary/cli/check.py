@@ -127,6 +127,9 @@ def _show(fit: Fit, findings: list[Finding], known: Identifiability) -> None:
     for finding in findings:
         text = f"  {_MARKS[finding.verdict]} {finding.name}: {finding.sentence}"
         typer.echo(fill(text, 100, subsequent_indent=" " * 10))
+    blind = sum(finding.verdict == "unknown" for finding in findings)
+    if blind:
+        typer.echo(f"{blind} of {len(findings)} could not be checked on this data.")
     typer.echo("\nIs the answer determined?")
     typer.echo(known.summary())
     typer.echo("\nHow far may it be believed?")

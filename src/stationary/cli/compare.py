@@ -155,7 +155,8 @@ def _show(
     rows = []
     for row in found.table.to_dict("records"):
         cells = [number(row[name]) for name in ("parameters", "nll", "aic", "bic")]
-        cells.append(f"{row['backtest'] - best:.2g} +- {row['backtest_error']:.1g}")
+        gap = row["backtest"] - best
+        cells.append("equal" if gap < 1e-6 else f"{gap:.2g} +- {row['backtest_error']:.1g}")
         cells += [f"{row['misplaced']:.1%}", f"{row['weight']:.2f}"]
         shown = ["" if "nan" in cell else cell for cell in cells]  # what does not apply
         rows.append([row["model"], row["kind"], *shown, row["note"]])

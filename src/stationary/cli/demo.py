@@ -73,12 +73,21 @@ def demo(
                 f"{mean['loss']:.2%}",
                 f"{mean['loss_low']:.2%} to {mean['loss_high']:.2%}",
                 number(1e3 * mean["response_time"]),
+                "yes" if ahead.loc[group, "trusted"].all() else "no",
             ]
         )
     typer.echo()
-    headings = ["load /s", "measured loss", "forecast loss", "95% interval", "response ms"]
+    headings = [
+        "load /s",
+        "measured loss",
+        "forecast loss",
+        "95% interval",
+        "response ms",
+        "trusted",
+    ]
     table("Loads nobody learnt from", headings, rows, left=0)
     typer.echo("Intervals are of the long-run loss; what a few windows measure scatters around it.")
+    typer.echo(sentence(result.horizon))
     _baselines(ahead["loss"].to_numpy(), lost / seen, windows)
 
     output.mkdir(parents=True, exist_ok=True)

@@ -54,6 +54,8 @@ def report(
         )
     typer.echo(said.sentence)
     typer.echo(said.headroom)
+    if said.limit is not None and not said.limit.trusted:
+        typer.echo(f"WARNING: not to be trusted: {said.limit.reason}.")
     typer.echo(f"Wrote {output}.")
     missed = said.limit is not None and not said.limit.met_at(said.present)
     if not fit.converged or (slo is not None and missed):

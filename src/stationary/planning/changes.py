@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from stationary.errors import InputError
+from stationary.forecast import Horizon
 from stationary.models import Model, Relaxed
 from stationary.models.registry import build, can_rebuild, describe
 from stationary.result import Fit
@@ -97,8 +98,16 @@ def what_if(fit: Fit, *, faster: float | None = None, **options: Any) -> Fit:
             scale=Scale(scale.log, torch.where(scale.log, scale.unit, scale.unit * factor)),
         ),
         notes=(*fit.notes, what_if_note(", ".join(said))),
-        tested=fit.horizon,
+        tested=_horizon(fit, before, after, faster),
     )
+
+
+def _horizon(
+    fit: Fit, before: dict[str, Any], after: dict[str, Any], faster: float | None
+) -> Horizon:
+    """Return how far the system that was observed is believed, a server and a speed alike."""
+    more = after["servers"] / before["servers"] if "servers" in before else 1.0
+    return replace(fit.horizon, load=fit.horizon.load * more * (faster or 1.0))
 
 
 def what_if_note(change: str) -> str:

@@ -98,8 +98,9 @@ def _room(limit: Limit, present: float) -> str:
         return "unknown"
     if limit.load == math.inf:
         return "no end in sight"
-    room = limit.load / present - 1
-    return percent(room) if room >= 0 else f"none ({percent(-room)} over)"
+    if limit.load >= present:
+        return percent(limit.load / present - 1)
+    return "none" if limit.load == 0 else f"none ({percent(present / limit.load - 1)} over)"
 
 
 def _headroom(limit: Limit, present: float, called: str) -> str:
@@ -169,6 +170,7 @@ def cautions(
 ) -> list[str]:
     """Why not to act on the answer as it stands; empty if there is no known reason."""
     notes = list(map(sentence, fit.warnings()))
+    own = fit.model.name or type(fit.model).__name__
     if limit is not None and not limit.trusted and fit.converged:
         notes.append(sentence(f"The largest load is not to be trusted: {limit.reason}"))
     bad = [plain(finding.name) for finding in findings if finding.verdict is Verdict.WARNING]
@@ -177,6 +179,12 @@ def cautions(
         notes.append(f"{raised}: {', '.join(bad)}. Read more under Checks.")
     if identifiability is not None and not identifiability.determined:
         notes.append("The data do not determine all of the answer: see what they cannot, below.")
-    if comparison is not None and comparison.recommended is None:
+    if comparison is None:
+        return notes
+    if comparison.recommended is None:
         notes.append(f"No model is recommended. {sentence(comparison.reason)}")
+    elif comparison.recommended != own:
+        notes.append(
+            f"Of the models compared another one is recommended. {sentence(comparison.reason)}"
+        )
     return notes

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -80,6 +82,7 @@ def write_report(
         answer=said,
         cautions=cautions(fit, said.limit, findings, identifiability, comparison),
         horizon=sentence(str(fit.horizon)),
+        pooled=_pooled(said, comparison, level),
         comparison=comparison,
         ladder=None if comparison is None else sections.ladder_table(comparison),
         identifiability=identifiability,
@@ -132,6 +135,18 @@ def _forecast(fit: Fit, said: Answer, ahead: Ahead | None, level: float) -> dict
         "held": held(fit),
         "triangles": figures.has_triangles(fit, said, ahead),
     }
+
+
+def _pooled(said: Answer, comparison: Any, level: float) -> str:
+    """Say what all models together answer; empty where they cannot."""
+    if said.limit is None or comparison is None:
+        return ""
+    try:
+        bound = {said.limit.measure: said.limit.bound}
+        limit = comparison.max_load(level, said.present, **bound)
+    except InputError:
+        return ""
+    return f"All models together, weighted: {replace(limit, present=math.nan)}."
 
 
 def _legend(said: Answer, ahead: Ahead, level: float) -> list[tuple[str, str]]:

@@ -51,18 +51,17 @@ def forecast_table(fit: Fit, answer: Answer, ahead: Ahead, level: float) -> tupl
     rows = []
     reasons = list(dict.fromkeys(filter(None, ahead.rows["reason"])))
     for row in ahead.rows.to_dict("records"):
-        cells = [Cell(number(row["x"]))]
+        # Reasons are long and few: the table points at them, and they stand below it.
+        why = "" if row["trusted"] else f" ({reasons.index(row['reason']) + 1})"
+        cells = [Cell(number(row["x"])), Cell(f"no{why}" if why else "yes")]
         for name in names:
             low, high = number(row[f"{name}_low"], 3), number(row[f"{name}_high"], 3)
             cells += [Cell(number(row[name], 3)), Cell(f"{low} to {high}")]
         cells.append(Cell(_where(row["x"], *ahead.seen)))
-        # Reasons are long and few: the table points at them, and they stand below it.
-        why = "" if row["trusted"] else f" ({reasons.index(row['reason']) + 1})"
-        cells.append(Cell(f"no{why}" if why else "yes"))
         rows.append(tuple(cells))
     between = f"{100 * level:g}% interval"
     pairs = [heading for name in names for heading in (plain(name), between)]
-    headings = (fit.model.inputs[0], *pairs, "data", "trusted")
+    headings = (fit.model.inputs[0], "trusted", *pairs, "data")
     words = frozenset({between, "data", "trusted"})
     table = Table("Forecast", headings, tuple(rows), words, frozenset({between, "data"}))
     return table, reasons
