@@ -12,7 +12,7 @@ INSTALLED := .venv/.installed
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED) ## fit light load, forecast overload, on bundled simulated windows
+demo: $(INSTALLED) ## fit light load, forecast overload, on a bundled recording
 	@$(BIN)/stationary demo
 
 test: lint ## lint, then all tests; PYTEST_ARGS='-n 0 -k gth' adds arguments

@@ -1,5 +1,6 @@
 """Test settings, and how tests run the command line."""
 
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from stationary import cli
+from stationary.testbed import examine
 
 # Reproducible runs; compiled kernels make the first example slow, so no deadline.
 hypothesis.settings.register_profile("stationary", deadline=None, derandomize=True)
@@ -45,3 +47,15 @@ def recording_file():
     if not file.exists():
         pytest.skip("the paper's testbed recording is not beside the project")
     return file
+
+
+@pytest.fixture(scope="session")
+def machine():
+    """A machine on which the testbed runs, or the reason why this is none."""
+    needed = [need for need in examine() if need.name not in ("real-time priority", "cores")]
+    missing = [f"{need.name} ({need.remedy})" for need in needed if not need.there]
+    if missing:
+        reason = f"the testbed lacks {', '.join(missing)}"
+        if os.environ.get("CI_REQUIRES_TESTBED") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -64,9 +63,13 @@ def two_state(rates, x, down, inputs=("load",), measures=None, name="down"):
 
 
 def demo_fit():
-    """Fit the bundled windows as ``stationary demo`` does; return it and the heavy windows."""
-    source = files("stationary") / "data" / "demo" / "simulated-four-servers.csv"
-    windows = st.read_windows(Path(str(source)), sampling="arrival")
+    """Fit light windows of a simulated queue; return it and the heavy windows.
+
+    Made by ``stationary simulate mmmk:servers=4,capacity=24,service_rate=50 --x 60:298.8:1.2
+    --duration 10 --scheme arrivals --seed 7``.
+    """
+    source = Path(__file__).with_name("simulated-four-servers.csv")
+    windows = st.read_windows(source, sampling="arrival")
     light = windows.between(None, 130.0).observing([0, 1, 2, 3])
     return st.fit(st.models.MMmK(servers=4, capacity=24), light), windows.between(130.0, None)
 

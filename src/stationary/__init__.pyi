@@ -11,10 +11,12 @@ from .covariances import Sandwich as Sandwich
 from .data import Arrivals as Arrivals
 from .data import Events as Events
 from .data import PoissonCounts as PoissonCounts
+from .data import RequestLog as RequestLog
 from .data import Windows as Windows
 from .data import read_windows as read_windows
 from .data import simulate as simulate
 from .data import trajectory as trajectory
+from .data import windows_from_logs as windows_from_logs
 from .edges import Edges as Edges
 from .fitting import fit as fit
 from .generator import Generator as Generator

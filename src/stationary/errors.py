@@ -47,6 +47,10 @@ class RunError(StationaryError):
     """A saved run is missing, damaged or from a newer version."""
 
 
+class ProgramError(StationaryError):
+    """A program that we need is missing, or failed."""
+
+
 class ConvergenceWarning(UserWarning):
     """The optimiser stopped before the gradient vanished."""
 

@@ -66,14 +66,14 @@ def test_demo_for_real(tmp_path):
     assert sorted(p.name for p in folder.iterdir()) == [
         *("forecast.csv", "forecast.png", "report.html", "run")
     ]
-    assert "SIMULATED" in done.stdout
+    assert "recorded from a real SIP server" in done.stdout
     assert "Loss stays at or below 0.001 up to a load of" in done.stdout
     assert (folder / "forecast.png").read_bytes().startswith(b"\x89PNG")
-    # What it prints, it also saved; and the truth it was simulated with lies inside.
+    # What it prints, it also saved.
     limit = st.load(folder / "run").max_load(loss=0.001)
     assert str(limit)[1:] in done.stdout
     frame = pd.read_csv(folder / "forecast.csv")
-    assert frame["x"].tolist() == [float(x) for x in range(40, 301, 5)]
+    assert frame["x"].tolist() == [float(x) for x in range(300, 5001, 50)]
     assert (frame["loss_low"] <= frame["loss"]).all()
     lines = [line for line in done.stdout.splitlines() if "predict" in line or "forecast  " in line]
     errors = [float(line.split()[-1]) for line in lines[-3:]]

@@ -1,6 +1,7 @@
 """The command line: one file a command, and the one place that turns errors into exit codes.
 
-Exit codes: 0 fine; 1 the fit did not converge or the limit is missed; 2 bad input or usage.
+Exit codes: 0 fine; 1 the fit did not converge or the limit is missed; 2 bad input or usage;
+130 interrupted, with what was done by then kept.
 Commands import what they need when they run, so that ``--help`` does not wait for torch.
 """
 
@@ -21,6 +22,7 @@ from stationary.cli.models import models
 from stationary.cli.report import report
 from stationary.cli.reproduce import reproduce
 from stationary.cli.simulate import simulate
+from stationary.cli.testbed import testbed
 from stationary.errors import ConvergenceWarning, DataWarning, StationaryError
 
 app = typer.Typer(
@@ -32,6 +34,7 @@ app = typer.Typer(
 )
 for command in (demo, fit, check, compare, forecast, report, simulate, models, reproduce):
     app.command()(command)
+app.add_typer(testbed, name="testbed")
 
 
 def _version(show: bool) -> None:

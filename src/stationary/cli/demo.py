@@ -11,14 +11,18 @@ from stationary.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
     from stationary.data.windows import Windows
 
-_LIGHT = 130.0
-"""Heaviest load the demo learns from."""
+_LIGHT = 2000.0
+"""Heaviest load the demo learns from: two thirds of what the server can do."""
 
-_OBSERVED = [0, 1, 2, 3]
-"""States the demo learns from: logging stops when all four servers are busy."""
+_OBSERVED = range(6)
+"""Queue lengths the demo learns from: no request that found these was ever lost."""
+
+_CAPACITY = 18
+"""Requests the server has room for, in effect: its buffer is of 20, but see the data card."""
 
 _BOUND = 0.001
 
@@ -28,90 +32,122 @@ def demo(
         Path, typer.Option("--output", "-o", help="Folder for run, table, plot and report.")
     ] = Path("stationary-demo"),
 ) -> None:
-    """Learn from light load, forecast overload, and compare with what was measured there.
+    """Learn from a real server at light load, forecast its overload, compare with what happened.
 
-    The bundled windows are SIMULATED: four servers, room for 24 requests. The fit sees only loads
-    up to 130 and states 0..3, in which no request is ever lost.
+    The bundled windows were RECORDED: a Kamailio SIP server on one machine, driven through a day of
+    load into overload ('stationary testbed record'). The fits see only loads up to 2000 requests a
+    second, and only requests that found 0 to 5 others, of which none was lost.
     """
-    from importlib.resources import files
+    from itertools import pairwise
 
     import numpy as np
     import pandas as pd
 
-    from stationary.cli._show import number, sentence, table
-    from stationary.data.readers import read_windows
-    from stationary.fitting import fit
-    from stationary.models import MMmK
+    from stationary.cli._show import number, progress_bar, sentence, table
+    from stationary.data.demo import recording
+    from stationary.ladder import ladder
     from stationary.plots import plot_forecast, save_figure
+    from stationary.selection import compare
 
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file; name a folder for the demo")
-    source = files("stationary") / "data" / "demo" / "simulated-four-servers.csv"
-    windows = read_windows(Path(str(source)), sampling="arrival", duration=10.0)
-    light = windows.between(None, _LIGHT).observing(_OBSERVED)
-    typer.echo(f"{len(windows)} SIMULATED windows of 10 s; learning from the {len(light)} with")
-    typer.echo(f"load up to {_LIGHT:g}/s, and only from requests that found 0 to 3 others.\n")
-    result = fit(MMmK(servers=4, capacity=24), light)
+    windows = recording()
+    light, heavy = windows.between(None, _LIGHT), windows.between(_LIGHT, None)
+    seen = light.observing(_OBSERVED)
+    typer.echo(f"{len(windows)} windows of a second, recorded from a real SIP server under load;")
+    typer.echo(
+        f"learning from the {len(seen)} with load up to {_LIGHT:g}/s, and only from requests"
+    )
+    typer.echo("that found 0 to 5 others.\n")
+    models = ladder(seen, servers=1, capacity=_CAPACITY)
+    with progress_bar("model", len(models)) as bar:
+        found = compare(models, seen, progress=bar)
+    typer.echo(f"{found.reason}\n")
+    name = found.recommended or found.rungs[0].name
+    result = found.fits[name]
     typer.echo(result.summary())
     limit = result.max_load(loss=_BOUND)
 
-    heavy = windows.between(_LIGHT, None)
-    seen, lost = heavy.counts.sum(-1).numpy(), heavy.counts[:, -1].numpy()
-    loads = heavy.loads.numpy()
-    ahead = result.forecast(loads)
+    loads, lost, sent = _measured(heavy)
+    ahead, pooled = result.forecast(loads), found.forecast(loads)
     rows = []
-    for low in range(130, 290, 20):
-        group = (loads > low) & (loads <= low + 20)
-        mean = {
-            name: np.average(ahead.loc[group, name], weights=seen[group])
-            for name in ("loss", "loss_low", "loss_high", "response_time")
-        }
-        rows.append(
-            [
-                f"{low} to {low + 20}",
-                f"{lost[group].sum() / seen[group].sum():.2%}",
-                f"{mean['loss']:.2%}",
-                f"{mean['loss_low']:.2%} to {mean['loss_high']:.2%}",
-                number(1e3 * mean["response_time"]),
-                "yes" if ahead.loc[group, "trusted"].all() else "no",
-            ]
-        )
+    edges = np.arange(_LIGHT, loads.max() + 250, 250)
+    for low, high in pairwise(edges.tolist()):
+        group = (loads > low) & (loads <= high)
+        if group.any():
+            rows.append(_row(low, high, lost[group], sent[group], ahead[group], pooled[group]))
     typer.echo()
-    headings = [
-        "load /s",
-        "measured loss",
-        "forecast loss",
-        "95% interval",
-        "response ms",
-        "trusted",
-    ]
-    table("Loads nobody learnt from", headings, rows, left=0)
-    typer.echo("Intervals are of the long-run loss; what a few windows measure scatters around it.")
+    headings = ["load /s", "measured", "forecast", "95% interval", "all models", "trusted"]
+    table("Loss at loads nobody learnt from", headings, rows, left=0)
     typer.echo(sentence(result.horizon))
-    _baselines(ahead["loss"].to_numpy(), lost / seen, windows)
+    _baselines(ahead["loss"].to_numpy(), lost / sent, light)
 
     output.mkdir(parents=True, exist_ok=True)
-    grid = result.forecast(np.arange(40.0, 301.0, 5.0))
+    grid = result.forecast(np.arange(300.0, 5001.0, 50.0))
     result.save(output / "run", overwrite=True)
     grid.to_csv(output / "forecast.csv", index=False)
     axes = plot_forecast(
-        grid, fitted=(float(light.loads.min()), _LIGHT), observed=(loads, lost / seen), bound=_BOUND
+        grid, fitted=(float(seen.loads.min()), _LIGHT), observed=(loads, lost / sent), bound=_BOUND
     )
     save_figure(axes, output / "forecast.png")
-    measured = pd.DataFrame({"x": loads, "loss": lost / seen})
-    result.report(output / "report.html", bound=("loss", _BOUND), observed=measured)
+    measured = pd.DataFrame({"x": loads, "loss": lost / sent})
+    result.report(
+        output / "report.html", bound=("loss", _BOUND), observed=measured, comparison=found
+    )
     typer.echo(f"\n{sentence(limit)}")
+    typer.echo(f"Largest load that met it in the windows: {number(_met(windows))}.")
     typer.echo(f"Look at {output / 'report.html'}; all numbers in {output / 'forecast.csv'}.")
 
 
-def _baselines(
-    forecast: np.ndarray,
-    measured: np.ndarray,
-    windows: Windows,
-) -> None:
+def _measured(windows: Windows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Load, requests lost and requests sent of every window."""
+    counts = windows.counts.numpy()
+    return windows.loads.numpy(), counts[:, -1], counts.sum(-1)
+
+
+def _row(
+    low: float,
+    high: float,
+    lost: np.ndarray,
+    sent: np.ndarray,
+    ahead: pd.DataFrame,
+    pooled: pd.DataFrame,
+) -> list[str]:
+    import numpy as np
+
+    def mean(frame: pd.DataFrame, name: str) -> str:
+        return f"{np.average(frame[name], weights=sent):.2%}"
+
+    return [
+        f"{low:g} to {high:g}",
+        f"{lost.sum() / sent.sum():.2%}",
+        mean(ahead, "loss"),
+        f"{mean(ahead, 'loss_low')} to {mean(ahead, 'loss_high')}",
+        f"{mean(pooled, 'loss_low')} to {mean(pooled, 'loss_high')}",
+        "yes" if ahead["trusted"].all() else "no",
+    ]
+
+
+def _met(windows: Windows) -> float:
+    """Largest load up to which, a twentieth of it around, no more than the bound was lost."""
+    import numpy as np
+
+    loads, lost, sent = _measured(windows)
+    order = np.argsort(loads)
+    loads, lost, sent = loads[order], lost[order], sent[order]
+    best = 0.0
+    for load in loads:
+        near = np.abs(loads - load) <= 0.05 * load
+        if lost[near].sum() > _BOUND * sent[near].sum():
+            break
+        best = float(load)
+    return best
+
+
+def _baselines(forecast: np.ndarray, measured: np.ndarray, light: Windows) -> None:
     """Set the forecast's error beside two that need no model."""
-    light = windows.between(None, _LIGHT).counts
-    mean = float(light[:, -1].sum() / light.sum())
+    _, lost, sent = _measured(light)
+    mean = float(lost.sum() / sent.sum())
     errors = {
         "forecast": abs(forecast - measured).mean(),
         "predict no loss": abs(measured).mean(),

@@ -1,0 +1,213 @@
+r"""Requests: what a log of arrival and response times says about the queue.
+
+A request that arrives at ``a`` and is answered after ``r`` was in the system from ``a`` to
+``a + r``. Two ways lead from such a log to the number of requests an arriving one found:
+
+- *by counting* (`RequestLog.found_at`): earlier requests whose answer was still to come. Exact
+  where the log holds every request of the system, for any number of servers and order of service.
+  Seen by the sender, a request is also there while it or its answer is on the way; when the
+  propagation time is taken off every response, what is left is the number in the server.
+- *by the paper's formula* (`RequestLog.estimated`), for a log that holds some requests only. With
+  ``response = propagation + queueing + processing`` and ``s`` the service time,
+
+      size = queueing / s = (response - propagation) / s - 1, rounded.
+
+  Where service times vary the picture is blurred: a request that waited for one long service
+  looks like one that waited for two short ones.
+
+`calibrate` finds both times of the formula in the log itself. While a single server is busy,
+replies are one service time apart, so their gaps have the distribution of the service time ``S``;
+and the response of a request that found nobody takes ``propagation + S``. The propagation time is
+the difference of a low percentile of the two: low, because disturbances only ever add time.
+
+A request without an answer is one that found the system full.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stationary.data.checks import as_duration
+from stationary.errors import DataWarning, InputError
+
+Times = NDArray[np.float64]
+Sizes = NDArray[np.int64]
+
+_MOST_WINDOWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The two times of the paper's formula, in the unit of the log.
+
+    Attributes
+    ----------
+    propagation : float
+        Response time less service time of a request that finds nobody.
+    service : float
+        Mean service time.
+    """
+
+    propagation: float
+    service: float
+
+    def __post_init__(self) -> None:
+        if not (self.propagation >= 0 and np.isfinite(self.propagation)):
+            raise InputError(f"propagation must be zero or more; got {self.propagation!r}")
+        if not (self.service > 0 and np.isfinite(self.service)):
+            raise InputError(f"service must be a positive time; got {self.service!r}")
+
+
+class RequestLog:
+    """Requests of one continuous stretch of time, in order of arrival.
+
+    Parameters
+    ----------
+    arrival : array_like [N]
+        When each request arrived (or was sent), finite.
+    response : array_like [N]
+        How long its answer took; NaN for a request that was never answered.
+    in_flight : array_like, optional
+        When answers came to earlier requests that had none yet at the first arrival.
+
+    Examples
+    --------
+    Three requests a tenth apart, each served 0.25; the third is lost:
+
+    >>> log = RequestLog(arrival=[0.0, 0.1, 0.2], response=[0.25, 0.4, float("nan")])
+    >>> log.found
+    array([0, 1, 2])
+    """
+
+    def __init__(self, arrival: Any, response: Any, in_flight: Any = ()) -> None:
+        arrival = np.array(arrival, dtype=np.float64)
+        response = np.array(response, dtype=np.float64)
+        if arrival.ndim != 1 or arrival.shape != response.shape:
+            raise InputError(
+                f"arrival and response must be lists of the same length; got shapes "
+                f"{arrival.shape} and {response.shape}"
+            )
+        bad = np.flatnonzero(~np.isfinite(arrival))
+        if len(bad):
+            raise InputError(
+                f"request {bad[0]}: the arrival time is {arrival[bad[0]]}; it must be finite"
+            )
+        bad = np.flatnonzero((response < 0) | np.isinf(response))
+        if len(bad):
+            raise InputError(
+                f"request {bad[0]}: the response time is {response[bad[0]]}; it must be zero or "
+                f"more, or NaN for a request without an answer"
+            )
+        order = np.argsort(arrival, kind="stable")
+        self.arrival: Times = arrival[order]
+        self.response: Times = response[order]
+        self.in_flight: Times = np.array(in_flight, dtype=np.float64)
+        if self.in_flight.ndim != 1 or not np.isfinite(self.in_flight).all():
+            raise InputError(f"in_flight must be a list of finite times; got {in_flight!r:.80}")
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Which requests got an answer, however late."""
+        return ~np.isnan(self.response)
+
+    @cached_property
+    def found(self) -> Sizes:
+        """Requests under way at each arrival: earlier ones whose answer was still to come."""
+        return self.found_at(0.0)
+
+    def found_at(self, propagation: float) -> Sizes:
+        """Requests in the server at each arrival, which is ``propagation`` away and back."""
+        stay = self.response - propagation
+        inside = stay > 0
+        before: Sizes = np.asarray(np.cumsum(inside) - inside + len(self.in_flight))
+        own = (self.arrival + stay)[inside]
+        departures = np.sort(np.concatenate([self.in_flight - propagation, own]))
+        return before - np.searchsorted(departures, self.arrival, side="right")
+
+    @cached_property
+    def service_gaps(self) -> Times:
+        """Gaps between replies during which a single server was busy: service times."""
+        answered, before = self.answered, len(self.in_flight)
+        arrivals = self.arrival[answered]
+        departures = np.sort(np.concatenate([self.in_flight, arrivals + self.response[answered]]))
+        came = before + np.searchsorted(arrivals, departures[:-1], side="right")
+        left = came - np.arange(1, len(departures))
+        return np.diff(departures)[left > 0]
+
+    def estimated(self, calibration: Calibration) -> Sizes:
+        """Requests each answered one found, by the paper's formula; -1 for the unanswered."""
+        waiting = (self.response - calibration.propagation) / calibration.service - 1
+        sizes = np.maximum(np.rint(waiting), 0)
+        return np.where(self.answered, sizes, -1).astype(np.int64)
+
+    def cut(self, duration: float) -> list[RequestLog]:
+        """Cut into whole windows, from the first arrival on; each knows who was there before."""
+        duration = as_duration(duration)
+        if not len(self):
+            return []
+        window = np.floor((self.arrival - self.arrival[0]) / duration)
+        # The log ends with its last arrival, somewhere in a window that is not whole.
+        whole = int(window[-1])
+        if whole > _MOST_WINDOWS:
+            raise InputError(
+                f"windows of {duration:g} would be {whole} from the first arrival to the last, "
+                f"more than {_MOST_WINDOWS}; are the times and duration in the same unit?"
+            )
+        edges = np.searchsorted(window, np.arange(whole + 1))
+        departures = self.arrival + self.response
+        parts: list[RequestLog] = []
+        pending = self.in_flight
+        for i, j in itertools.pairwise(edges.tolist()):
+            begin = self.arrival[0] + len(parts) * duration
+            pending = pending[pending > begin]
+            parts.append(RequestLog(self.arrival[i:j], self.response[i:j], pending))
+            pending = np.concatenate([pending, departures[i:j][self.answered[i:j]]])
+        return parts
+
+
+def calibrate(
+    logs: Iterable[RequestLog], service: float | None = None, percentile: float = 10.0
+) -> Calibration:
+    """Find propagation and service time of a single server in its own logs.
+
+    Parameters
+    ----------
+    logs : iterable of RequestLog
+        Stretches of time, some of them lightly loaded.
+    service : float, optional
+        The mean service time, if known; otherwise the mean gap between replies in busy periods.
+    percentile : float
+        Where response times of requests that found nobody are compared with service times.
+    """
+    logs = list(logs)
+    gaps = np.concatenate([log.service_gaps for log in logs] or [np.empty(0)])
+    lone = [log.response[log.answered & (log.found == 0)] for log in logs]
+    alone = np.concatenate(lone or [np.empty(0)])
+    if not len(alone):
+        raise InputError("no request in the log found the system empty and was answered")
+    if not 0 <= percentile <= 100:
+        raise InputError(f"percentile must lie in 0..100; got {percentile!r}")
+    low = float(np.percentile(alone, percentile))
+    if not len(gaps):
+        if service is None:
+            warnings.warn(
+                f"no request in the log waited for another, so the service time is taken to be all "
+                f"of a short response time, {low:.3g}; pass service= if you know it",
+                DataWarning,
+                stacklevel=2,
+            )
+        service = low if service is None else service
+        return Calibration(max(0.0, low - service), service)
+    propagation = max(0.0, low - float(np.percentile(gaps, percentile)))
+    return Calibration(propagation, float(gaps.mean()) if service is None else service)

@@ -1,0 +1,114 @@
+"""Our own generator: REGISTERs that leave at given microseconds, replies timed by the kernel.
+
+A request counts as sent just before it is handed to the kernel, a reply as received when the kernel
+got it, so delays of this program between the two do not count.
+"""
+
+from __future__ import annotations
+
+import gc
+import select
+import socket
+import struct
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from stationary.testbed.kernel import LOOPBACK, precedence
+from stationary.testbed.messages import DIGITS, register
+from stationary.testbed.server import Server
+from stationary.testbed.settings import Arrivals, Settings
+from stationary.testbed.source import Sent, Source
+
+_PRIORITY, _CORE = 30, 0
+_SO_TIMESTAMPNS = 35
+_STALL = 200e-6
+"""Seconds by which a request that leaves late has been held up."""
+
+_LEAD = 0.01
+_SPIN = 150e-6
+"""Seconds before a request is due during which this program looks at nothing but the clock."""
+
+_MOST_UNCOLLECTED = 100
+"""Answers that may wait in our own buffer, which holds some hundreds, however busy we are."""
+
+
+@dataclass(frozen=True)
+class Native(Source):
+    """Poisson or constant arrivals, to the microsecond."""
+
+    def window(
+        self, server: Server, rate: float, settings: Settings, number: int, folder: Path
+    ) -> Sent:
+        """Send the requests of one window, and wait for the last answers."""
+        del folder
+        rng = np.random.default_rng([settings.seed, number])
+        if settings.arrivals is Arrivals.POISSON:
+            count = int(rng.poisson(rate * settings.seconds))
+            due = np.sort(rng.uniform(0, settings.seconds, count))
+        else:
+            due = np.arange(int(rate * settings.seconds)) / rate
+        with (
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire,
+            precedence(_PRIORITY, _CORE),
+        ):
+            return _send(wire, server.port, due.tolist(), settings.drain, f"w{number}")
+
+
+def _send(wire: socket.socket, port: int, due: list[float], drain: float, tag: str) -> Sent:
+    wire.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    wire.bind((LOOPBACK, 0))
+    wire.setblocking(False)
+    own = wire.getsockname()[1]
+    requests = [register(k, own, port, tag) for k in range(len(due))]
+    sent, received, stalled, uncollected = [0] * len(due), [0] * len(due), 0, 0
+    mark = f"Call-ID: {tag}-".encode()
+    target = (LOOPBACK, port)
+
+    def collect() -> None:
+        nonlocal uncollected
+        uncollected = 0
+        with suppress(BlockingIOError):
+            while True:
+                reply, ancillary, _, _ = wire.recvmsg(2048, 64)
+                at = reply.find(mark)
+                if at < 0 or not reply.startswith(b"SIP/2.0 200"):
+                    continue
+                first = at + len(mark)
+                seconds, nanoseconds = struct.unpack("qq", ancillary[0][2][:16])
+                received[int(reply[first : first + DIGITS])] = seconds * 10**9 + nanoseconds
+
+    collecting = gc.isenabled()
+    gc.disable()  # a collection takes milliseconds
+    try:
+        begin = time.monotonic() + _LEAD
+        for k, offset in enumerate(due):
+            wait = begin + offset - time.monotonic()
+            while wait > 0:
+                if wait > _SPIN:
+                    select.select([wire], [], [], wait - 100e-6)
+                    collect()
+                wait = begin + offset - time.monotonic()
+            stalled += wait < -_STALL
+            sent[k] = time.time_ns()
+            wire.sendto(requests[k], target)
+            uncollected += 1
+            if uncollected > _MOST_UNCOLLECTED:
+                collect()
+        end = time.monotonic() + drain
+        while time.monotonic() < end:
+            select.select([wire], [], [], 0.005)
+            collect()
+    finally:
+        if collecting:
+            gc.enable()
+    start = np.array(sent, dtype=np.int64)
+    took = np.where(received, np.array(received, dtype=np.int64) - start, 0) / 1e9
+    first = start[0] if len(start) else 0
+    return Sent(
+        (start - first) / 1e9, np.where(received, np.maximum(took, 0), np.nan), int(stalled)
+    )

@@ -1,0 +1,97 @@
+"""Programs that are started for a while, and always stopped again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+from stationary.errors import ProgramError
+
+_PATIENCE = 3.0
+"""Seconds between asking a program to end and ending it."""
+
+
+def find_program(name: str) -> str | None:
+    """Path of a program; servers live in ``sbin``, which is not on everyone's PATH."""
+    places = [os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"]
+    return shutil.which(name, path=os.pathsep.join(places))
+
+
+def need_program(name: str, package: str) -> str:
+    """Path of a program, or an error that says how to get it."""
+    path = find_program(name)
+    if path is None:
+        raise ProgramError(
+            f"{name} is not installed; on Debian: apt-get install {package} "
+            f"(stationary testbed doctor shows what else is missing)"
+        )
+    return path
+
+
+@contextmanager
+def running(
+    command: Sequence[str | Path], environment: Mapping[str, str], folder: Path, log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program in a folder, with its output in a file; at the end it is gone, however we end.
+
+    It has a session of its own, so that Ctrl-C reaches us alone and programs end in our order; the
+    kernel ends it if we are killed outright.
+    """
+    guard = find_program("setpriv")
+    with log.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 - programs of our choice, no shell
+            [*((guard, "--pdeathsig", "TERM") if guard else ()), *map(str, command)],
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        _stop(process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    # Workers that outlived their parent are still in the session that was made for it.
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn the first signal to end into KeyboardInterrupt; ignore others until all is clean."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        del number, frame
+        if not came:
+            came = True
+            raise KeyboardInterrupt
+
+    ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in ends}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
