@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from stationary import parallel
 from stationary.errors import InputError, RunError, SolverError
 from stationary.experiments import runner
 from stationary.experiments.plan import Part, tasks
@@ -112,7 +113,7 @@ def test_a_dask_cluster_gives_the_same(tmp_path):
 
 
 def test_a_cluster_that_does_not_answer(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "_PATIENCE", "1s")
+    monkeypatch.setattr(parallel, "_ANSWERS_WITHIN", "1s")
     with pytest.raises(InputError, match="no Dask scheduler answers at tcp"):
         run([few("mle", (0,))], tmp_path, cluster="tcp://127.0.0.1:9")
 
