@@ -30,7 +30,7 @@ from stationary.testbed import (
 from stationary.testbed import settings as settings_module
 from stationary.testbed.kernel import precedence
 from stationary.testbed.messages import register
-from stationary.testbed.processes import interruptible, need_program
+from stationary.testbed.processes import interruptible, need_program, undisturbed
 from stationary.testbed.sipp import read_messages
 
 
@@ -229,6 +229,26 @@ def test_precedence_is_given_back():
 
 
 def test_answers_are_awaited_as_long_as_a_full_queue_takes():
-    assert Settings().drain == 0.06
+    assert Settings().drain == 0.15
     slow = Settings(service=Exponential(50_000))
     assert slow.drain > 2 * (slow.queue + 1) * 0.05
+
+
+@pytest.mark.parametrize("windows", [0, -1, 4])
+def test_a_given_profile_has_as_many_windows_as_asked_for_or_says_why_not(windows):
+    with pytest.raises(InputError, match="windows"):
+        Given(np.array([300.0, 400.0, 500.0])).rates(windows)
+
+
+def test_signals_wait_until_what_must_not_be_broken_off_is_done():
+    done = []
+
+    def write():
+        with undisturbed():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert done == [True]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -98,11 +98,12 @@ def forecast_table(frame: pd.DataFrame, title: str) -> None:
 
 @contextmanager
 def progress_bar(
-    what: str, total: int, at_once: bool = False
+    what: str, total: int, at_once: bool = False, still: bool = False
 ) -> Iterator[Callable[[int, str], None] | None]:
     """Yield a function of what is done and a text; on a terminal, after two seconds, a bar.
 
-    ``at_once`` shows the bar from the start, for work whose first report may take minutes.
+    ``at_once`` shows the bar from the start, for work whose first report may take minutes. A
+    ``still`` bar moves only when told to, for work that a thread beside it would disturb.
     """
     if not sys.stderr.isatty():
         yield None
@@ -127,7 +128,8 @@ def progress_bar(
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    console = Console(stderr=True)
+    bar = Progress(*columns, console=console, transient=True, auto_refresh=not still)
     job = bar.add_task("", total=total)
 
     if at_once:
@@ -136,7 +138,7 @@ def progress_bar(
     def update(done: int, text: str) -> None:
         if time.monotonic() - began > _PATIENCE:
             bar.start()
-            bar.update(job, completed=done, description=text)
+            bar.update(job, completed=done, description=text, refresh=still)
 
     try:
         yield update

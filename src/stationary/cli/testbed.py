@@ -26,6 +26,8 @@ testbed = typer.Typer(
 _WINDOWS = 60
 _SERVICE_US = 330.0
 _INTERRUPTED = 130
+_EVERY = 10
+"""Windows after which a recording that has no terminal says how far it is."""
 
 
 class ServiceName(StrEnum):
@@ -139,7 +141,9 @@ def record(
         Path | None,
         typer.Option(help="Keep every request in this .parquet, .csv or .csv.gz file, too."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of loads and arrivals.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of loads and arrivals; the times of SIPp have none.")
+    ] = 0,
     overwrite: Overwrite = False,
 ) -> None:
     """Record windows from light load to overload; takes a little longer than they last.
@@ -155,7 +159,7 @@ def record(
 
     from stationary.cli._show import progress_bar
     from stationary.testbed.native import Native
-    from stationary.testbed.processes import interruptible
+    from stationary.testbed.processes import interruptible, undisturbed
     from stationary.testbed.record import record as run
     from stationary.testbed.settings import Arrivals, Settings
     from stationary.testbed.sipp import Sipp
@@ -177,16 +181,22 @@ def record(
         try:
             with (
                 closing(run(loads.rates(count), settings, source, _buffer(limit_by))) as recording,
-                progress_bar("windows", count) as report,
+                progress_bar("windows", count, still=True) as report,
             ):
                 for trace in recording:
                     traces.append(trace)
                     if report is not None:
                         report(len(traces), f"{trace.rate:.0f} per second")
-        except (KeyboardInterrupt, ProgramError) as error:
+                    elif len(traces) % _EVERY == 0:
+                        typer.echo(f"{len(traces)} of {count} windows", err=True)
+        except (KeyboardInterrupt, ProgramError, OSError) as error:
             stopped = error  # what was recorded until then is written first
         if traces:
-            write(traces, output, raw, queue, late_ms / 1e3)
+            try:
+                with undisturbed():
+                    write(traces, output, raw, queue, late_ms / 1e3)
+            except KeyboardInterrupt as error:
+                stopped = stopped or error
     if isinstance(stopped, KeyboardInterrupt):
         typer.echo(f"interrupted after {len(traces)} of {count} windows", err=True)
         raise typer.Exit(_INTERRUPTED)

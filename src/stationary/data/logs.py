@@ -89,8 +89,10 @@ def windows_from_logs(
     duration = as_duration(duration)
     if not isinstance(capacity, int | np.integer) or capacity < 1:
         raise InputError(f"capacity must be a whole number, 1 or more; got {capacity!r}")
+    if not late > 0:
+        raise InputError(f"late must be a positive response time; got {late!r}")
     if not any(len(log) for log in logs):
-        raise InputError("there are no requests in the log")
+        raise InputError("there are no requests in the log: record longer, or at a higher rate")
     whole = calibrate(logs, service)
     rows = []
     for log in logs:

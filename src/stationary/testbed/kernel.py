@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stationary.errors import ProgramError
+from stationary.testbed.processes import undisturbed
 
 LOOPBACK = "127.0.0.1"
 RECEIVE_DEFAULT = Path("/proc/sys/net/core/rmem_default")
@@ -54,7 +55,8 @@ def receive_default(size: int) -> Iterator[None]:
         RECEIVE_DEFAULT.write_text(str(size))
         yield
     finally:
-        RECEIVE_DEFAULT.write_text(before)
+        with undisturbed():
+            RECEIVE_DEFAULT.write_text(before)
 
 
 @contextmanager

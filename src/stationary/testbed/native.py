@@ -50,7 +50,7 @@ class Native(Source):
             count = int(rng.poisson(rate * settings.seconds))
             due = np.sort(rng.uniform(0, settings.seconds, count))
         else:
-            due = np.arange(int(rate * settings.seconds)) / rate
+            due = np.arange(round(rate * settings.seconds)) / rate
         with (
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire,
             precedence(_PRIORITY, _CORE),

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -58,7 +58,8 @@ def running(
     try:
         yield process
     finally:
-        _stop(process)
+        with undisturbed():
+            _stop(process)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -88,10 +89,36 @@ def interruptible() -> Iterator[None]:
             came = True
             raise KeyboardInterrupt
 
+    with _handling(interrupt):
+        yield
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Hold signals to end back until what is written or cleaned up here is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came = False
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        del number, frame
+        came = True
+
+    with _handling(remember):
+        yield
+    if came:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle every signal to end in one way for a while."""
     ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, interrupt) for number in ends}
+    before = {number: signal.signal(number, handler) for number in ends}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, former in before.items():
+            signal.signal(number, former)

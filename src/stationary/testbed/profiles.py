@@ -117,7 +117,7 @@ class Given(Profile):
             raise InputError(
                 f"the profile has {len(self.values)} rates, fewer than {windows} windows"
             )
-        return self.values[:windows]
+        return self.values[: _checked(windows)]
 
 
 def read_profile(path: str | os.PathLike[str], column: str = "load") -> Given:

@@ -141,7 +141,7 @@ class Settings:
     @property
     def drain(self) -> float:
         """Seconds after the last request of a window until no answer can come any more."""
-        return max(0.06, 3 * (self.queue + 2) * self.service.mean_us / 1e6)
+        return max(0.15, 3 * (self.queue + 2) * self.service.mean_us / 1e6)
 
     @property
     def buffer_bytes(self) -> int:

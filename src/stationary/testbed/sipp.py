@@ -57,7 +57,7 @@ class Sipp(Source):
         poisson = settings.arrivals is Arrivals.POISSON
         mean = rate * settings.seconds
         rng = np.random.default_rng([settings.seed, number])
-        calls = int(rng.poisson(mean)) if poisson else int(mean)
+        calls = int(rng.poisson(mean)) if poisson else round(mean)
         if not calls:
             return Sent(np.empty(0), np.empty(0), 0)
         scenario, trace = folder / "register.xml", folder / "messages.tsv"
