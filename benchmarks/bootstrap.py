@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from benchmarks.timing import table
-from stationary.data.demo import recording
+from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording
 from stationary.fitting import fit
 from stationary.models import MMmK
 from stationary.resampling import bootstrap
@@ -15,8 +15,8 @@ REFITS = 200
 
 def main() -> None:
     """Print seconds of each step, and as a multiple of the fit."""
-    light = recording().between(None, 2000.0).observing(range(6))
-    fit(MMmK(servers=1, capacity=18), light)  # compiles
+    light = recording().between(None, LIGHT).observing(OBSERVED)
+    fit(MMmK(servers=1, capacity=CAPACITY), light)  # compiles
     loads = [float(x) for x in range(300, 5001, 100)]
     steps = {}
     began = time.perf_counter()
@@ -26,7 +26,7 @@ def main() -> None:
         steps[name] = time.perf_counter() - began
         began = time.perf_counter()
 
-    result = fit(MMmK(servers=1, capacity=18), light)
+    result = fit(MMmK(servers=1, capacity=CAPACITY), light)
     done("fit, 3 starts, with covariance")
     result.forecast(loads)
     result.max_load(loss=0.001)

@@ -12,14 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import table
-from stationary.data.demo import recording
+from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording
 from stationary.data.readers import read_windows
 from stationary.errors import ConvergenceWarning
 from stationary.ladder import ladder
 from stationary.selection import compare
-
-LIGHT = 2000.0
-CAPACITY = 18
 
 
 def main() -> None:
@@ -30,7 +27,7 @@ def main() -> None:
     if named:
         windows = read_windows(named[0], counts="T={}", sampling="arrival", duration=1.0)
     light, heavy = windows.between(None, LIGHT), windows.between(LIGHT, None)
-    found = compare(ladder(light.observing(range(6)), 1, CAPACITY), light.observing(range(6)))
+    found = compare(ladder(light.observing(OBSERVED), 1, CAPACITY), light.observing(OBSERVED))
     loads, counts = heavy.loads.numpy(), heavy.counts.numpy()
     lost = counts[:, -1] / counts.sum(-1)
     rate = found.fits["mmmk"].estimates["service_rate"]

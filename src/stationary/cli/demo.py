@@ -15,15 +15,6 @@ if TYPE_CHECKING:
 
     from stationary.data.windows import Windows
 
-_LIGHT = 2000.0
-"""Heaviest load the demo learns from: two thirds of what the server can do."""
-
-_OBSERVED = range(6)
-"""Queue lengths the demo learns from: no request that found these was ever lost."""
-
-_CAPACITY = 18
-"""Requests the server has room for, in effect: its buffer is of 20, but see the data card."""
-
 _BOUND = 0.001
 
 
@@ -44,7 +35,7 @@ def demo(
     import pandas as pd
 
     from stationary.cli._show import number, progress_bar, sentence, table
-    from stationary.data.demo import recording
+    from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording
     from stationary.ladder import ladder
     from stationary.plots import plot_forecast, save_figure
     from stationary.selection import compare
@@ -52,14 +43,12 @@ def demo(
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file; name a folder for the demo")
     windows = recording()
-    light, heavy = windows.between(None, _LIGHT), windows.between(_LIGHT, None)
-    seen = light.observing(_OBSERVED)
+    light, heavy = windows.between(None, LIGHT), windows.between(LIGHT, None)
+    seen = light.observing(OBSERVED)
     typer.echo(f"{len(windows)} windows of a second, recorded from a real SIP server under load;")
-    typer.echo(
-        f"learning from the {len(seen)} with load up to {_LIGHT:g}/s, and only from requests"
-    )
+    typer.echo(f"learning from the {len(seen)} with load up to {LIGHT:g}/s, and only from requests")
     typer.echo("that found 0 to 5 others.\n")
-    models = ladder(seen, servers=1, capacity=_CAPACITY)
+    models = ladder(seen, servers=1, capacity=CAPACITY)
     with progress_bar("model", len(models)) as bar:
         found = compare(models, seen, progress=bar)
     typer.echo(f"{found.reason}\n")
@@ -71,7 +60,7 @@ def demo(
     loads, lost, sent = _measured(heavy)
     ahead, pooled = result.forecast(loads), found.forecast(loads)
     rows = []
-    edges = np.arange(_LIGHT, loads.max() + 250, 250)
+    edges = np.arange(LIGHT, loads.max() + 250, 250)
     for low, high in pairwise(edges.tolist()):
         group = (loads > low) & (loads <= high)
         if group.any():
@@ -87,7 +76,7 @@ def demo(
     result.save(output / "run", overwrite=True)
     grid.to_csv(output / "forecast.csv", index=False)
     axes = plot_forecast(
-        grid, fitted=(float(seen.loads.min()), _LIGHT), observed=(loads, lost / sent), bound=_BOUND
+        grid, fitted=(float(seen.loads.min()), LIGHT), observed=(loads, lost / sent), bound=_BOUND
     )
     save_figure(axes, output / "forecast.png")
     measured = pd.DataFrame({"x": loads, "loss": lost / sent})
