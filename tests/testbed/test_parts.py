@@ -241,7 +241,7 @@ def test_a_given_profile_has_as_many_windows_as_asked_for_or_says_why_not(window
 
 
 def test_signals_wait_until_what_must_not_be_broken_off_is_done():
-    done = []
+    done, before = [], signal.getsignal(signal.SIGINT)
 
     def write():
         with undisturbed():
@@ -251,4 +251,4 @@ def test_signals_wait_until_what_must_not_be_broken_off_is_done():
     with pytest.raises(KeyboardInterrupt):
         write()
     assert done == [True]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
