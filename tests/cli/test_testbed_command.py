@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stationary as st
-from stationary.testbed import Trace, doctor, write_traces
+from stationary.testbed import Trace, buffers, doctor, write_traces
 
 
 @pytest.fixture
@@ -72,8 +72,9 @@ def test_bad_input_is_found_before_anything_starts(call, options, message, tmp_p
 
 
 def test_doctor_says_what_is_missing(call, monkeypatch):
-    monkeypatch.setattr(doctor, "find_program", lambda name: None)
-    monkeypatch.setattr(doctor, "may_change_default", lambda: False)
+    for module in (doctor, buffers):
+        monkeypatch.setattr(module, "find_program", lambda name: None)
+    monkeypatch.setattr(buffers, "may_change_default", lambda: False)
     code, out, _ = call("testbed", "doctor")
     assert code == 1
     assert "MISSING kamailio: not installed\n        apt-get install kamailio" in out

@@ -24,7 +24,6 @@ testbed = typer.Typer(
 )
 
 _WINDOWS = 60
-_SERVICE_US = 330.0
 _INTERRUPTED = 130
 _EVERY = 10
 """Windows after which a recording that has no terminal says how far it is."""
@@ -256,7 +255,7 @@ def _service(name: ServiceName, mean_us: float | None) -> Service:
             raise InputError("--service none leaves Kamailio as it is: leave out --service-us")
         return Unslowed()
     kind = Deterministic if name is ServiceName.DETERMINISTIC else Exponential
-    return kind(_SERVICE_US if mean_us is None else mean_us)
+    return kind() if mean_us is None else kind(mean_us)
 
 
 def _buffer(name: BufferName) -> Buffer:

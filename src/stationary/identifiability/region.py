@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.special
 import torch
 from torch import Tensor
 
 from stationary.errors import RateError, ReducibleError, SolverError
-from stationary.inference import Array
+from stationary.inference import Array, Link
 from stationary.measures import Measure
 from stationary.models import Model
 from stationary.objective import Objective
@@ -57,17 +56,15 @@ class Row:
     sides: tuple[int, ...] = (0, 1)
 
     @property
-    def _kind(self) -> str:
-        if math.isinf(self.measure.low):
-            return "real"
-        return "positive" if math.isinf(self.measure.high) else "bounded"
+    def _link(self) -> Link:
+        return Link(self.measure)
 
     def level(self, value: Tensor) -> Tensor:
         """Log odds, logarithm, or multiple of the estimate of a measure of either sign."""
         low, high = self.measure.low, self.measure.high
-        if self._kind == "real":
+        if self._link.free:
             return value / (abs(self.value) or 1.0)
-        if self._kind == "positive":
+        if not self._link.bounded:
             return (value - low).clamp_min(1e-300).log()
         share = ((value - low) / (high - low)).clamp(1e-300, 1 - 1e-16)
         return share.log() - (-share).log1p()
@@ -77,17 +74,15 @@ class Row:
         low, high = self.measure.low, self.measure.high
         if self.is_open(level, start):
             return low if level < start else high
-        if self._kind == "real":
+        if self._link.free:
             return level * (abs(self.value) or 1.0)
-        if self._kind == "positive":
-            return low + math.exp(level)
-        return low + (high - low) * float(scipy.special.expit(level))
+        return float(self._link.back(np.array(level)))
 
     def is_open(self, level: float, start: float) -> bool:
         """Whether a level that started at another is so far out that a search may stop."""
-        if self._kind == "real":
+        if self._link.free:
             return False
-        even = 0.0 if self._kind == "bounded" else start
+        even = 0.0 if self._link.bounded else start
         return level <= min(start, even) - self.reach or level >= max(start, even) + self.reach
 
 

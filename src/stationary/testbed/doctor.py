@@ -9,7 +9,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from stationary.testbed.buffers import may_change_default
+from stationary.errors import ProgramError
+from stationary.testbed.buffers import Shim, best_buffer
 from stationary.testbed.kernel import may_run_first
 from stationary.testbed.processes import find_program
 
@@ -130,21 +131,20 @@ def _gcc() -> Need:
 
 
 def _queue_limit() -> Need:
-    if find_program("gcc") is not None:
+    try:
+        shim = isinstance(best_buffer(), Shim)
+    except ProgramError:
         return Need(
-            "queue limit", True, True, "by the shim, which leaves the system's settings alone"
+            "queue limit",
+            False,
+            True,
+            "no compiler for the shim, and net.core.rmem_default cannot be written",
+            "install gcc, or run as root",
         )
-    if may_change_default():
-        return Need(
-            "queue limit", True, True, "by net.core.rmem_default, changed while the server starts"
-        )
-    return Need(
-        "queue limit",
-        False,
-        True,
-        "no compiler for the shim, and net.core.rmem_default cannot be written",
-        "install gcc, or run as root",
-    )
+    how = "by the shim, which leaves the system's settings alone"
+    if not shim:
+        how = "by net.core.rmem_default, changed while the server starts"
+    return Need("queue limit", True, True, how)
 
 
 def _real_time() -> Need:

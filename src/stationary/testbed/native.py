@@ -21,9 +21,8 @@ from stationary.testbed.kernel import LOOPBACK, precedence
 from stationary.testbed.messages import DIGITS, register
 from stationary.testbed.server import Server
 from stationary.testbed.settings import Arrivals, Settings
-from stationary.testbed.source import Sent, Source
+from stationary.testbed.source import CORE, PRIORITY, Sent, Source, requests_of
 
-_PRIORITY, _CORE = 30, 0
 _SO_TIMESTAMPNS = 35
 _STALL = 200e-6
 """Seconds by which a request that leaves late has been held up."""
@@ -45,15 +44,13 @@ class Native(Source):
     ) -> Sent:
         """Send the requests of one window, and wait for the last answers."""
         del folder
-        rng = np.random.default_rng([settings.seed, number])
+        count, random = requests_of(rate, settings, number)
+        due = np.arange(count) / rate
         if settings.arrivals is Arrivals.POISSON:
-            count = int(rng.poisson(rate * settings.seconds))
-            due = np.sort(rng.uniform(0, settings.seconds, count))
-        else:
-            due = np.arange(round(rate * settings.seconds)) / rate
+            due = np.sort(random.uniform(0, settings.seconds, count))
         with (
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire,
-            precedence(_PRIORITY, _CORE),
+            precedence(PRIORITY, CORE),
         ):
             return _send(wire, server.port, due.tolist(), settings.drain, f"w{number}")
 

@@ -77,9 +77,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Turn the first signal to end into KeyboardInterrupt; ignore others until all is clean."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     came = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -96,9 +93,6 @@ def interruptible() -> Iterator[None]:
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Hold signals to end back until what is written or cleaned up here is done."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     came = False
 
     def remember(number: int, frame: FrameType | None) -> None:
@@ -114,7 +108,10 @@ def undisturbed() -> Iterator[None]:
 
 @contextmanager
 def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle every signal to end in one way for a while."""
+    """Handle every signal to end in one way for a while; only a main thread gets any."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, handler) for number in ends}
     try:

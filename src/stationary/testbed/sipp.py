@@ -1,8 +1,8 @@
 """SIPp, the load generator of the paper, with a clock that is fine enough.
 
-SIPp has no Poisson arrivals. All calls of a window are created at once and each waits a uniformly
-distributed pause: given their number, so do the points of a Poisson process, and the number itself
-is drawn from a Poisson distribution. Times come from its short message trace.
+SIPp has no Poisson arrivals. The calls of a window are created as fast as it can and each waits a
+uniformly distributed pause: given their number, so do the points of a Poisson process, and the
+number itself is drawn from a Poisson distribution. Times come from its short message trace.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from stationary.testbed.kernel import LOOPBACK, precedence
 from stationary.testbed.processes import need_program, running
 from stationary.testbed.server import Server
 from stationary.testbed.settings import Arrivals, Settings
-from stationary.testbed.source import Sent, Source
+from stationary.testbed.source import CORE, PRIORITY, Sent, Source, requests_of
 
-_PRIORITY, _CORE = 30, 0
 _SPEED = 10
 """How much faster SIPp's clock runs: its smallest step is then 0.1 ms."""
 
@@ -55,9 +54,7 @@ class Sipp(Source):
         if not clock.exists():
             clock = compiled("fineclock", folder)
         poisson = settings.arrivals is Arrivals.POISSON
-        mean = rate * settings.seconds
-        rng = np.random.default_rng([settings.seed, number])
-        calls = int(rng.poisson(mean)) if poisson else round(mean)
+        calls, _ = requests_of(rate, settings, number)
         if not calls:
             return Sent(np.empty(0), np.empty(0), 0)
         scenario, trace = folder / "register.xml", folder / "messages.tsv"
@@ -72,7 +69,7 @@ class Sipp(Source):
         environment = {"LD_PRELOAD": str(clock), "SIPP_SPEED": str(_SPEED), "TERM": "dumb"}
         log = folder / "sipp.log"
         with (
-            precedence(_PRIORITY, _CORE),
+            precedence(PRIORITY, CORE),
             running(command, environment, folder, log) as process,
         ):
             try:

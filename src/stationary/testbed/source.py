@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stationary.testbed.server import Server
-from stationary.testbed.settings import Settings
+from stationary.testbed.settings import Arrivals, Settings
+
+PRIORITY, CORE = 30, 0
+"""Of a program that sends: below the server's priority, and not on its core."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,3 +43,12 @@ class Source(ABC):
         self, server: Server, rate: float, settings: Settings, number: int, folder: Path
     ) -> Sent:
         """Send one window at a rate; ``number`` seeds its arrivals, ``folder`` is for files."""
+
+
+def requests_of(rate: float, settings: Settings, number: int) -> tuple[int, np.random.Generator]:
+    """Return how many requests a window has, and the random numbers of their times."""
+    random = np.random.default_rng([settings.seed, number])
+    mean = rate * settings.seconds
+    if settings.arrivals is Arrivals.POISSON:
+        return int(random.poisson(mean)), random
+    return round(mean), random
