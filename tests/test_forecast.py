@@ -342,6 +342,8 @@ def test_a_limit_that_is_not_trusted_vouches_below_its_interval_only():
     unsure = replace(sure, reason="nobody looked")
     assert [sure.met_at(x) for x in (9.0, 10.0, 15.0, 20.0, 21.0)] == [True] * 4 + [False]
     assert [unsure.met_at(x) for x in (9.0, 10.0, 15.0, 20.0)] == [True, True, False, False]
+    refuted = replace(unsure, tested=0.0)  # the data speaks against the model
+    assert not refuted.met_at(9.0)
     nothing = replace(unsure, load=math.inf, low=0.0, high=math.inf)
     assert not nothing.met_at(1e-3)
 

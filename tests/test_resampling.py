@@ -71,6 +71,18 @@ def test_blocks_see_what_hangs_together(fit):
     assert blocks > 1.2 * single
 
 
+def test_a_block_is_of_successive_windows(fit, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        "stationary.resampling.in_parallel",
+        lambda refit, items, **_: drawn.extend(items) or [fit.model.theta.detach().numpy()] * 20,
+    )
+    bootstrap(fit, 20, block=5, seed=1)
+    for positions in drawn:
+        steps = np.diff(positions.reshape(-1, 5)) % len(LOADS)
+        assert (steps == 1).all()
+
+
 def test_the_same_seed_gives_the_same_refits_however_they_run(fit, monkeypatch):
     one = bootstrap(fit, 30, seed=3, jobs=1)
     monkeypatch.setattr(parallel, "_WORTH_IT", 0.0)  # so that other processes are worth it
