@@ -80,6 +80,21 @@ class Edges:
         return self.src.cpu().numpy(), self.dst.cpu().numpy()
 
     @cached_property
+    def rows(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Edges by source: ``start [n+1]``, destinations ``[E]``, and which edge each is ``[E]``.
+
+        The edges out of state i are ``start[i]:start[i+1]``, by destination: SciPy's CSR form
+        without the diagonal, whatever the rates. 32-bit where that is enough, as SciPy has it.
+        """
+        return _compressed(*self.numpy, self.n)
+
+    @cached_property
+    def columns(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Edges by destination: ``start [n+1]``, sources ``[E]``, and which edge each is."""
+        src, dst = self.numpy
+        return _compressed(dst, src, self.n)
+
+    @cached_property
     def birth_death(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
         """Positions of the edges ``k -> k+1`` and ``k+1 -> k`` in order of k, if these are all."""
         src, dst = self.numpy
@@ -105,3 +120,13 @@ class Edges:
         if self.src.device == device:
             return self
         return Edges(self.src.to(device), self.dst.to(device), self.n)
+
+
+def _compressed(
+    by: np.ndarray[Any, Any], other: np.ndarray[Any, Any], n: int
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    small = max(n, len(by)) < np.iinfo(np.int32).max
+    order = np.lexsort((other, by))
+    start = np.concatenate([[0], np.cumsum(np.bincount(by, minlength=n))])
+    index = np.int32 if small else np.int64
+    return start.astype(index), other[order].astype(index), order

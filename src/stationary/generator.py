@@ -130,8 +130,8 @@ class Generator:
             raise InputError(
                 f"sparse() views one chain; pass its index in the batch {tuple(self.batch_shape)}"
             )
-        src, dst = self.edges.numpy
-        off = scipy.sparse.csr_array((rates, (src, dst)), shape=(self.n, self.n))
+        start, dst, order = self.edges.rows
+        off = scipy.sparse.csr_array((rates[order], dst, start), shape=(self.n, self.n))
         return (off - scipy.sparse.diags_array(off.sum(axis=1))).tocsr()
 
     def balance(self, p: Tensor) -> Tensor:

@@ -390,7 +390,7 @@ def test_a_model_prints_its_options_and_parameters():
         (lambda: machine(as_matrix, edges=[(0, 0)]), "self-loop"),
         (
             lambda: st.models.FromFunction(as_matrix, states=["up", "up"], params={"wear": 1.0}),
-            "2 states needs as many different state names; got 1",
+            "2 states needs as many different state names; got 2, 1 of them",
         ),
         (
             lambda: st.models.FromFunction(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ class Model(nn.Module, ABC):
     Parameters
     ----------
     states : sequence of str or int
-        Names of the states.
+        Names of the states. A sequence that is no list, tuple or range is kept as it is, so that it
+        may make the names of a million states when they are asked for.
     edges : Edges
         Where the chain may move.
     params : mapping
@@ -85,16 +87,19 @@ class Model(nn.Module, ABC):
         groups: Sequence[str | int] | None = None,
     ) -> None:
         super().__init__()
-        if len(states) != edges.n or len(set(map(str, states))) != edges.n:
+        named_here = isinstance(states, list | tuple | range)
+        if named_here:
+            states = tuple(map(str, states))
+        if len(states) != edges.n or (named_here and len(set(states)) != edges.n):
             raise InputError(
                 f"a model on {edges.n} states needs as many different state names; got "
-                f"{len(set(map(str, states)))}"
+                f"{len(states)}, {len(set(states))} of them different"
             )
         unknown = set(real) - set(params)
         if unknown:
             raise InputError(f"real= names parameters that are not in params: {sorted(unknown)}")
-        self.states = tuple(map(str, states))
-        self.groups = self.states if groups is None else tuple(map(str, groups))
+        self.states: Sequence[str] = states  # type: ignore[assignment]
+        self.groups: Sequence[str] = self.states if groups is None else tuple(map(str, groups))
         if len(self.groups) != edges.n:
             raise InputError(f"groups= must name {edges.n} states; got {len(self.groups)} names")
         self.edges = edges
@@ -193,9 +198,17 @@ class Model(nn.Module, ABC):
 
     def states_of(self, name: int | str) -> list[int]:
         """Positions of the states a name or number stands for: one state, or all of a group."""
-        if str(name) in self.groups and str(name) not in self.states:
-            return [k for k, group in enumerate(self.groups) if group == str(name)]
+        if str(name) not in self.states and str(name) in self._members:
+            return self._members[str(name)].tolist()
         return [self.state_index(name)]
+
+    @cached_property
+    def _members(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Positions of the states of every group."""
+        place = {name: k for k, name in enumerate(self.visible)}
+        code = np.fromiter((place[name] for name in self.groups), np.int64, len(self.groups))
+        ends = np.bincount(code, minlength=len(place)).cumsum()[:-1]
+        return dict(zip(place, np.split(code.argsort(kind="stable"), ends), strict=True))
 
     def state_index(self, state: int | str) -> int:
         """Position of a state given by name, or by index where states are not grouped."""
