@@ -34,7 +34,7 @@ def rival(model: Model, objective: Objective) -> Tensor:
     A[:, 0, :] = 1.0
     unit = torch.zeros(len(x), n, dtype=torch.float64)
     unit[:, 0] = 1.0
-    p = torch.linalg.solve(A, unit) @ objective.observation.mT
+    p = objective.observation.of(torch.linalg.solve(A, unit))
     loss = -(objective.counts * (p / p.sum(-1, keepdim=True)).log()).sum()
     return torch.autograd.grad(loss, theta)[0]
 

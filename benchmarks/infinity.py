@@ -17,6 +17,7 @@ from torch import Tensor
 import stationary as st
 from benchmarks.timing import compare, milliseconds, table
 from benchmarks.whole_fit import paper_windows
+from stationary.data.observation import ObservationMap
 from stationary.losses import conditional_nll
 from stationary.objective import Objective
 from stationary.stochastic import Trainer
@@ -34,7 +35,10 @@ def time_per_window() -> None:
         counts = data.observing([0, 1]).counts
 
         def step(
-            gradient: st.Gradient, x: Tensor = x, counts: Tensor = counts, o: Tensor = observation
+            gradient: st.Gradient,
+            x: Tensor = x,
+            counts: Tensor = counts,
+            o: ObservationMap = observation,
         ) -> Tensor:
             theta = model.theta.detach().clone().requires_grad_()
             generator = st.Generator(model.edges, model.rates(x, theta))

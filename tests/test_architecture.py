@@ -25,6 +25,8 @@ ORDER = [
     "scales",
     "expressions",
     "models",
+    "chunks",
+    "derivatives",
     "data",
     "losses",
     "objective",

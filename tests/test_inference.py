@@ -10,9 +10,10 @@ import torch
 
 import stationary as st
 from stationary.covariances import covariance
+from stationary.derivatives import jacobian
 from stationary.errors import InputError
 from stationary.forecast import forecast
-from stationary.inference import UNDETERMINED, Covariance, interval, jacobian
+from stationary.inference import UNDETERMINED, Covariance, interval
 from stationary.measures import Measure
 from stationary.objective import Objective
 from stationary.scales import Scale

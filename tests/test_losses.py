@@ -7,16 +7,12 @@ import pytest
 import scipy.stats
 import torch
 
-from stationary.losses import (
-    categories,
-    conditional_nll,
-    conditional_probabilities,
-    nll_and_gradient,
-)
+from stationary.data.observation import ObservationMap
+from stationary.losses import conditional_nll, conditional_probabilities, nll_and_gradient
 
-FIRST_TWO = torch.eye(4, dtype=torch.float64)[:2]
-LUMPED = torch.tensor([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]], dtype=torch.float64)
-SCATTERED = torch.tensor([[0.0, 0.0, 0.0, 1.0], [1.0, 0.0, 1.0, 0.0]], dtype=torch.float64)
+FIRST_TWO = ObservationMap.of_states([0, 1], 4)
+LUMPED = ObservationMap(torch.tensor([0, 1, 1, 2]), 2)
+SCATTERED = ObservationMap(torch.tensor([1, 2, 1, 0]), 2)
 MAPS = [FIRST_TWO, LUMPED, SCATTERED]
 
 
@@ -26,8 +22,10 @@ def tensor(*rows):
 
 def random_case(observation, seed=0, windows=5):
     random = torch.Generator().manual_seed(seed)
-    pi = 0.05 + torch.rand(windows, observation.shape[1], generator=random, dtype=torch.float64)
-    shape = (windows, len(observation))
+    pi = 0.05 + torch.rand(
+        windows, len(observation.category), generator=random, dtype=torch.float64
+    )
+    shape = (windows, observation.count)
     counts = torch.randint(0, 50, shape, generator=random).to(torch.float64)
     return pi / pi.sum(-1, keepdim=True), counts, observation
 
@@ -36,16 +34,21 @@ def test_by_hand():
     pi, counts = tensor([0.5, 0.3, 0.1, 0.1]), tensor([5.0, 3.0])
     expected = -5 * math.log(0.5 / 0.8) - 3 * math.log(0.3 / 0.8)
     assert conditional_nll(pi, counts, FIRST_TWO).tolist() == pytest.approx([expected])
-    value, gradient = nll_and_gradient(pi, counts, categories(FIRST_TWO))
+    value, gradient = nll_and_gradient(pi, counts, FIRST_TWO)
     assert value == pytest.approx(expected)
     assert gradient[0].tolist() == pytest.approx([8 / 0.8 - 5 / 0.5, 8 / 0.8 - 3 / 0.3, 0.0, 0.0])
 
 
-def test_states_know_their_category():
-    # The number of categories marks a state that is not observed.
-    assert categories(FIRST_TWO).tolist() == [0, 1, 2, 2]
-    assert categories(LUMPED).tolist() == [0, 1, 1, 2]
-    assert categories(SCATTERED).tolist() == [1, 2, 1, 0]
+def test_the_map_is_a_matrix_of_disjoint_rows():
+    A = LUMPED.dense()
+    assert A.tolist() == [[1, 0, 0, 0], [0, 1, 1, 0]]
+    assert LUMPED.observed.tolist() == [True, True, True, False]
+    random = torch.Generator().manual_seed(0)
+    for one in MAPS:
+        pi = torch.rand(3, 4, generator=random, dtype=torch.float64)
+        values = torch.rand(3, one.count, generator=random, dtype=torch.float64)
+        torch.testing.assert_close(one.of(pi), pi @ one.dense().mT)
+        torch.testing.assert_close(one.to_states(values), values @ one.dense())
 
 
 def test_lumped_states_add_up():
@@ -75,7 +78,7 @@ def test_the_compiled_pass_equals_autograd(observation):
     leaf = pi.clone().requires_grad_()
     loss = conditional_nll(leaf, counts, observation)
     loss.sum().backward()
-    value, gradient = nll_and_gradient(pi, counts, categories(observation))
+    value, gradient = nll_and_gradient(pi, counts, observation)
     assert value == pytest.approx(loss.sum().item(), rel=1e-13)
     torch.testing.assert_close(gradient, leaf.grad, rtol=1e-11, atol=1e-11)
 
@@ -92,7 +95,7 @@ def test_derivatives(observation):
 def test_a_scale_of_pi_does_not_matter(observation):
     # Conditioned on being observed, only ratios count: the gradient is orthogonal to pi.
     pi, counts, observation = random_case(observation, seed=3)
-    _, gradient = nll_and_gradient(pi, counts, categories(observation))
+    _, gradient = nll_and_gradient(pi, counts, observation)
     assert float((gradient * pi).sum(-1).abs().max()) < 1e-12
     torch.testing.assert_close(
         conditional_nll(pi, counts, observation), conditional_nll(pi / 7, counts, observation)
@@ -106,7 +109,7 @@ def test_no_count_of_an_impossible_category_costs_nothing():
     loss.sum().backward()
     assert loss.tolist() == [0.0]
     assert bool(leaf.grad.isfinite().all())
-    value, gradient = nll_and_gradient(pi, counts, categories(FIRST_TWO))
+    value, gradient = nll_and_gradient(pi, counts, FIRST_TWO)
     assert value == 0.0
     assert bool(gradient.isfinite().all())
 
@@ -115,7 +118,7 @@ def test_a_count_of_an_impossible_category_is_costly_but_finite():
     # An optimiser that strays there can come back.
     pi, counts = tensor([1.0, 0.0, 0.0, 0.0]), tensor([5.0, 1.0])
     loss = conditional_nll(pi, counts, FIRST_TWO)
-    value, gradient = nll_and_gradient(pi, counts, categories(FIRST_TWO))
+    value, gradient = nll_and_gradient(pi, counts, FIRST_TWO)
     assert 600 < float(loss) < 710
     assert value == pytest.approx(loss.item())
     assert float(gradient[0, 1]) < -1e280
@@ -126,7 +129,7 @@ def test_every_category_impossible_stays_finite():
     leaf = pi.clone().requires_grad_()
     loss = conditional_nll(leaf, counts, FIRST_TWO)
     loss.sum().backward()
-    value, gradient = nll_and_gradient(pi, counts, categories(FIRST_TWO))
+    value, gradient = nll_and_gradient(pi, counts, FIRST_TWO)
     assert value == pytest.approx(loss.item())
     for result in (loss, leaf.grad, gradient):
         assert bool(result.isfinite().all())
@@ -137,13 +140,13 @@ def test_rare_categories_keep_their_digits():
     pi, counts = tensor([1e-200, 3e-200, 0.5, 0.5]), tensor([1.0, 1.0])
     expected = -math.log(0.25) - math.log(0.75)
     assert conditional_nll(pi, counts, FIRST_TWO).tolist() == pytest.approx([expected], rel=1e-14)
-    value, _ = nll_and_gradient(pi, counts, categories(FIRST_TWO))
+    value, _ = nll_and_gradient(pi, counts, FIRST_TWO)
     assert value == pytest.approx(expected, rel=1e-14)
 
 
 def test_a_window_with_no_counts_says_nothing():
     pi, _, _ = random_case(FIRST_TWO, windows=1)
-    value, gradient = nll_and_gradient(pi, tensor([0.0, 0.0]), categories(FIRST_TWO))
+    value, gradient = nll_and_gradient(pi, tensor([0.0, 0.0]), FIRST_TWO)
     assert value == 0.0
     assert not bool(gradient.any())
 
@@ -151,6 +154,6 @@ def test_a_window_with_no_counts_says_nothing():
 def test_no_windows():
     pi, counts = torch.empty(0, 4, dtype=torch.float64), torch.empty(0, 2, dtype=torch.float64)
     assert conditional_nll(pi, counts, FIRST_TWO).shape == (0,)
-    value, gradient = nll_and_gradient(pi, counts, categories(FIRST_TWO))
+    value, gradient = nll_and_gradient(pi, counts, FIRST_TWO)
     assert value == 0.0
     assert gradient.shape == (0, 4)

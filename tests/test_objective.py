@@ -8,6 +8,7 @@ import torch
 import stationary as st
 from stationary.losses import conditional_nll
 from stationary.objective import Objective
+from stationary.solvers import GTH
 
 X = [3.0, 5.0, 5.0, 8.0, 3.0]
 M = st.models
@@ -208,7 +209,8 @@ def test_value_is_the_sum_of_the_windows_likelihoods(case):
 def test_log_probabilities_are_of_the_distinct_inputs():
     model, observe = MODELS["mmmk"]
     data = windows(model, observe)
-    logs = Objective(model, data).log_probabilities(torch.zeros(1, dtype=torch.float64))
+    objective = Objective(model, data)
+    logs = objective.log_probabilities(torch.zeros(1, dtype=torch.float64), objective.x)
     assert logs.shape == (3, 3)
     pi = M.MMmK(servers=2, capacity=5, service_rate=1.0).closed_form([3.0, 5.0, 8.0])
     p = torch.stack([pi[:, 0], pi[:, 1], pi[:, 2] + pi[:, 3]], -1)
@@ -224,3 +226,38 @@ def test_counts_its_evaluations_and_leaves_the_model_alone():
     assert objective.evaluations == 2
     assert model.estimates == {"service_rate": 3.0}
     assert z.tolist() == [2.0]
+
+
+def test_large_chains_go_a_few_inputs_at_a_time(case, monkeypatch):
+    model, data, z = case
+    whole = Objective(model, data)
+    value, gradient = whole.value_and_gradient(z)
+    hessian, slopes = whole.hessian(z), whole.slopes(z)
+    monkeypatch.setattr("stationary.chunks._SPARSE", 1)
+    monkeypatch.setattr("stationary.chunks._NUMBERS", 1)
+    parts = Objective(model, data)
+    again = parts.value_and_gradient(z)
+    assert again[0] == pytest.approx(value, rel=1e-13)
+    np.testing.assert_allclose(again[1], gradient, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(parts.hessian(z), hessian, rtol=1e-9, atol=1e-8)
+    np.testing.assert_allclose(parts.slopes(z), slopes, rtol=1e-9, atol=1e-9)
+
+
+def test_the_hessian_of_a_large_chain_takes_no_factor_of_its_own(monkeypatch):
+    model, observe = MODELS["mmmk"]
+    monkeypatch.setattr("stationary.chunks._SPARSE", 1)
+    monkeypatch.setattr("stationary.chunks._NUMBERS", 1)
+    batches = []
+
+    class Watched(GTH):
+        def factor(self, generator):
+            batches.append(len(generator.rates))
+            return super().factor(generator)
+
+    objective = Objective(model, windows(model, observe), Watched())
+    z = np.zeros(1)
+    objective.value_and_gradient(z)
+    objective.hessian(z)
+    assert batches == [1, 1, 1]  # one chain at a time, each once
+    objective.value_and_gradient(z + 0.1)
+    assert len(batches) == 6

@@ -97,10 +97,10 @@ def score_covariance(
     observation = windows.observation(model)
     with torch.no_grad():
         pi = steady_state(model.generator(inputs, theta)).pi
-    share = (pi @ observation.mT).sum(-1).numpy()
+    share = observation.of(pi).sum(-1).numpy()
     many = np.bincount(group)
     looks = np.bincount(group, weights=windows.counts.sum(-1).numpy()) / many / share
-    f = np.einsum("cn,ucp->unp", observation.numpy(), slopes)
+    f = observation.to_states(torch.from_numpy(slopes).mT).mT.numpy()
     each = sum_covariances(model, windows, theta, inputs, looks, f)
     return np.einsum("u,upq->pq", many, each)
 

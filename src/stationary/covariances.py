@@ -32,7 +32,7 @@ from torch import Tensor
 from stationary.autocorrelation import score_covariance
 from stationary.data.windows import Windows
 from stationary.errors import InputError
-from stationary.inference import FLAT, UNDETERMINED, Array, Covariance, finite_hessian, jacobian
+from stationary.inference import FLAT, UNDETERMINED, Array, Covariance, finite_hessian
 from stationary.models import Model
 from stationary.objective import Objective, predicted
 from stationary.scales import Scale
@@ -81,7 +81,7 @@ class Curved:
     def slopes(self) -> Array:
         """``[U, C, R]``: derivatives of the log-probabilities, at every distinct input."""
         z = self.objective.scale.free(self.theta).numpy()
-        return jacobian(self.objective.log_probabilities, z) @ self.basis
+        return self.objective.slopes(z) @ self.basis
 
     @cached_property
     def group(self) -> Array:

@@ -12,9 +12,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from stationary.derivatives import by_input
 from stationary.errors import InputError
 from stationary.generator import Generator
-from stationary.inference import Array, Covariance, check_level, interval, jacobian
+from stationary.inference import Array, Covariance, check_level, interval
 from stationary.models import Model
 from stationary.scales import Scale
 from stationary.steady import steady_state
@@ -148,14 +149,12 @@ def evaluate(model: Model, inputs: Tensor, scale: Scale) -> tuple[Array, Array]:
     """Values ``[G, K]`` of every measure and their slopes ``[G, K, P]`` on a scale."""
     z = scale.free(model.theta.detach()).numpy()
 
-    def measures(free: Tensor) -> Tensor:
+    def measures(free: Tensor, x: Tensor) -> Tensor:
         theta = scale.natural(free)
-        pi = steady_state(model.generator(inputs, theta)).pi
-        return torch.stack([measure(inputs, pi, theta) for measure in model.measures.values()], -1)
+        pi = steady_state(model.generator(x, theta)).pi
+        return torch.stack([measure(x, pi, theta) for measure in model.measures.values()], -1)
 
-    with torch.no_grad():
-        values = measures(torch.tensor(z)).numpy()
-    return values, jacobian(measures, z)
+    return by_input(measures, z, inputs, model.edges)
 
 
 @torch.no_grad()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.special
 import scipy.stats
-import torch
 from torch import Tensor
 
 from stationary.errors import InputError
@@ -96,23 +94,6 @@ def nats_above_minimum(objective: Objective, z: Array) -> float:
     along = basis.T @ slope
     steep = curvature > FLAT
     return float((along[steep] ** 2 / curvature[steep]).sum() / 2)
-
-
-def jacobian(function: Callable[[Tensor], Tensor], z: Array) -> Array:
-    """Jacobian ``[..., P]`` of a function of ``z``, by rows or by columns, whichever are fewer.
-
-    The vector-Jacobian product is linear in its vector, so its own derivative holds one column:
-    P passes, whatever the number of outputs.
-    """
-    free = torch.tensor(z, requires_grad=True)
-    out = function(free)
-    if out.numel() < len(z):
-        rows = [torch.autograd.grad(o, free, retain_graph=True)[0] for o in out.flatten()]
-        return torch.stack(rows).reshape(*out.shape, len(z)).numpy()
-    dummy = torch.zeros_like(out, requires_grad=True)
-    (product,) = torch.autograd.grad(out, free, dummy, create_graph=True)
-    columns = [torch.autograd.grad(p, dummy, retain_graph=True)[0] for p in product]
-    return torch.stack(columns, -1).numpy()
 
 
 class Link:

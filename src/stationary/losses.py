@@ -18,26 +18,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary.data.observation import ObservationMap
+
 # A category this unlikely is impossible; the floor keeps 0 log 0 out of the sums, and is high
 # enough for any count over it to stay finite.
 _TINY = 1e-290
 
 
-def conditional_probabilities(pi: Tensor, observation: Tensor) -> Tensor:
+def conditional_probabilities(pi: Tensor, observation: ObservationMap) -> Tensor:
     """Probability of each category given that one of the observed ones is seen, ``[M, C]``.
 
     Parameters
     ----------
     pi : Tensor [M, n]
         Steady states.
-    observation : Tensor [C, n]
-        1 where a category covers a state.
+    observation : ObservationMap
+        Which category covers each state.
     """
-    p = (pi @ observation.mT).clamp_min(_TINY)
+    p = observation.of(pi).clamp_min(_TINY)
     return p / p.sum(-1, keepdim=True)
 
 
-def conditional_nll(pi: Tensor, counts: Tensor, observation: Tensor) -> Tensor:
+def conditional_nll(pi: Tensor, counts: Tensor, observation: ObservationMap) -> Tensor:
     """Conditional negative log-likelihood of every window, ``[M]``.
 
     Parameters
@@ -46,33 +48,29 @@ def conditional_nll(pi: Tensor, counts: Tensor, observation: Tensor) -> Tensor:
         Steady states.
     counts : Tensor [M, C]
         Counts of the observed categories.
-    observation : Tensor [C, n]
-        1 where a category covers a state.
+    observation : ObservationMap
+        Which category covers each state.
 
     Examples
     --------
     >>> import torch
     >>> pi = torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64)
-    >>> first_two = torch.tensor([[1.0, 0, 0], [0, 1, 0]], dtype=torch.float64)
+    >>> first_two = ObservationMap(torch.tensor([0, 1, 2]), 2)
     >>> conditional_nll(pi, torch.tensor([[5.0, 3.0]], dtype=torch.float64), first_two)
     tensor([5.2925], dtype=torch.float64)
     """
     return -(counts * conditional_probabilities(pi, observation).log()).sum(-1)
 
 
-def categories(observation: Tensor) -> Tensor:
-    """Category of each state ``[n]``, or C where it is not observed: categories do not overlap."""
-    return torch.where(observation.any(0), observation.argmax(0), len(observation))
-
-
-def nll_and_gradient(pi: Tensor, counts: Tensor, category: Tensor) -> tuple[float, Tensor]:
+def nll_and_gradient(
+    pi: Tensor, counts: Tensor, observation: ObservationMap
+) -> tuple[float, Tensor]:
     """Sum of `conditional_nll` and its gradient ``dL/dpi [M, n]`` in one compiled pass.
 
-    At the size of a usual fit, torch's dispatch costs more than these sums. ``category`` is what
-    `categories` makes of an observation map.
+    At the size of a usual fit, torch's dispatch costs more than these sums.
     """
     gradient = np.empty(pi.shape)
-    value = _nll(pi.numpy(), counts.numpy(), category.numpy(), gradient)
+    value = _nll(pi.numpy(), counts.numpy(), observation.category.numpy(), gradient)
     return value, torch.from_numpy(gradient)
 
 

@@ -14,20 +14,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary.chunks import is_large, probabilities, split
 from stationary.data.windows import Windows
+from stationary.derivatives import by_input
 from stationary.generator import Generator
-from stationary.losses import (
-    categories,
-    conditional_nll,
-    conditional_probabilities,
-    nll_and_gradient,
-)
+from stationary.losses import conditional_nll, conditional_probabilities, nll_and_gradient
 from stationary.models import Model
 from stationary.scales import Scale
 from stationary.solvers import Auto, Solver
 from stationary.steady import steady_state
 
 Array = np.ndarray[Any, Any]
+
+_MOST_PARAMETERS = 40
+"""Up to here the Hessian of a large chain costs little beside its factor."""
 
 
 class Objective:
@@ -54,27 +54,28 @@ class Objective:
         self.x = model.as_inputs(pooled.x)
         self.counts = pooled.counts
         self.observation = windows.observation(model)
-        self._category = categories(self.observation)
         self.total = float(self.counts.sum())
         self.solver = Auto() if solver is None else solver
         self.scale = model.scale()
         self.evaluations = 0
+        self._visited: tuple[Array, tuple[float, Array, Array]] | None = None
 
     def on(self, scale: Scale) -> Objective:
         """Return the same objective as a function of other coordinates."""
         other = copy.copy(self)
-        other.scale = scale
+        other.scale, other._visited = scale, None
         return other
 
     def __call__(self, z: Tensor) -> Tensor:
         """Differentiable value, to any order."""
-        theta = self.scale.natural(z)
-        nll = conditional_nll(self._pi(theta), self.counts, self.observation).sum()
-        return nll + self.model.penalty(theta)
+        return self._nll(z, self.x, self.counts) + self.model.penalty(self.scale.natural(z))
 
-    def _pi(self, theta: Tensor) -> Tensor:
-        generator = Generator(self.model.edges, self.model.rates(self.x, theta))
-        return steady_state(generator, self.solver).pi
+    def _nll(self, z: Tensor, x: Tensor, counts: Tensor) -> Tensor:
+        return conditional_nll(self._pi(z, x), counts, self.observation).sum()
+
+    def _pi(self, z: Tensor, x: Tensor) -> Tensor:
+        rates = self.model.rates(x, self.scale.natural(z))
+        return steady_state(Generator(self.model.edges, rates), self.solver).pi
 
     def value_and_gradient(self, z: Array) -> tuple[float, Array]:
         """Value and exact gradient, with the chain rule written out.
@@ -83,11 +84,13 @@ class Objective:
         loss and rates, which at fifty windows of twenty states costs more than the mathematics.
         """
         self.evaluations += 1
+        if self._is_large(len(z)):
+            return self._visit(z)[:2]
         free = torch.from_numpy(z.copy()).requires_grad_()
         theta = self.scale.natural(free)
         rates = self.model.rates(self.x, theta)
         factor = self.solver.factor(Generator(self.model.edges, rates))
-        nll, g = nll_and_gradient(factor.pi, self.counts, self._category)
+        nll, g = nll_and_gradient(factor.pi, self.counts, self.observation)
         outputs, weights = [rates], [factor.rate_gradient(g)]
         penalty = self.model.penalty(theta)
         if isinstance(penalty, Tensor):
@@ -110,18 +113,51 @@ class Objective:
 
     def hessian(self, z: Array) -> Array:
         """Exact second derivatives, one pass of double backpropagation a parameter."""
+        if self._is_large(len(z)):
+            return self._visit(z)[2]
         H = np.stack(list(map(self.curvature(z), np.eye(len(z)))))
         return (H + H.T) / 2
 
-    def log_probabilities(self, z: Tensor) -> Tensor:
-        """Log of the conditional probability of every category at every distinct input."""
-        pi = self._pi(self.scale.natural(z))
-        return conditional_probabilities(pi, self.observation).log()
+    def log_probabilities(self, z: Tensor, x: Tensor) -> Tensor:
+        """Log of the conditional probability of every category at inputs ``x``, ``[M, C]``."""
+        return conditional_probabilities(self._pi(z, x), self.observation).log()
+
+    def slopes(self, z: Array) -> Array:
+        """Derivatives ``[U, C, P]`` of the log-probabilities at every distinct input."""
+        return by_input(self.log_probabilities, z, self.x, self.model.edges)[1]
+
+    def _is_large(self, parameters: int) -> bool:
+        """Whether a factor costs so much more than what it is used for that it is used for all."""
+        return is_large(self.model.edges) and parameters <= _MOST_PARAMETERS
+
+    def _visit(self, z: Array) -> tuple[float, Array, Array]:
+        """Value, gradient and Hessian, a few inputs at a time, each with one factor; remembered."""
+        if self._visited is None or not np.array_equal(self._visited[0], z):
+            free = torch.tensor(z, requires_grad=True)
+            penalty = self.model.penalty(self.scale.natural(free))
+            total = _derivatives(penalty, free)
+            edges = self.model.edges
+            for part in zip(split(self.x, edges), split(self.counts, edges), strict=True):
+                more = _derivatives(self._nll(free, *part), free)
+                total = [a + b for a, b in zip(total, more, strict=True)]
+            value, gradient, hessian = total
+            self._visited = z.copy(), (float(value), gradient, (hessian + hessian.T) / 2)
+        return self._visited[1]
+
+
+def _derivatives(value: Tensor | float, free: Tensor) -> list[Array]:
+    """A function of ``free``, its gradient and its Hessian."""
+    size = len(free)
+    if not isinstance(value, Tensor):
+        return [np.array(value), np.zeros(size), np.zeros((size, size))]
+    (gradient,) = torch.autograd.grad(value, free, create_graph=True)
+    rows = [torch.autograd.grad(slope, free, retain_graph=True)[0] for slope in gradient]
+    return [part.detach().numpy() for part in (value, gradient, torch.stack(rows))]
 
 
 @torch.no_grad()
 def predicted(model: Model, theta: Tensor, windows: Windows) -> Array:
     """Conditional probability ``[M, C]`` of every category in every window, in their order."""
     x, group = torch.unique(windows.x, dim=0, return_inverse=True)
-    pi = steady_state(model.generator(x, theta)).pi
+    pi = probabilities(model, x, theta)
     return conditional_probabilities(pi, windows.observation(model))[group].numpy()

@@ -164,7 +164,7 @@ def test_only_some_take_counts_by_arriving_requests(model):
         with pytest.raises(InputError, match="are not Poisson at the load in every state"):
             st.simulate(model, [5.0], scheme=st.data.PoissonCounts())
     else:
-        assert seen.observation(model).sum() >= 2
+        assert seen.observation(model).observed.sum() >= 2
         assert st.simulate(model, [5.0], scheme=st.data.PoissonCounts()).sampling == "arrival"
 
 

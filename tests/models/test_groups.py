@@ -12,13 +12,13 @@ from stationary.errors import InputError
 def test_a_level_is_all_its_states():
     model = models.OnOffArrivals(capacity=2)
     windows = st.Windows([1.0], [[3, 2, 1]], observe=[0, "1.off", 2])
-    assert windows.observation(model).tolist() == [
+    assert windows.observation(model).dense().tolist() == [
         [1, 1, 0, 0, 0, 0],
         [0, 0, 0, 1, 0, 0],
         [0, 0, 0, 0, 1, 1],
     ]
     several = st.Windows([1.0], [[3, 2]], observe=[0, (1, 2)])
-    assert several.observation(model).tolist() == [[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1]]
+    assert several.observation(model).dense().tolist() == [[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1]]
     assert model.states_of(2) == model.states_of("2") == [4, 5]
     erlang = models.ErlangService(phases=2, capacity=2)
     assert [erlang.states_of(n) for n in (0, "0", 1, "2.1")] == [[0], [0], [1, 2], [3]]

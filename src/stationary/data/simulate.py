@@ -18,8 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import torch
+from torch import Tensor
 
+from stationary.chunks import probabilities, split
 from stationary.data import _kernels
 from stationary.data.checks import as_duration
 from stationary.data.paths import (
@@ -35,7 +38,6 @@ from stationary.data.windows import Sampling, Windows
 from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.models import Model, Queue
-from stationary.steady import steady_state
 
 MOST_MOVES = 1e11
 
@@ -211,20 +213,20 @@ def simulate(
         raise InputError(f"scheme must be Events(), Arrivals() or PoissonCounts(); got {scheme!r}")
     duration, rng = as_duration(duration), as_random(seed)
     inputs = as_inputs(model, x)
-    with torch.no_grad():
-        generator = model(inputs)
-        pi = steady_state(generator).pi.cpu().numpy()
-    counts = scheme.draw(
-        Chains(model, generator, inputs[:, 0].cpu().numpy().copy(), pi), duration, rng
+    distinct, where = torch.unique(inputs, dim=0, return_inverse=True)
+    pi = probabilities(model, distinct)
+    counts = np.concatenate(
+        [
+            _counted(model, scheme.draw(_chains(model, part, pi[group]), duration, rng))
+            for part, group in zip(
+                split(inputs, model.edges), split(where, model.edges), strict=True
+            )
+        ]
     )
     if not counts.any():
         raise InputError(
             f"nothing was seen in {len(inputs)} windows of duration {duration:g}; lengthen them"
         )
-    if model.groups != model.states:
-        place = {name: k for k, name in enumerate(model.visible)}
-        which = np.eye(len(place), dtype=np.int64)[[place[name] for name in model.groups]]
-        counts = counts @ which
     return Windows(
         inputs,
         counts,
@@ -234,3 +236,19 @@ def simulate(
         drop_empty=True,
         duration=duration,
     )
+
+
+def _chains(model: Model, x: Tensor, pi: Tensor) -> Chains:
+    with torch.no_grad():
+        generator = model(x)
+    return Chains(model, generator, x[:, 0].cpu().numpy().copy(), pi.cpu().numpy())
+
+
+def _counted(model: Model, counts: Ints) -> Ints:
+    """Counts of what people count: of groups, where states are grouped."""
+    if model.groups is model.states:
+        return counts
+    group, n = model.group_index, len(model.states)
+    which = scipy.sparse.csr_array((np.ones(n, np.int64), (np.arange(n), group)))
+    grouped: Ints = counts @ which
+    return grouped

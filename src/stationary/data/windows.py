@@ -40,6 +40,7 @@ from stationary.data.checks import (
     load_mask,
     name_rows,
 )
+from stationary.data.observation import ObservationMap
 from stationary.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
@@ -217,8 +218,8 @@ class Windows:
             self.duration,
         )
 
-    def observation(self, model: Model) -> Tensor:
-        """Observation map ``[C, n]`` onto a model: 1 where the category covers the state.
+    def observation(self, model: Model) -> ObservationMap:
+        """Observation map onto a model: which category covers each of its states.
 
         A state is looked up by its name first; a number that names no state is a position. Where
         the model groups its states, the name of a group covers all of them.
@@ -229,22 +230,24 @@ class Windows:
                 f"{type(model).__name__} these do not see time averages: count at times that do "
                 f"not depend on the system (sampling='time'), or take a model with Poisson arrivals"
             )
-        A = torch.zeros(len(self.observe), len(model.states), dtype=torch.float64)
+        count = len(self.observe)
+        owner = np.full(len(model.states), count)
         for row, category in enumerate(self.observe):
-            for state in members(category):
+            for name in members(category):
                 try:
-                    A[row, model.states_of(str(state))] = 1.0
+                    covered = np.asarray(model.states_of(str(name)))
                 except InputError as error:
                     raise InputError(f"category {label(category)!r}: {error}") from None
-        twice = (A.sum(0) > 1).nonzero()
-        if len(twice):
-            state = int(twice[0])
-            both = [self.labels[k] for k in A[:, state].nonzero()[:, 0].tolist()]
-            raise InputError(
-                f"categories {both[0]!r} and {both[1]!r} are both state {model.states[state]!r} "
-                f"of the model; use the model's own state names"
-            )
-        return A
+                taken = covered[(owner[covered] != count) & (owner[covered] != row)]
+                if len(taken):
+                    state = int(taken[0])
+                    raise InputError(
+                        f"categories {self.labels[owner[state]]!r} and {label(category)!r} are "
+                        f"both state {model.states[state]!r} of the model; use the model's own "
+                        f"state names"
+                    )
+                owner[covered] = row
+        return ObservationMap(torch.from_numpy(owner), count)
 
     def pooled(self) -> Windows:
         """Windows of equal inputs added up, sorted by input: the same likelihood, fewer rows."""

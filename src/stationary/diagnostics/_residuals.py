@@ -16,10 +16,11 @@ import pandas as pd
 import torch
 from scipy.stats import rankdata
 
+from stationary.chunks import probabilities
+from stationary.data.observation import ObservationMap
 from stationary.inference import Array
 from stationary.losses import conditional_probabilities
 from stationary.models import Model, Queue
-from stationary.steady import steady_state
 
 if TYPE_CHECKING:
     from stationary.result import Fit
@@ -69,11 +70,10 @@ class Residuals:
         model, windows = fit.model, fit.windows
         observation = windows.observation(model)
         distinct, where = torch.unique(windows.x, dim=0, return_inverse=True)
-        with torch.no_grad():
-            pi = steady_state(model(distinct)).pi
+        pi = probabilities(model, distinct)
         predicted = conditional_probabilities(pi, observation)
-        seen = (pi @ observation.mT).sum(-1)
-        depth, unit = _depth(model, observation.numpy())
+        seen = observation.of(pi).sum(-1)
+        depth, unit = _depth(model, observation)
         return cls(
             x=windows.x.numpy(),
             counts=windows.counts.numpy(),
@@ -175,10 +175,10 @@ def _scaled(values: Array, least: float = 0.0) -> Array:
     return values / np.maximum(values.std(0, ddof=1), max(least, _TINY))
 
 
-def _depth(model: Model, observation: Array) -> tuple[Array, str]:
-    positions = np.arange(len(model.states), dtype=float)
-    level = model.levels.numpy() if isinstance(model, Queue) else positions
-    mean = observation @ level / observation.sum(1)
+def _depth(model: Model, observation: ObservationMap) -> tuple[Array, str]:
+    positions = torch.arange(len(model.states), dtype=torch.float64)
+    level = model.levels.to(positions) if isinstance(model, Queue) else positions
+    mean = (observation.of(level) / observation.of(torch.ones_like(level))).numpy()
     depth = rankdata(mean, method="dense") - 1.0
     if not depth.any():  # only the phases of one queue length: their order will have to do
         depth = np.arange(len(mean), dtype=float)

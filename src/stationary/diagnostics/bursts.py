@@ -53,7 +53,7 @@ def bursts(fit: Fit, residuals: Residuals) -> Finding:
 def _totals(fit: Fit, residuals: Residuals) -> Finding | None:
     """Index of dispersion of the requests a window; None where it does not apply."""
     windows = fit.windows
-    complete = bool(windows.observation(fit.model).any(0).all())
+    complete = bool(windows.observation(fit.model).observed.all())
     if windows.sampling is not Sampling.ARRIVAL or windows.duration is None or not complete:
         return None
     # A load that is off by a factor, such as another unit of time, is no burst.

@@ -19,9 +19,10 @@ import scipy.stats
 import torch
 from torch import Tensor
 
+from stationary.derivatives import by_input
 from stationary.diagnostics._residuals import LEVEL, Residuals
 from stationary.findings import Finding, Verdict
-from stationary.inference import Array, jacobian
+from stationary.inference import Array
 from stationary.models._queue import ServerQueue
 from stationary.objective import Objective
 
@@ -72,10 +73,11 @@ def implied_steps(fit: Fit, residuals: Residuals, along: Array) -> tuple[Array, 
     objective = Objective(fit.model, fit.windows).on(scale)
     z, direction = scale.free(fit.model.theta.detach()), torch.from_numpy(along)
 
-    def on_the_line(t: Tensor) -> Tensor:
-        return objective.log_probabilities(z + t[0] * direction)
+    def on_the_line(t: Tensor, x: Tensor) -> Tensor:
+        return objective.log_probabilities(z + t[0] * direction, x)
 
-    slope = jacobian(on_the_line, np.zeros(1))[..., 0]  # at the distinct inputs, in order
+    _, line = by_input(on_the_line, np.zeros(1), objective.x, fit.model.edges)
+    slope = line[..., 0]  # at the distinct inputs, in order
     _, where = np.unique(residuals.x, axis=0, return_inverse=True)
     slope = np.nan_to_num(slope[where.ravel()], posinf=0.0, neginf=0.0)
     score = (residuals.excess * slope).sum(1)

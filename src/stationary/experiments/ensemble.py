@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from stationary.data.observation import ObservationMap
 from stationary.generator import Generator
 from stationary.gradients import Gradient
 from stationary.losses import conditional_nll
@@ -24,7 +25,7 @@ def train(
     model: Model,
     x: Tensor,
     counts: Tensor,
-    observation: Tensor,
+    observation: ObservationMap,
     start: Tensor,
     gradient: Gradient,
     training: Training,
@@ -40,7 +41,7 @@ def train(
         Inputs of every repeat's windows.
     counts : Tensor [R, M, C]
         Counts of the observed categories; a window without any is a step without a pull.
-    observation : Tensor [C, n]
+    observation : ObservationMap
         1 where a category covers a state.
     start : Tensor [P]
         Where every repeat starts.

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary.data.observation import ObservationMap
 from stationary.errors import ConvergenceWarning
 from stationary.experiments.ensemble import train
 from stationary.experiments.settings import Problem, Row, defaults, section
@@ -130,7 +131,7 @@ class Stochastic(Method):
             model,
             x,
             counts,
-            torch.eye(model.edges.n, dtype=torch.float64)[row.observe],
+            ObservationMap.of_states(row.observe, model.edges.n),
             start,
             strategy,
             training,

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from stationary.inference import Array, jacobian
+from stationary.derivatives import jacobian
+from stationary.inference import Array
 from stationary.models import Model
 from stationary.objective import Objective
 
@@ -111,8 +112,11 @@ def groups_of(objective: Objective, z: Array, kept: Array) -> list[Array]:
     )
     ends = []
     for states in (model.edges.src.numpy(), model.edges.dst.numpy()):
-        touched = np.stack([(moves[states == s] != 0).any(0) for s in range(model.edges.n)])
-        ends += [np.flatnonzero(row & (touched.sum(0) == 1) & kept) for row in touched]
+        touched = np.zeros((model.edges.n, len(z)), dtype=bool)
+        edge, parameter = moves.nonzero()
+        touched[states[edge], parameter] = True
+        own = touched & (touched.sum(0) == 1) & kept
+        ends += [np.flatnonzero(row) for row in own[own.any(1)]]
     alone = [np.array([k]) for k in np.flatnonzero(kept)]
     positive = model.positive.numpy()
     together = [group for group in [*ends, np.flatnonzero(kept)] if len(group) > 1]

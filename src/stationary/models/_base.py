@@ -196,6 +196,12 @@ class Model(nn.Module, ABC):
         """What people count: the groups of states, or the states where there are none."""
         return tuple(dict.fromkeys(self.groups))
 
+    @cached_property
+    def group_index(self) -> np.ndarray[Any, Any]:
+        """For each state, the place in `visible` of what people count it as, ``[n]``."""
+        place = {name: k for k, name in enumerate(self.visible)}
+        return np.fromiter((place[name] for name in self.groups), np.int64, len(self.groups))
+
     def states_of(self, name: int | str) -> list[int]:
         """Positions of the states a name or number stands for: one state, or all of a group."""
         if str(name) not in self.states and str(name) in self._members:
@@ -205,10 +211,9 @@ class Model(nn.Module, ABC):
     @cached_property
     def _members(self) -> dict[str, np.ndarray[Any, Any]]:
         """Positions of the states of every group."""
-        place = {name: k for k, name in enumerate(self.visible)}
-        code = np.fromiter((place[name] for name in self.groups), np.int64, len(self.groups))
-        ends = np.bincount(code, minlength=len(place)).cumsum()[:-1]
-        return dict(zip(place, np.split(code.argsort(kind="stable"), ends), strict=True))
+        ends = np.bincount(self.group_index).cumsum()[:-1]
+        parts = np.split(self.group_index.argsort(kind="stable"), ends)
+        return dict(zip(self.visible, parts, strict=True))
 
     def state_index(self, state: int | str) -> int:
         """Position of a state given by name, or by index where states are not grouped."""

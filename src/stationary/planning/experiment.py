@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
+from stationary.derivatives import jacobian
 from stationary.errors import InputError
 from stationary.forecast import grid
-from stationary.inference import Array, Covariance, check_level, interval, jacobian
+from stationary.inference import Array, Covariance, check_level, interval
 from stationary.limits import check_measure
 from stationary.planning.information import Knowledge
 from stationary.result import Fit

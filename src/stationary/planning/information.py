@@ -23,13 +23,14 @@ import torch
 from torch import Tensor
 
 from stationary.autocorrelation import sum_covariances, why_not
+from stationary.chunks import probabilities
 from stationary.data.windows import Sampling
+from stationary.derivatives import by_input
 from stationary.inference import (
     UNDETERMINED,
     Array,
     Covariance,
     finite_hessian,
-    jacobian,
 )
 from stationary.losses import conditional_probabilities
 from stationary.objective import Objective
@@ -108,9 +109,8 @@ class Knowledge:
 
 def _share(fit: Fit, x: Tensor) -> Array:
     """Probability that a look falls into an observed category at each input."""
-    with torch.no_grad():
-        pi = steady_state(fit.model(x)).pi
-    return (pi @ fit.windows.observation(fit.model).mT).sum(-1).numpy()
+    pi = probabilities(fit.model, x)
+    return fit.windows.observation(fit.model).of(pi).sum(-1).numpy()
 
 
 def _window(fit: Fit, x: Tensor, looks: Array) -> tuple[Array, Array]:
@@ -118,14 +118,14 @@ def _window(fit: Fit, x: Tensor, looks: Array) -> tuple[Array, Array]:
     model, scale = fit.model, fit.covariance.scale
     observation = fit.windows.observation(model)
 
-    def log_probabilities(z: Tensor) -> Tensor:
+    def log_probabilities(z: Tensor, x: Tensor) -> Tensor:
         pi = steady_state(model.generator(x, scale.natural(z))).pi
         return conditional_probabilities(pi, observation).log()
 
     z = scale.free(model.theta.detach()).numpy()
-    score = np.einsum("cj,gcp->gjp", observation.numpy(), jacobian(log_probabilities, z))
-    with torch.no_grad():
-        pi = steady_state(model(x)).pi.numpy()
+    slopes = torch.from_numpy(by_input(log_probabilities, z, x, model.edges)[1])
+    score = observation.to_states(slopes.mT).mT.numpy()
+    pi = probabilities(model, x).numpy()
     J = np.einsum("g,gj,gjp,gjq->gpq", looks, pi, score, score)
     if why_not(model, fit.windows):
         return J, J

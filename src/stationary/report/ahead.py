@@ -133,13 +133,14 @@ def measured(fit: Fit) -> pd.DataFrame:
     the states of one category share its counts.
     """
     model, windows = fit.model, fit.windows
-    A = windows.observation(model)
+    observation = windows.observation(model)
     nothing = pd.DataFrame({"x": []})
-    if len(model.inputs) != 1 or not bool((A.sum(0) > 0).all()):
+    if len(model.inputs) != 1 or not bool(observation.observed.all()):
         return nothing
     x, counts = _added_up(windows.loads.numpy(), windows.counts.numpy())
     loads = torch.from_numpy(x)[:, None]
     share = torch.from_numpy(counts / counts.sum(1, keepdims=True))
+    A = observation.dense()
     # Each category's counts on its first state, on its last, and on all of them alike.
     first = torch.zeros_like(A).scatter_(1, A.argmax(1, keepdim=True), 1.0)
     last = torch.zeros_like(A).scatter_(1, A.shape[1] - 1 - A.flip(1).argmax(1, keepdim=True), 1.0)
