@@ -29,6 +29,7 @@ ORDER = [
     "derivatives",
     "data",
     "losses",
+    "visits",
     "objective",
     "inference",
     "autocorrelation",

@@ -6,6 +6,7 @@ state or the new one, whenever the writer dies.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,23 @@ import safetensors.torch
 from torch import Tensor
 
 from stationary.atomic import replacing
+from stationary.data.windows import Windows
 from stationary.errors import RunError
+from stationary.models import Model
 
 State = dict[str, Any]
 """Nested dictionaries of tensors and of what JSON can hold."""
 
 _SEPARATOR = "\x1f"
+
+
+def fingerprint(model: Model, windows: Windows) -> dict[str, str]:
+    """What must be the same for an unfinished fit to be this one: data and model."""
+    data = windows.x.numpy().tobytes() + windows.counts.numpy().tobytes()
+    return {
+        "data": hashlib.sha256(data).hexdigest(),
+        "model": f"{type(model).__name__}({model.options}) {model.param_names}",
+    }
 
 
 def write(path: Path, state: State) -> None:

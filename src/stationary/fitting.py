@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from stationary import checkpoints
+from stationary.chunks import is_large
 from stationary.covariances import CovarianceKind
 from stationary.covariances import covariance as covariance_at
 from stationary.data.windows import Windows
@@ -22,6 +25,7 @@ from stationary.objective import Objective
 from stationary.result import Fit
 from stationary.solvers import Solver
 from stationary.stochastic import Trainer, Training
+from stationary.visits import Visits
 
 _NEAR = 0.05
 """Nats above the optimum up to which an estimate counts as converged.
@@ -39,7 +43,8 @@ def fit(
     epochs: int | None = None,
     training: Training | None = None,
     resume: bool = False,
-    starts: int = 3,
+    folder: Path | None = None,
+    starts: int | None = None,
     seed: int = 0,
     max_iterations: int = 1000,
     progress: Progress | None = None,
@@ -62,10 +67,14 @@ def fit(
         Passes over the windows of a stochastic fit; 50 by default.
     training : Training, optional
         The rest of how a stochastic fit runs.
+    folder : Path, optional
+        Where a long fit keeps what it has done: a stochastic one its checkpoints, a second-order
+        one of a large chain the points it visited.
     resume : bool
-        Take up the checkpoint in ``training.folder``, if there is one.
-    starts : int
-        Starting points of a second-order fit: the model's own and others scattered around it.
+        Go on with what was left in the folder, if there is something.
+    starts : int, optional
+        Starting points of a second-order fit: the model's own and others scattered around it. Three
+        by default, and one where a chain is large.
     seed : int
         Of the scattered starting points, or of the order of the windows; a random gradient has its
         own.
@@ -102,15 +111,20 @@ def fit(
         training = training or Training()
         if epochs is not None:
             training = replace(training, epochs=epochs)
+        if folder is not None:
+            training = replace(training, folder=folder)
         if resume and training.folder is None:
-            raise InputError("resume=True needs training.folder, where the checkpoint is")
+            raise InputError("resume=True needs folder=, where the unfinished fit is")
         result = _fit_stochastic(
             model, windows, solver, gradient, training, resume, seed, covariance
         )
     else:
-        result = _fit_exact(
-            model, windows, solver, starts, seed, max_iterations, progress, covariance
-        )
+        objective = Objective(model, windows, solver)
+        large = is_large(model.edges)
+        if large and folder is not None:
+            objective.visits = _visits(objective, windows, folder, resume)
+        starts = starts if starts is not None else 1 if large else 3
+        result = _fit_exact(objective, windows, starts, seed, max_iterations, progress, covariance)
     return warn_unless_converged(result)
 
 
@@ -123,17 +137,22 @@ def warn_unless_converged(result: Fit) -> Fit:
     return result
 
 
+def _visits(objective: Objective, windows: Windows, folder: Path, resume: bool) -> Visits:
+    model = objective.model
+    first = {"start": model.start(objective.x).tolist()}
+    return Visits(folder, repr(checkpoints.fingerprint(model, windows) | first), resume)
+
+
 def _fit_exact(
-    model: Model,
+    objective: Objective,
     windows: Windows,
-    solver: Solver | None,
     starts: int,
     seed: int,
     max_iterations: int,
     progress: Progress | None,
     kind: CovarianceKind | None,
 ) -> Fit:
-    objective = Objective(model, windows, solver)
+    model = objective.model
     best = maximise_likelihood(objective, starts, seed, max_iterations, progress)
     return Fit(
         model=_at(model, model.natural(torch.tensor(best.x))),

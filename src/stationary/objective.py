@@ -23,6 +23,7 @@ from stationary.models import Model
 from stationary.scales import Scale
 from stationary.solvers import Auto, Solver
 from stationary.steady import steady_state
+from stationary.visits import Visit, Visits
 
 Array = np.ndarray[Any, Any]
 
@@ -58,12 +59,12 @@ class Objective:
         self.solver = Auto() if solver is None else solver
         self.scale = model.scale()
         self.evaluations = 0
-        self._visited: tuple[Array, tuple[float, Array, Array]] | None = None
+        self.visits = Visits()
 
     def on(self, scale: Scale) -> Objective:
         """Return the same objective as a function of other coordinates."""
         other = copy.copy(self)
-        other.scale, other._visited = scale, None
+        other.scale, other.visits = scale, Visits()
         return other
 
     def __call__(self, z: Tensor) -> Tensor:
@@ -130,19 +131,19 @@ class Objective:
         """Whether a factor costs so much more than what it is used for that it is used for all."""
         return is_large(self.model.edges) and parameters <= _MOST_PARAMETERS
 
-    def _visit(self, z: Array) -> tuple[float, Array, Array]:
+    def _visit(self, z: Array) -> Visit:
         """Value, gradient and Hessian, a few inputs at a time, each with one factor; remembered."""
-        if self._visited is None or not np.array_equal(self._visited[0], z):
-            free = torch.tensor(z, requires_grad=True)
-            penalty = self.model.penalty(self.scale.natural(free))
-            total = _derivatives(penalty, free)
-            edges = self.model.edges
-            for part in zip(split(self.x, edges), split(self.counts, edges), strict=True):
-                more = _derivatives(self._nll(free, *part), free)
-                total = [a + b for a, b in zip(total, more, strict=True)]
-            value, gradient, hessian = total
-            self._visited = z.copy(), (float(value), gradient, (hessian + hessian.T) / 2)
-        return self._visited[1]
+        known = self.visits.get(z)
+        if known is not None:
+            return known
+        free = torch.tensor(z, requires_grad=True)
+        total = _derivatives(self.model.penalty(self.scale.natural(free)), free)
+        edges = self.model.edges
+        for part in zip(split(self.x, edges), split(self.counts, edges), strict=True):
+            more = _derivatives(self._nll(free, *part), free)
+            total = [a + b for a, b in zip(total, more, strict=True)]
+        value, gradient, hessian = total
+        return self.visits.keep(z, (float(value), gradient, (hessian + hessian.T) / 2))
 
 
 def _derivatives(value: Tensor | float, free: Tensor) -> list[Array]:

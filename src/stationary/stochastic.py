@@ -8,7 +8,6 @@ projects positive parameters to ``max(theta, floor)``, the paper's rule.
 from __future__ import annotations
 
 import csv
-import hashlib
 import re
 import time
 from collections.abc import Callable
@@ -244,11 +243,9 @@ class Trainer:
 
     def _fingerprint(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to be this run's."""
-        data = self.windows.x.numpy().tobytes() + self.windows.counts.numpy().tobytes()
         kept = ("rule", "batch", "clip", "floor", "average")
         return {
-            "data": hashlib.sha256(data).hexdigest(),
-            "model": f"{type(self.model).__name__}({self.model.options}) {self.model.param_names}",
+            **checkpoints.fingerprint(self.model, self.windows),
             # Without the addresses of functions and factors, which another process has not.
             "gradient": re.sub(r" at 0x[0-9a-f]+", "", repr(self.gradient)),
             "training": {name: repr(getattr(self.training, name)) for name in kept},

@@ -107,7 +107,6 @@ def test_bad_gradients(text, words):
         (("--epochs", "0"), "epochs must be a whole number"),
         (("--epochs", "5", "--lr", "0"), "lr must be positive"),
         (("--epochs", "5", "--batch", "0"), "batch must be a whole number"),
-        (("--resume",), "go with a stochastic fit"),
         (("--lr", "0.1"), "go with a stochastic fit"),
         (("--epochs", "5", "--resume"), "--resume needs -o"),
     ],

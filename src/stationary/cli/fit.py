@@ -93,9 +93,12 @@ def fit(
         bool, typer.Option("--average", help="Average the second half of the stochastic steps.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a stochastic fit that was cut off.")
+        bool, typer.Option("--resume", help="Go on with a fit that was cut off.")
     ] = False,
-    starts: Annotated[int, typer.Option(help="Starting points of the optimiser.")] = 3,
+    starts: Annotated[
+        int | None,
+        typer.Option(help="Starting points of the optimiser [3, or 1 for a large chain]."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of starts, order and draws.")] = 0,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a run that is already in the folder.")
@@ -145,12 +148,10 @@ def fit(
             batch=usual.batch if batch is None else batch,
             rule=usual.rule if lr is None else Adam(lr=lr),
             average=average,
-            folder=None if output is None else _unfinished(output),
         )
-    elif resume or average or lr is not None or batch is not None:
+    elif average or lr is not None or batch is not None:
         raise InputError(
-            "--resume, --average, --lr and --batch go with a stochastic fit: --gradient infinity, "
-            "or --epochs"
+            "--average, --lr and --batch go with a stochastic fit: --gradient infinity, or --epochs"
         )
     if resume and output is None:
         raise InputError("--resume needs -o, the folder the fit that was cut off was to fill")
@@ -163,12 +164,15 @@ def fit(
         check_present(present)
     if bootstrap is None and block != 1:
         raise InputError("--block is of a bootstrap: give one with --bootstrap 200")
+    folder = None if output is None else _unfinished(output)
     data = read(windows, x, counts, observe, loads, sampling, duration, drop_empty)
     if training is None:
-        with progress_bar("start", starts) as bar:
+        with progress_bar("start", starts or 1) as bar:
             result = run_fit(
                 chain,
                 data,
+                folder=folder,
+                resume=resume,
                 starts=starts,
                 seed=seed,
                 progress=bar and _exact_progress(bar),
@@ -182,6 +186,7 @@ def fit(
                 data,
                 gradient=strategy,
                 training=training,
+                folder=folder,
                 seed=seed,
                 resume=resume,
                 covariance=kind,
@@ -202,8 +207,7 @@ def fit(
     limit = source.max_load(level, present, **{bound[0]: bound[1]}) if bound else None
     if output is not None:
         result.save(output, overwrite)
-        if training is not None:
-            shutil.rmtree(_unfinished(output), ignore_errors=True)
+        shutil.rmtree(_unfinished(output), ignore_errors=True)
     if json:
         typer.echo(as_json(_record(source, result, limit, level, output)))
     else:
