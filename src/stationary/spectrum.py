@@ -12,6 +12,9 @@ from stationary.threads import one_thread
 
 _LONGEST = 2**60
 
+MOST_STATES = 10_000
+"""Up to here a spectrum is computed: it takes dense matrices."""
+
 
 def spectral_gap(generator: Generator, gamma: Tensor | float | None = None) -> Tensor:
     """``1 - |lambda_2|`` of ``P = I + Q / gamma``, ``[...]``.
@@ -30,6 +33,7 @@ def spectral_gap(generator: Generator, gamma: Tensor | float | None = None) -> T
     >>> spectral_gap(Generator.from_dense(Q), gamma=4.0)
     tensor(0.5000, dtype=torch.float64)
     """
+    _check_size(generator)
     P, _ = generator.uniformize(gamma)
     # Scaled by sqrt(pi), a reversible chain is a symmetric matrix and any other closer to one.
     # Unscaled, an M/M/1/K at low load is so far from normal that half the digits are lost.
@@ -71,11 +75,20 @@ def mixing_time(
     """
     if not eps > 0:
         raise InputError(f"eps must be positive; got {eps!r}")
+    _check_size(generator)
     generator.check_irreducible()
     P, _ = generator.uniformize(gamma)
     flat = P.detach().reshape(-1, generator.n, generator.n)
     steps = [_steps_until(chain, eps) for chain in flat]
     return torch.tensor(steps, dtype=torch.long).reshape(generator.batch_shape)
+
+
+def _check_size(generator: Generator) -> None:
+    if generator.n > MOST_STATES:
+        raise InputError(
+            f"the spectrum of a chain takes dense matrices, which are made for up to "
+            f"{MOST_STATES:,} states; got {generator.n:,}"
+        )
 
 
 def _steps_until(P: Tensor, eps: float) -> int:

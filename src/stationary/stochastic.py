@@ -21,6 +21,7 @@ from torch import Tensor
 
 from stationary import checkpoints
 from stationary.atomic import replacing
+from stationary.chunks import split
 from stationary.data.windows import Windows
 from stationary.errors import InputError, RunError, SolverError
 from stationary.generator import Generator
@@ -32,7 +33,10 @@ from stationary.solvers import Auto, Solver
 from stationary.steady import steady_state
 
 _EVERY = 2.0
-"""Seconds between checkpoints."""
+"""Seconds between checkpoints, at least."""
+
+_SHARE = 0.05
+"""Share of the time that checkpoints may take: those of large chains hold a guess a window."""
 
 _CHECKPOINT, _HISTORY = "checkpoint.safetensors", "history.csv"
 _COLUMNS = ("step", "epoch", "loss", "gradient_norm", "terms")
@@ -128,8 +132,10 @@ class Trainer:
         self.observation = windows.observation(model)
         start = model.start(self.x).clamp_min(training.floor)
         self.theta = torch.where(model.positive, start, model.start(self.x)).requires_grad_()
-        chains = model.generator(self.x, self.theta.detach())
-        self.heavy_tails = self.gradient.has_heavy_tails(chains)
+        self.heavy_tails = any(
+            self.gradient.has_heavy_tails(model.generator(part, self.theta.detach()))
+            for part in split(self.x, model.edges)
+        )
         self.optimiser = training.rule.make(self.theta, self.heavy_tails)
         self.order = torch.Generator().manual_seed(seed)
         self.epoch = self.position = self.step = 0
@@ -145,12 +151,13 @@ class Trainer:
         folder = self.training.folder
         if folder is not None:
             self._open(folder, resume)
-        saved = time.monotonic()
+        due = time.monotonic() + _EVERY
         while not self.ended:
             self._advance()
-            if folder is not None and time.monotonic() - saved > _EVERY:
+            if folder is not None and time.monotonic() > due:
+                began = time.monotonic()
                 self._save(folder)
-                saved = time.monotonic()
+                due = time.monotonic() + max(_EVERY, (time.monotonic() - began) / _SHARE)
         if folder is not None:
             self._save(folder)
         return self.ended

@@ -373,3 +373,20 @@ def test_batches_of_any_layout():
     pi = st.steady_state(st.Generator(chain.edges, rates), gradient=Infinity(p=0.1, seed=1)).pi
     (pi.permute(2, 1, 0) ** 2).sum().backward()
     assert rates.grad.isfinite().all()
+
+
+def test_beside_an_exact_factor_one_term_is_all():
+    generator = CHAINS["sparse"]
+    exact = gradient(generator, Exact())
+    beside = gradient(generator, Infinity(p=0.9, seed=0, series=Preconditioned()))
+    torch.testing.assert_close(beside, exact, rtol=1e-9, atol=1e-12 * exact.abs().max())
+
+
+def test_the_gap_of_a_large_chain_is_not_known(monkeypatch):
+    monkeypatch.setattr("stationary.gradients.series.MOST_STATES", 3)
+    generator = CHAINS["sparse"]
+    assert Infinity(p=0.1).has_heavy_tails(generator)
+    assert not Infinity(p=0.1, series=Preconditioned()).has_heavy_tails(generator)
+    monkeypatch.setattr("stationary.spectrum.MOST_STATES", 3)
+    with pytest.raises(InputError, match="up to 3 states; got"):
+        st.spectral_gap(generator)

@@ -73,7 +73,11 @@ def parse_gradient(text: str, seed: int) -> Gradient:
     if name == "exact":
         strategy = gradients.Exact()
     elif name == "infinity":
-        series = {"powers": gradients.Powers, "doubling": gradients.Doubling}
+        series = {
+            "powers": gradients.Powers,
+            "doubling": gradients.Doubling,
+            "preconditioned": gradients.Preconditioned,
+        }
         chosen = take("series", "powers")
         if chosen not in series:
             raise InputError(f"gradient {text!r}: series is one of {', '.join(series)}")

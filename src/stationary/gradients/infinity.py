@@ -165,8 +165,10 @@ class Infinity(Gradient):
             p = torch.tensor(float(self.p))
         return p.to(generator.rates.detach()).expand(generator.batch_shape)
 
-    def estimate(self, generator: Generator, pi: Tensor, g: Tensor) -> Tensor:
-        """One unbiased estimate of ``v [..., n]``, up to a constant."""
+    def estimate(
+        self, generator: Generator, pi: Tensor, g: Tensor, factor: Factor | None = None
+    ) -> Tensor:
+        """One unbiased estimate of ``v [..., n]``, up to a constant; beside a factor, if given."""
         h = g - (pi * g).sum(-1, keepdim=True)
         windows = generator.windows() if self.control else []
         guess = self._guess(windows, h)
@@ -175,7 +177,8 @@ class Infinity(Gradient):
         p = self.probability(generator)
         stop = self._draw(p)
         self.state.draws, self.state.steps = stop, self.state.steps + 1
-        total, plain = self.series.stopped(generator, h, stop, p, self.least)
+        series = self.series if factor is None else self.series.beside(factor)
+        total, plain = series.stopped(generator, h, stop, p, self.least)
         if not bool(total.isfinite().all()):
             raise SolverError(
                 f"the randomly stopped gradient is not finite after {int(stop.max())} terms: the "
@@ -225,7 +228,7 @@ class _RandomlyStopped(torch.autograd.Function):
             )
         _ = ctx.saved_tensors  # raises if the rates were changed in place since
         pi = ctx.factor.pi
-        v = ctx.strategy.estimate(ctx.generator, pi, g)
+        v = ctx.strategy.estimate(ctx.generator, pi, g, ctx.factor)
         return ctx.generator.edges.rate_gradient(pi, v), None, None, None
 
 

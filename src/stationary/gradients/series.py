@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.gradients._kernels import stopped_powers
 from stationary.solvers import Factor
-from stationary.spectrum import spectral_gap
+from stationary.spectrum import MOST_STATES, spectral_gap
 
 _NOTHING = 1e-14
 """Size of a block, over the sum so far, at which it is taken for rounding."""
@@ -67,6 +67,11 @@ class Series(ABC):
     @abstractmethod
     def stop(self, generator: Generator) -> Tensor:
         """A stopping probability ``[...]`` or scalar at which the variance is finite."""
+
+    def beside(self, factor: Factor) -> Series:
+        """Return the series to sum beside this factor of the forward pass; itself by default."""
+        del factor
+        return self
 
     def largest_stop(self, generator: Generator) -> Tensor:
         """Stopping probability below which the variance is known to be finite; 1 if always."""
@@ -158,8 +163,11 @@ class Powers(Series):
 
         Term l has size ``(1 - delta)^l`` and weight ``(1 - p)^-l`` with probability ``(1 - p)^l``,
         so the second moment is a geometric series of ratio ``(1 - delta)^2 / (1 - p)``. The paper
-        asks for ``p < delta``, which is enough but not needed.
+        asks for ``p < delta``, which is enough but not needed. Zero where the chain is too large
+        for its gap to be known.
         """
+        if generator.n > MOST_STATES:
+            return generator.rates.new_zeros(generator.batch_shape)
         delta = spectral_gap(generator, self.gamma(generator))
         return delta * (2 - delta)
 
@@ -211,32 +219,39 @@ class Preconditioned(Series):
 
     Parameters
     ----------
-    factor : Factor
+    factor : Factor, optional
         Of the same chains, or of all the windows of a fit, at parameters not far away, as in
-        ``GTH().factor(model.generator(windows.x, theta))``.
+        ``GTH().factor(model.generator(windows.x, theta))``. By default what the solver of the
+        forward pass has at hand: `Factor.precondition`.
     p : float
         Stopping probability for ``p="auto"``; finite variance needs ``p < 1 - rho(T)^2``.
     """
 
-    factor: Factor
+    factor: Factor | None = None
     p: float = 0.5
+    selected: bool = field(default=False, repr=False)
+    """Whether the factor is of the very chains of a step, and not of all the windows of a fit."""
+
+    def beside(self, factor: Factor) -> Series:
+        """Take the forward pass's factor where none was given."""
+        return self if self.factor is not None else replace(self, factor=factor, selected=True)
 
     def terms(self, generator: Generator, h: Tensor) -> Iterator[Tensor]:
         """``T^l M^-1 h``, with ``M^-1`` the factor's solution on vectors centred by its own pi."""
-        factor = self.factor if generator.index is None else self.factor.select(generator.index)
+        factor = self.factor
+        if factor is None:
+            raise InputError("a series without a factor is summed beside a forward pass only")
+        if generator.index is not None and not self.selected:
+            factor = factor.select(generator.index)
         if h.shape != factor.pi.shape:
             raise InputError(
                 f"the factor is of chains of shape {tuple(factor.pi.shape)}, the gradient of "
                 f"shape {tuple(h.shape)}; make the factor from the same windows"
             )
-
-        def solve(r: Tensor) -> Tensor:
-            return factor.solve(r - (factor.pi * r).sum(-1, keepdim=True))
-
-        term = solve(h)
+        term = factor.precondition(h)
         while True:
             yield term
-            term = term + solve(generator_times(generator, term))
+            term = term + factor.precondition(generator_times(generator, term))
 
     def stop(self, generator: Generator) -> Tensor:
         """The given one."""

@@ -54,6 +54,14 @@ class Factor(ABC):
     def solve_transposed(self, b: Tensor) -> Tensor:
         """One solution ``u [..., n]`` of ``-Q^T u = b``, for ``b`` with ``sum(b) = 0``."""
 
+    def precondition(self, r: Tensor) -> Tensor:
+        """What is cheap and near a solution of ``-Q v = r``: here a solution, for r less its mean.
+
+        A factor that iterates overrides it with one step: one cycle, or one solve with the factor
+        of a nearby chain.
+        """
+        return self.solve(r - (self.pi * r).sum(-1, keepdim=True))
+
     def select(self, chains: Tensor) -> Factor:
         """Return the factor of some of the chains of a batch of one dimension."""
         chosen = copy.copy(self)
