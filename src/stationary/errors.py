@@ -13,6 +13,10 @@ class InputError(StationaryError, ValueError):
     """An argument, a file or a column is not what it should be."""
 
 
+class MissingError(InputError):
+    """A library that is not installed by default is needed."""
+
+
 class RateError(InputError):
     """A transition rate is negative or not finite."""
 

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ValidationError
 from stationary._version import __version__
 from stationary.data.categories import members
 from stationary.data.windows import Windows
-from stationary.errors import InputError, RunError
+from stationary.errors import InputError, MissingError, RunError
 from stationary.forecast import Horizon
 from stationary.inference import Covariance
 from stationary.models import Model
@@ -297,6 +297,8 @@ def _refuse_newer(path: Path, text: str) -> None:
 def _guard(path: Path, read: Callable[[], T]) -> T:
     try:
         return read()
+    except MissingError:  # the run is well
+        raise
     except (ValueError, KeyError, OSError, TypeError, safetensors.SafetensorError) as error:
         _damaged(path, str(error))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
+    from stationary.cli._prism import PrismOptions
     from stationary.covariances import CovarianceKind
     from stationary.gradients import Gradient
     from stationary.models import Model
@@ -18,12 +19,21 @@ if TYPE_CHECKING:
 _MOST_LOADS = 100_000
 
 
-def parse_model(text: str, relax: float | None = None) -> Model:
-    """Make a model from ``name:option=value,...``, with free rates added if ``relax`` is given."""
+def parse_model(text: str, relax: float | None = None, prism: PrismOptions | None = None) -> Model:
+    """Make a model from ``name:option=value,...``, with free rates added if ``relax`` is given.
+
+    A PRISM file has its options elsewhere, in ``prism``.
+    """
+    from stationary.cli._prism import PrismOptions, is_prism
     from stationary.models import Relaxed
     from stationary.models.registry import build
 
-    model = build(parse_options(text))
+    if is_prism(text):
+        model: Model = (prism or PrismOptions()).model(text)
+    elif prism is not None and prism.given:
+        raise InputError("--theta, --constants and --group-by go with a PRISM file: --model q.sm")
+    else:
+        model = build(parse_options(text))
     return model if relax is None else Relaxed(model, alpha=relax)
 
 
@@ -33,17 +43,20 @@ def parse_options(text: str) -> dict[str, Any]:
     options: dict[str, Any] = {"name": name.strip().lower()}
     if options["name"] == "relaxed":
         raise InputError("relax a model with --relax, as in --model mmmk:servers=1 --relax 100")
+    if options["name"] == "prism":
+        raise InputError("name the file of a PRISM model, as in --model tandem.sm --theta mu1,mu2")
     for item in filter(None, (part.strip() for part in rest.split(","))):
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not key:
             raise InputError(f"model {text!r}: write options as option=value; got {item!r}")
         if key in options:
             raise InputError(f"model {text!r}: option {key!r} is given twice")
-        options[key] = _number(value, f"model {text!r}: option {key!r}")
+        options[key] = parse_number(value, f"model {text!r}: option {key!r}")
     return options
 
 
-def _number(text: str, what: str) -> int | float:
+def parse_number(text: str, what: str) -> int | float:
+    """Read a finite number; ``what`` says of what, should it be none."""
     try:
         value = float(text)
     except ValueError:
@@ -64,7 +77,7 @@ def parse_gradient(text: str, seed: int) -> Gradient:
         return options.pop(key, default).strip()
 
     def whole(key: str, default: str) -> int:
-        value = _number(take(key, default), f"gradient {text!r}: option {key!r}")
+        value = parse_number(take(key, default), f"gradient {text!r}: option {key!r}")
         if not isinstance(value, int):
             raise InputError(f"gradient {text!r}: {key} must be a whole number; got {value:g}")
         return value
@@ -85,7 +98,7 @@ def parse_gradient(text: str, seed: int) -> Gradient:
         if control not in ("yes", "no"):
             raise InputError(f"gradient {text!r}: control is yes or no; got {control!r}")
         strategy = gradients.Infinity(
-            p="auto" if p == "auto" else float(_number(p, f"gradient {text!r}: option 'p'")),
+            p="auto" if p == "auto" else float(parse_number(p, f"gradient {text!r}: option 'p'")),
             seed=seed,
             series=series[chosen](),
             draws=whole("draws", "1"),
@@ -131,7 +144,7 @@ def parse_loads(text: str) -> list[float]:
     """``10:60:2`` (both ends included; a step of 1 if left out), ``10,20,30``, or both mixed."""
     loads: list[float] = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
-        numbers = [float(_number(bit, f"loads {text!r}: a load")) for bit in part.split(":")]
+        numbers = [float(parse_number(bit, f"loads {text!r}: a load")) for bit in part.split(":")]
         if len(numbers) == 1:
             loads += numbers
             continue
@@ -176,7 +189,8 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
     if len(ends) != 2 or not any(end.strip() for end in ends):
         raise InputError(f"a range is LOW:HIGH, with either end left out; got {text!r}")
     low, high = (
-        float(_number(end.strip(), f"range {text!r}: end")) if end.strip() else None for end in ends
+        float(parse_number(end.strip(), f"range {text!r}: end")) if end.strip() else None
+        for end in ends
     )
     if low is not None and high is not None and low > high:
         raise InputError(f"a range is LOW:HIGH, upwards; got {text!r}")
@@ -188,7 +202,7 @@ def parse_bound(text: str) -> tuple[str, float]:
     match = re.fullmatch(r"\s*(\w+)\s*<=?\s*(\S+)\s*", text)
     if not match:
         raise InputError(f"a limit is written measure<bound, as in 'loss<0.001'; got {text!r}")
-    return match[1], float(_number(match[2], f"limit {text!r}: bound"))
+    return match[1], float(parse_number(match[2], f"limit {text!r}: bound"))
 
 
 def parse_changes(text: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -222,7 +236,7 @@ def _changed(text: str, now: float, what: str) -> int | float:
     percent, signed = text.endswith("%"), text.startswith(("+", "-"))
     if percent and not signed:
         raise InputError(f"{what} in percent needs a sign, as in +50% or -20%; got {text!r}")
-    value = _number(text.removesuffix("%"), what)
+    value = parse_number(text.removesuffix("%"), what)
     if not signed:
         return value
     new = now * (1 + value / 100) if percent else now + value

@@ -26,6 +26,7 @@ from stationary.cli._options import (
     command_line,
     read,
 )
+from stationary.cli._prism import Constants, GroupBy, PrismOptions, Theta, is_prism
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,8 +41,12 @@ if TYPE_CHECKING:
 def fit(
     windows: WindowsFile,
     model: Annotated[
-        str, typer.Option(help="Model and options, as in mmmk:servers=1,capacity=20.")
+        str,
+        typer.Option(help="Model and options, as in mmmk:servers=1,capacity=20; or a PRISM file."),
     ],
+    theta: Theta = None,
+    constants: Constants = None,
+    group_by: GroupBy = None,
     x: X = "load",
     counts: Counts = "Q={}",
     observe: Observe = None,
@@ -109,6 +114,12 @@ def fit(
 
     stationary fit windows.csv --x callrate --counts 'Q={}' --observe 0,1
     --model mmmk:servers=1,capacity=20 -o run/ --slo 'loss<0.001'
+
+    stationary fit windows.csv --model tandem.sm --constants c=5 --theta mu1,mu2 --x lambda
+    --counts 'full=full,empty=empty' -o run/
+
+    The inputs of a PRISM file are constants: --x lambda reads the column lambda, --x lambda=rate
+    the column rate.
     """
     from dataclasses import replace
 
@@ -133,10 +144,14 @@ def fit(
     check_level(level)
     if output is not None:
         check_target(output, overwrite)
-    chain = parse_model(model, relax)
-    given = [name for name in chain.param_names if name in parse_options(model)]
-    if given:
-        raise InputError(f"a fit learns {given[0]}; leave it out of --model")
+    prism = PrismOptions(x, theta, constants, group_by)
+    chain = parse_model(model, relax, prism)
+    if is_prism(model):
+        x = prism.columns
+    else:
+        given = [name for name in chain.param_names if name in parse_options(model)]
+        if given:
+            raise InputError(f"a fit learns {given[0]}; leave it out of --model")
     strategy = parse_gradient(gradient, seed)
     kind = parse_errors(errors)
     training = None

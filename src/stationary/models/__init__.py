@@ -8,6 +8,7 @@ from stationary.models.finite import FiniteClients
 from stationary.models.function import FromFunction
 from stationary.models.onoff import OnOffArrivals
 from stationary.models.phases import ErlangService, HyperexponentialService
+from stationary.models.prism import Prism, from_prism
 from stationary.models.queues import MMmK
 from stationary.models.relaxed import Relaxed
 from stationary.models.resets import Leaking, Resetting
@@ -28,6 +29,7 @@ __all__ = [
     "Model",
     "MultiDiagonal",
     "OnOffArrivals",
+    "Prism",
     "Queue",
     "Relaxed",
     "Resetting",
@@ -35,4 +37,5 @@ __all__ = [
     "StateDependent",
     "UniversalScalability",
     "UpperTriangular",
+    "from_prism",
 ]

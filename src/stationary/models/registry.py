@@ -14,6 +14,7 @@ from stationary.models.batch import BatchArrivals
 from stationary.models.finite import FiniteClients
 from stationary.models.onoff import OnOffArrivals
 from stationary.models.phases import ErlangService, HyperexponentialService
+from stationary.models.prism import Prism
 from stationary.models.queues import MMmK
 from stationary.models.relaxed import Relaxed
 from stationary.models.resets import Leaking, Resetting
@@ -43,6 +44,9 @@ MODELS: dict[str, Callable[..., Model]] = {
     )
 }
 
+_KNOWN = MODELS | {Prism.name: Prism}
+"""Models that a saved run may hold: those of files, too, which have no options to list."""
+
 
 def describe(model: Model) -> dict[str, Any]:
     """Return the name and options from which `build` makes the model again, parameters apart."""
@@ -53,7 +57,7 @@ def can_rebuild(model: Model) -> bool:
     """Whether name and options say it all: a subclass has code that they do not name."""
     if isinstance(model, Relaxed) and not can_rebuild(model.base):
         return False
-    return MODELS.get(model.name) is type(model)
+    return _KNOWN.get(model.name) is type(model)
 
 
 def build(description: Mapping[str, Any]) -> Model:
@@ -66,10 +70,10 @@ def build(description: Mapping[str, Any]) -> Model:
     """
     options = dict(description)
     name = options.pop("name", "")
-    if name not in MODELS:
+    if name not in _KNOWN:
         offered = {known: model for known, model in MODELS.items() if model is not Relaxed}
         raise InputError(f"there is no model {name!r}{_nearest(name, offered)}")
-    model = MODELS[name]
+    model = _KNOWN[name]
     accepted = inspect.signature(model).parameters
     free = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
     for option in options:

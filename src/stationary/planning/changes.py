@@ -13,7 +13,7 @@ from torch import Tensor
 
 from stationary.errors import InputError
 from stationary.forecast import Horizon
-from stationary.models import Model, Relaxed
+from stationary.models import Model, Prism, Relaxed
 from stationary.models.registry import build, can_rebuild, describe
 from stationary.result import Fit
 from stationary.scales import Scale
@@ -127,7 +127,7 @@ def changed(fit: Fit) -> tuple[str, ...]:
 def changeable(model: Model) -> dict[str, Any]:
     """Return the options that `what_if` can change, with their present values.
 
-    Those of a relaxed model are its parametric chain's.
+    Those of a relaxed model are its parametric chain's, those of a PRISM model its constants.
     """
     if not can_rebuild(model):
         raise InputError(
@@ -137,12 +137,14 @@ def changeable(model: Model) -> dict[str, Any]:
         )
     while isinstance(model, Relaxed):
         model = model.base
-    return dict(model.options)
+    return dict(model.constants if isinstance(model, Prism) else model.options)
 
 
 def _rebuilt(model: Model, options: dict[str, Any]) -> Model:
     if isinstance(model, Relaxed):
         return Relaxed(_rebuilt(model.base, options), alpha=model.alpha)
+    if isinstance(model, Prism):
+        options = {"constants": {**model.constants, **options}}
     return build({**describe(model), **options})
 
 

@@ -1,0 +1,271 @@
+"""Models in the PRISM language, against Storm itself and against models of our own."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import stormpy
+import torch
+from stormpy import developer
+
+import stationary as st
+from stationary.errors import InputError
+from stationary.forecast import values_at
+from stationary.models import Prism, Relaxed, from_prism
+from stationary.models._prism_text import spelled_out
+
+FILES = Path(__file__).parents[1] / "prism"
+
+CASES = {
+    # Constants; the input and its value; parameters: where the file has values, the same ones.
+    "mmck": ({"c": 2, "K": 6}, ("load", 2.0), {"service": 1.3}),
+    "tandem": ({"c": 4}, ("lambda", 2.5), {"mu1": 4.0, "mu2": 3.0}),
+    "polling": ({}, ("load", 1.5), {"mu": 2.0, "walk": 5.0}),
+    "repair": ({}, ("load", 1.0), {"wear": 0.5, "odds": 0.25}),
+}
+
+
+def made(name, **changes):
+    constants, (x, _), theta = CASES[name]
+    given = {"x": [x], "theta": theta, "constants": constants, **changes}
+    return from_prism(FILES / f"{name}.sm", **given)
+
+
+class Oracle:
+    """Storm's own chain of a file, all constants fixed, in rational numbers."""
+
+    def __init__(self, name):
+        constants, (x, load), theta = CASES[name]
+        level = developer.get_log_level()
+        developer.set_log_level(developer.LogLevel.OFF)
+        program = stormpy.parse_prism_program(FILES / f"{name}.sm", prism_compatibility=True)
+        values = {**constants, x: load, **theta}
+        missing = {c.name for c in program.get_undefined_constants()}
+        self.program, _ = stormpy.instantiate_constants(
+            program, {name: value for name, value in values.items() if name in missing}
+        )
+        options = stormpy.BuilderOptions(build_full=True)
+        self.model = stormpy.build_model[stormpy.Rational](self.program, options=options)
+        developer.set_log_level(level)
+
+    def value(self, query):
+        result = stormpy.model_checking(self.model, stormpy.parse_property(query, self.program))
+        return float(result.get_value(self.model.initial_states[0]))
+
+    def states(self):
+        """What the variables are in each state."""
+        known = self.model.state_valuations
+        columns = {v.name: known.get_values_states(v) for v in known.get_all_variables()}
+        return [
+            {name: str(values[k]).lower() for name, values in columns.items()}
+            for k in range(self.model.nr_states)
+        ]
+
+    def pi(self):
+        """Steady state by elimination in fractions: not Storm's solver, and not ours."""
+        n = self.model.nr_states
+        rate = [[Fraction(0)] * n for _ in range(n)]
+        for i in range(n):
+            for entry in self.model.transition_matrix.get_row(i):
+                rate[i][entry.column] = Fraction(str(entry.value))
+        for k in range(n - 1, 0, -1):
+            out = sum(rate[k][:k])
+            for i in range(k):
+                share = rate[i][k] / out
+                if share:
+                    for j in range(k):
+                        rate[i][j] += share * rate[k][j]
+                rate[i][k] = share
+        weight = [Fraction(1)]
+        for k in range(1, n):
+            weight.append(sum(weight[i] * rate[i][k] for i in range(k)))
+        return [float(w / sum(weight)) for w in weight]
+
+
+def named(text):
+    return dict(part.split("=") for part in text.split(","))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_chain_is_the_one_that_storm_builds(name):
+    oracle, model, load = Oracle(name), made(name), CASES[name][1][1]
+    pi = st.steady_state(model([load])).pi[0].detach()
+    ours = {frozenset(named(s).items()): p for s, p in zip(model.states, pi.tolist(), strict=True)}
+    theirs = {frozenset(s.items()): p for s, p in zip(oracle.states(), oracle.pi(), strict=True)}
+    assert ours == pytest.approx(theirs, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_labels_and_rewards_are_what_storm_says(name):
+    oracle, model, load = Oracle(name), made(name), CASES[name][1][1]
+    x = model.as_inputs([load])
+    pi = st.steady_state(model(x)).pi.detach()
+    found = {
+        name: float(measure(x, pi, model.theta.detach()))
+        for name, measure in model.measures.items()
+        if not name.startswith("mean_")
+    }
+    labels = [label.name for label in oracle.program.labels]
+    asked = {
+        name: f'S=? ["{name}"]'
+        if name in labels
+        else ("R=? [LRA]" if name == "reward" else f'R{{"{name}"}}=? [LRA]')
+        for name in found
+    }
+    assert len(found) >= 3
+    assert found == pytest.approx({k: oracle.value(q) for k, q in asked.items()}, rel=1e-12)
+
+
+def test_a_queue_is_the_queue_of_that_name():
+    model = made("mmck")
+    own = st.models.MMmK(servers=2, capacity=6, service_rate=1.3)
+    order = [model.states.index(f"q={k}") for k in range(7)]
+    pi = st.steady_state(model([0.5, 2.0])).pi[:, order]
+    assert torch.allclose(pi, own.closed_form([0.5, 2.0]), rtol=1e-12, atol=0)
+    busy = model.measures["busy"](model.as_inputs([2.0]), st.steady_state(model([2.0])).pi)
+    rival = own.measures["utilisation"](own.as_inputs([2.0]), own.closed_form([2.0]))
+    assert float(busy.detach()) == pytest.approx(float(rival.detach()), rel=1e-12)
+    assert list(model.measures) == ["loss", "idle", "busy", "mean_q"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_those_of_finite_differences(name):
+    model, load = made(name), CASES[name][1][1]
+    theta = model.theta.detach()
+
+    def value(at):
+        pi = st.steady_state(model.generator([load], at)).pi
+        return pi[0, -1].log() + next(iter(model.measures.values()))(None, pi)[0]
+
+    at = theta.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(value(at), at)
+    assert float(slope.abs().max()) > 0.01
+    step = 1e-5
+    for k, unit in enumerate(torch.eye(len(theta), dtype=torch.float64)):
+        rise = value(theta + step * unit) - value(theta - step * unit)
+        assert float(slope[k]) == pytest.approx(float(rise) / (2 * step), rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("name", ["tandem", "repair"])
+def test_rates_have_every_derivative_also_by_the_inputs(name):
+    model, load = made(name), CASES[name][1][1]
+    x = torch.tensor([[load], [2 * load]], dtype=torch.float64, requires_grad=True)
+    theta = model.theta.detach().clone().requires_grad_()
+    assert torch.autograd.gradcheck(model.rates, (x, theta))
+    assert torch.autograd.gradgradcheck(model.rates, (x, theta))
+
+
+def test_many_parameters_at_once_are_as_one_by_one():
+    model = made("repair")
+    x = torch.tensor([[[1.0], [2.0]], [[3.0], [0.0]]], dtype=torch.float64)
+    thetas = torch.tensor([[0.5, 0.2], [0.7, 3.0]], dtype=torch.float64)
+    together = torch.func.vmap(model.rates)(x, thetas)
+    alone = [model.rates(x[k], thetas[k]) for k in range(2)]
+    assert torch.equal(together, torch.stack(alone))
+    values = values_at(model, x[:1], thetas[:1])[0]
+    pi = st.steady_state(model.generator(x[0], thetas[0])).pi
+    one = torch.stack([m(x[0], pi, thetas[0]) for m in model.measures.values()], -1)
+    assert torch.allclose(torch.from_numpy(values), one, rtol=1e-12)
+
+
+def test_a_constant_with_a_value_is_a_parameter_that_stands_still():
+    free, fixed = made("tandem"), made("tandem", theta={"mu2": 3.0}, constants={"c": 4, "mu1": 5})
+    assert fixed.param_names == ("mu2",)
+    theta = torch.tensor([5.0, 3.0], dtype=torch.float64)
+    assert torch.equal(free.generator([2.0], theta).dense(), fixed([2.0]).dense())
+
+
+def test_definitions_of_the_file():
+    model = made("repair", theta=["wear", "odds"])
+    assert model.estimates == {"wear": 0.5, "odds": 1.0}  # as in the file; 1 where it has none
+    assert made("repair", theta={"wear": None, "odds": 2.0}).estimates == {"wear": 0.5, "odds": 2}
+    # mend is twice the wear, whatever that is.
+    theta = torch.tensor([3.0, 0.5], dtype=torch.float64)
+    Q = model.generator([1.0], theta).dense()[0]
+    down, up = model.states.index("broken=1"), model.states.index("broken=0")
+    assert float(Q[down, up]) == pytest.approx(2 * 3.0 / 1.5)
+    assert float(Q[up, down]) == pytest.approx(3 * 3.0)
+    assert len(made("repair", constants={"machines": 5}).states) == 6
+    # A botched repair leaves all as it is: no edge.
+    assert len(model.edges) == 6
+
+
+def test_rewards_find_their_parameters_when_more_follow():
+    model = made("repair")
+    relaxed, x = Relaxed(model), model.as_inputs([1.0])
+    pi = st.steady_state(model(x)).pi
+    ours = model.measures["reward"](x, pi, model.theta)
+    assert torch.equal(relaxed.measures["reward"](x, pi, relaxed.theta), ours)
+
+
+@pytest.mark.parametrize(
+    ("rate", "value"),
+    [
+        ("min(q, 2) * a", lambda q: min(q, 2) * 1.5),
+        ("max(min(q, 3), 2, 4 - q) * a", lambda q: max(min(q, 3), 2, 4 - q) * 1.5),
+        ("(q > 2 ? a : max((q), 1)) + min(1, pow(q, 2))", lambda q: (1.5 if q > 2 else q) + 1),
+    ],
+)
+def test_least_and_largest_of_what_a_state_is(rate, value):
+    source = f"""ctmc
+    const double a; const double b;
+    module m q : [0..4] init 0;
+      [] q < 4 -> b : (q' = q + 1);
+      [] q > 0 -> {rate} : (q' = q - 1);
+    endmodule"""
+    model = Prism(source, "b", {"a": 1.5})
+    Q = model([1.0]).dense()[0].detach()
+    place = [model.states.index(f"q={k}") for k in range(5)]
+    found = [float(Q[place[k], place[k - 1]]) for k in range(1, 5)]
+    assert found == pytest.approx([value(k) for k in range(1, 5)])
+    assert "min" not in spelled_out(rate)
+    assert "max" not in spelled_out(rate)
+
+
+def test_rates_of_modules_that_move_together_are_multiplied():
+    source = """ctmc
+    const double a; const double b;
+    module m p : bool init true; [go] p -> a : (p' = false); [] !p -> 1 : (p' = true); endmodule
+    module n q : bool init true; [go] q -> b : (q' = false); [] !q -> 1 : (q' = true); endmodule"""
+    model = Prism(source, "a", {"b": 3.0})
+    Q = model([5.0]).dense()[0].detach()
+    both, none = model.states.index("p=true,q=true"), model.states.index("p=false,q=false")
+    assert float(Q[both, none]) == 15
+    assert list(model.measures) == ["mean_p", "mean_q"]  # the file names nothing else
+
+
+def test_what_can_be_observed():
+    model = made("tandem", count="q")
+    assert model.visible == ("0", "1", "2", "3", "4")
+    assert len(model.states_of("full")) == 5
+    assert len(model.states_of(3)) == 5
+    assert [model.states[k] for k in model.states_of("empty")] == ["s=0,q=0"]
+    assert model.states_of("s=2,q=1") == [model.states.index("s=2,q=1")]
+    A = st.Windows([1.0], [[1, 2]], observe=["full", "empty"]).observation(model)
+    assert A.dense().sum(1).tolist() == [5, 1]
+    with pytest.raises(InputError, match="'0' and 'full' are both state 's=4,q=0'"):
+        st.Windows([1.0], [[1, 2]], observe=[0, "full"]).observation(model)
+    with pytest.raises(InputError, match=r"'9' is not in the model: .*counted as 0..4"):
+        model.states_of(9)
+
+
+def test_a_number_is_no_position():
+    model = made("tandem")  # two variables: which of them would 0 be?
+    with pytest.raises(InputError, match=r"state '0' is not.*labels full, empty.*count="):
+        st.Windows([1.0], [[1, 2]], observe=[0, 1]).observation(model)
+    with pytest.raises(InputError, match="label 'never' holds in no reachable state"):
+        made("repair").states_of("never")
+    assert "never" not in made("repair").measures
+
+
+def test_names_of_states():
+    states = made("polling").states
+    assert len(set(states)) == len(states) == 36
+    assert [states.index(name) for name in states] == list(range(36))
+    assert states[-1] == states[35] == states[35:][0] == "at=3,serving=true,w1=1,w2=1,w3=1"
+    for name in ("at=1", "at=9,serving=true,w1=1,w2=1,w3=1", "", "serving=true,at=1", 3):
+        assert name not in states
+    with pytest.raises(ValueError, match="is no state"):
+        states.index("at=1")
+    with pytest.raises(IndexError):
+        states[36]
