@@ -36,6 +36,7 @@ ORDER = [
     "covariances",
     "forecast",
     "limits",
+    "alerts",
     "result",
     "planning",
     "diagnostics",

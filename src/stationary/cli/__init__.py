@@ -18,9 +18,11 @@ from stationary.cli.compare import compare
 from stationary.cli.demo import demo
 from stationary.cli.fit import fit
 from stationary.cli.forecast import forecast
+from stationary.cli.ingest_prometheus import prometheus
 from stationary.cli.models import models
 from stationary.cli.report import report
 from stationary.cli.reproduce import reproduce
+from stationary.cli.rules import rules
 from stationary.cli.simulate import simulate
 from stationary.cli.testbed import testbed
 from stationary.errors import ConvergenceWarning, DataWarning, StationaryError
@@ -32,9 +34,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (demo, fit, check, compare, forecast, report, simulate, models, reproduce):
+for command in (demo, fit, check, compare, forecast, report, rules, simulate, models, reproduce):
     app.command()(command)
 app.add_typer(testbed, name="testbed")
+ingest = typer.Typer(help="Make windows of what running systems measure.", no_args_is_help=True)
+ingest.command()(prometheus)
+app.add_typer(ingest, name="ingest")
 
 
 def _version(show: bool) -> None:

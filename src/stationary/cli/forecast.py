@@ -11,6 +11,8 @@ from stationary.cli._options import Json, Level, Present, Slo
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from stationary.limits import Limit
     from stationary.planning import Experiment
 
@@ -40,6 +42,10 @@ def forecast(
     level: Level = 0.95,
     json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV for programs.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Also write it here, as .csv, .json or .parquet."),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Also draw the measure here, as .png, .svg or .pdf.")
     ] = None,
@@ -59,6 +65,7 @@ def forecast(
     from stationary.runs import load
 
     _check_options(x, slo, present, what_if, next_experiment, json, csv, plot)
+    _check_output(x, slo, output)
     observed = load(run)
     fit = observed
     if what_if is not None:
@@ -75,9 +82,12 @@ def forecast(
 
         line = None if bound is None else bound.get(measure)
         save_figure(plot_forecast(frame, measure, fitted=(low, high), bound=line), plot)
+    rows = [] if frame is None else frame.to_dict("records")
+    answer = as_json(rows if limit is None else _record(limit, now, changes, rows, test))
+    if output is not None:
+        _write(output, frame, answer)
     if json:
-        rows = [] if frame is None else frame.to_dict("records")
-        typer.echo(as_json(rows if limit is None else _record(limit, now, changes, rows, test)))
+        typer.echo(answer)
     elif csv and frame is not None:
         typer.echo(frame.to_csv(index=False), nl=False)
     else:
@@ -121,6 +131,32 @@ def _check_options(
         raise InputError(
             "--next-experiment is made on the system as it is: leave out --what-if, or ask twice"
         )
+
+
+def _check_output(x: list[str] | None, slo: str | None, output: Path | None) -> None:
+    """Raise unless the answer can be written to this file."""
+    if output is None:
+        return
+    ending = output.suffix.lower()
+    if ending not in (".csv", ".json", ".parquet"):
+        raise InputError(f"{output}: give the file the ending .csv, .json or .parquet")
+    if ending != ".json" and not x:
+        raise InputError(f"{output} holds measures over load: give loads, as in --x 10:60:2")
+    if ending != ".json" and slo is not None:
+        raise InputError(f"{output} has no room for the limit of --slo: take .json, or ask twice")
+
+
+def _write(output: Path, frame: pd.DataFrame | None, answer: str) -> None:
+    """Write the rows as a table, or all of the answer as JSON."""
+    from stationary.atomic import replacing
+
+    with replacing(output) as part:
+        if output.suffix.lower() == ".json" or frame is None:
+            part.write_text(f"{answer}\n", encoding="utf-8")
+        elif output.suffix.lower() == ".csv":
+            frame.to_csv(part, index=False)
+        else:
+            frame.to_parquet(part, index=False)
 
 
 def _record(

@@ -1,0 +1,123 @@
+"""Buckets of a Prometheus histogram of queue lengths, to counts of categories of states.
+
+The bucket ``le`` counts observations of at most ``le`` since the system started. What lies between
+two neighbouring buckets are the whole numbers above the lower and up to the upper one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stationary.data.categories import Category
+from stationary.errors import InputError
+from stationary.ingest.prometheus_client import Array, Series
+
+
+def sorted_buckets(series: Sequence[Series], query: str) -> tuple[list[float], Array]:
+    """Upper ends of the buckets, infinity last, and their totals ``[buckets, points]``."""
+    found: dict[float, Series] = {}
+    for one in series:
+        try:
+            edge = float(one.labels["le"])
+        except (KeyError, ValueError):
+            raise InputError(
+                f"histogram: {query!r} gives a series without a bucket `le`, {one.labels}; take "
+                f"the buckets, as in sum by (le) (queue_length_bucket)"
+            ) from None
+        if edge in found:
+            raise InputError(
+                f"histogram: {query!r} gives several series for le={one.labels['le']}, such as "
+                f"{found[edge].labels} and {one.labels}; add them up, as in sum by (le) ({query})"
+            )
+        found[edge] = one
+    edges = sorted(found)
+    if edges[-1] != math.inf or len(edges) < 3:
+        raise InputError(
+            f"histogram: {query!r} has the buckets {', '.join(f'{edge:g}' for edge in edges)}; "
+            f"two and +Inf are needed"
+        )
+    return edges, np.stack([found[edge].values for edge in edges])
+
+
+def increases(totals: Array, looks: int) -> tuple[Array, int, int]:
+    """Return how much totals grew from end to end of each window of so many looks.
+
+    Parameters
+    ----------
+    totals : array [buckets, windows * looks + 1]
+        NaN where there is no value.
+    looks : int
+        Steps of a window.
+
+    Returns
+    -------
+    grown : array [windows, buckets]
+        Zero in windows that are left out.
+    reset, gap : int
+        Windows left out because a counter fell in them, and for want of a value at their ends.
+    """
+    ends = totals[:, ::looks]
+    grown = np.diff(ends, axis=1).T
+    gap = ~np.isfinite(grown).all(1)
+    # Compared with the last value before it, across gaps: a system that starts anew leaves one.
+    known = np.isfinite(totals)
+    last = np.maximum.accumulate(np.where(known, np.arange(totals.shape[1]), 0), axis=1)
+    filled = np.take_along_axis(np.where(known, totals, 0.0), last, axis=1)
+    fell = (np.diff(filled, axis=1) < 0).any(0).reshape(-1, looks).any(1)
+    grown[gap | fell] = 0.0
+    return grown, int(fell.sum()), int((gap & ~fell).sum())
+
+
+def bins(
+    edges: Sequence[float], grown: Array, query: str, capacity: int | None
+) -> tuple[NDArray[np.int64], list[Category], int]:
+    """Turn cumulative buckets into counts of sets of states.
+
+    Parameters
+    ----------
+    edges : sequence of float
+        Upper ends of the buckets, infinity last.
+    grown : array [windows, buckets]
+        How much each bucket grew in each window.
+    query : str
+        The expression they come from, named in errors.
+    capacity : int, optional
+        The largest state; without it what lies above the last finite bucket is left out.
+
+    Returns
+    -------
+    counts : array [windows, categories]
+    observe : list of categories
+    beyond : int
+        Observations left out because nobody said which states they are.
+    """
+    apart = np.diff(grown, axis=1, prepend=0.0)
+    if (apart < 0).any() or (apart != np.floor(apart)).any():
+        raise InputError(
+            f"histogram: {query!r} does not count: its buckets must grow by whole numbers, larger "
+            f"ones by more; take the buckets themselves, as in sum by (le) "
+            f"(queue_length_bucket), no rate"
+        )
+    lows = [0, *(math.floor(edge) + 1 for edge in edges[:-1])]
+    beyond = int(apart[:, -1].sum()) if capacity is None else 0
+    top = lows[-1] - 1 if capacity is None else capacity
+    if capacity is not None and capacity < lows[-1] - 1:
+        raise InputError(
+            f"capacity must be at least that of the last bucket, {edges[-2]:g}; got {capacity}"
+        )
+    kept, observe = [], list[Category]()
+    for column, (low, edge) in enumerate(zip(lows, edges, strict=True)):
+        states = range(max(low, 0), top + 1 if edge == math.inf else math.floor(edge) + 1)
+        if states:
+            kept.append(column)
+            observe.append(states[0] if len(states) == 1 else states)
+        elif apart[:, column].any() and not (edge == math.inf and capacity is None):
+            raise InputError(
+                f"histogram: {query!r} has observations up to {edge:g} that are no states: queue "
+                f"lengths are whole numbers, from 0 to {top}"
+            )
+    return apart[:, kept].astype(np.int64), observe, beyond

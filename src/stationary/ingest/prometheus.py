@@ -1,0 +1,234 @@
+"""Metrics to windows: what a Prometheus scraped, as counts of queue lengths under load.
+
+Two kinds of metric tell queue lengths:
+
+- a *gauge* of the requests in the system. Every scrape is a look by the clock, so a window counts
+  how often each number was seen (``sampling="time"``);
+- a *histogram* of queue lengths, whose buckets ``le`` become categories of states. A window counts
+  what was observed between its ends, by whoever observed: arriving requests, as a rule.
+
+A window goes from ``a``, exclusive, to ``b``, inclusive, because the value of an expression at
+``t`` comes from scrapes up to ``t``.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stationary.data.categories import Category
+from stationary.data.windows import Sampling, Windows, as_sampling
+from stationary.errors import DataWarning, InputError
+from stationary.ingest.buckets import bins, increases, sorted_buckets
+from stationary.ingest.prometheus_client import Array, Clock, Prometheus, Series
+
+_MOST_LOOKS = 10_000_000
+_MOST_STATES = 100_000
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Windows of equal length, one after the other, each of equally many looks."""
+
+    start: int
+    step: int
+    looks: int
+    windows: int
+
+    def clock(self, with_start: bool = False) -> Clock:
+        """Every look; ``with_start`` also the one at which the first window begins."""
+        count = self.looks * self.windows
+        if with_start:
+            return Clock(self.start, self.step, count + 1)
+        return Clock(self.start + self.step, self.step, count)
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """Counts ``[windows, categories]``, what the categories are, and what was left out."""
+
+    counts: NDArray[np.int64]
+    observe: list[Category]
+    dropped: list[str]
+
+
+def windows_from_prometheus(
+    url: str,
+    *,
+    load: str,
+    gauge: str | None = None,
+    histogram: str | None = None,
+    start: float,
+    end: float,
+    step: float,
+    window: float,
+    sampling: Sampling | str | None = None,
+    capacity: int | None = None,
+    timeout: float = 30.0,
+    retries: int = 3,
+) -> Windows:
+    """Read windows from a Prometheus; what is left out is counted in a `DataWarning`.
+
+    Parameters
+    ----------
+    url : str
+        Address of the Prometheus, as in ``http://127.0.0.1:9090``.
+    load : str
+        Expression of the load per second, one series, as in
+        ``sum(rate(http_requests_total[10s]))``; a window's load is its mean. Its range should be
+        short against the window, because it reaches back over the window's beginning.
+    gauge : str, optional
+        Expression of the number of requests in the system, one series of whole numbers.
+    histogram : str, optional
+        Instead of ``gauge``: the buckets of a histogram of queue lengths, one series a bucket, as
+        in ``sum by (le) (queue_length_bucket)``. Windows in which a counter fell, because the
+        system was started anew, are left out.
+    start, end : float
+        The time to read, in seconds since 1970.
+    step : float
+        Seconds between looks: the scrape interval. Looks that find no scrape newer than the one
+        before would count it twice, and are left out where Prometheus can tell.
+    window : float
+        Seconds of a window, a multiple of ``step``.
+    sampling : Sampling or str, optional
+        Who observed the histogram; arriving requests by default. A gauge is read by the clock.
+    capacity : int, optional
+        Most requests the system holds: gives the last bucket, ``+Inf``, its states. Without it
+        that bucket is not counted.
+    timeout, retries
+        As for `stationary.ingest.prometheus_client.Prometheus`.
+
+    Returns
+    -------
+    Windows
+        With ``duration=window``, so loads are per second.
+    """
+    if (gauge is None) == (histogram is None):
+        raise InputError("give one of gauge= and histogram=: the expression of the queue length")
+    seen = as_sampling(sampling or (Sampling.TIME if gauge else Sampling.ARRIVAL))
+    if gauge is not None and seen is not Sampling.TIME:
+        raise InputError("a gauge is read by the clock: leave out sampling=, or say 'time'")
+    span = _span(start, end, step, window)
+    prometheus = Prometheus(url, timeout, retries)
+    loads = _loads(prometheus, load, span)
+    if gauge is not None:
+        found = _count_gauge(prometheus, gauge, span)
+    else:
+        found = _count_histogram(prometheus, str(histogram), span, capacity)
+    loaded, counted = np.isfinite(loads), found.counts.sum(1) > 0
+    notes = list(found.dropped)
+    if not loaded.all():
+        notes.append(f"{(~loaded).sum()} of {span.windows} windows, in which the load has no value")
+    if not counted[loaded].all():
+        empty = (loaded & ~counted).sum()
+        notes.append(f"{empty} of {span.windows} windows, in which no queue length was seen")
+    if not (loaded & counted).any():
+        raise InputError(f"no window is left. Dropped: {'; '.join(notes)}")
+    if notes:
+        warnings.warn(f"dropped {'; '.join(notes)}", DataWarning, stacklevel=2)
+    kept = loaded & counted
+    return Windows(
+        loads[kept], found.counts[kept], found.observe, sampling=seen, duration=float(window)
+    )
+
+
+def _span(start: float, end: float, step: float, window: float) -> _Span:
+    """Whole windows from start to end, once the four make sense."""
+    for name, value in (("start", start), ("end", end), ("step", step), ("window", window)):
+        if not math.isfinite(value):
+            raise InputError(f"{name} must be a finite number of seconds; got {value!r}")
+    pace, length = round(1000 * step), round(1000 * window)
+    if pace < 1 or not math.isclose(pace, 1000 * step, rel_tol=1e-9):
+        raise InputError(f"step must be a whole number of milliseconds; got {step!r} seconds")
+    if length < pace or length % pace or not math.isclose(length, 1000 * window, rel_tol=1e-9):
+        raise InputError(f"window must be a multiple of step, {step:g} s; got {window!r} seconds")
+    begin = round(1000 * start)
+    windows = (round(1000 * end) - begin) // length
+    if windows < 1:
+        raise InputError(
+            f"from start to end it is {end - start:g} s, less than one window of {window:g} s"
+        )
+    looks = windows * (length // pace)
+    if looks > _MOST_LOOKS:
+        raise InputError(
+            f"from start to end there are {looks} steps of {step:g} s, more than {_MOST_LOOKS}; "
+            f"read a shorter time, or take a longer step"
+        )
+    return _Span(begin, pace, length // pace, windows)
+
+
+def _one(series: list[Series], what: str, query: str) -> Array:
+    """Return the values of the only series."""
+    if len(series) > 1:
+        raise InputError(
+            f"{what}: {query!r} gives {len(series)} series, such as {series[0].labels} and "
+            f"{series[1].labels}; make it one, as in sum({query})"
+        )
+    return series[0].values
+
+
+def _loads(prometheus: Prometheus, query: str, span: _Span) -> Array:
+    """Return the mean load of each window; NaN where it has no value."""
+    values = _one(prometheus.values("load", query, span.clock()), "load", query)
+    table = values.reshape(span.windows, span.looks)
+    known = np.isfinite(table)
+    sums = np.where(known, table, 0.0).sum(1)
+    return np.where(known.any(1), sums / np.maximum(known.sum(1), 1), np.nan)
+
+
+def _count_gauge(prometheus: Prometheus, query: str, span: _Span) -> _Counts:
+    clock = span.clock()
+    values = _one(prometheus.values("gauge", query, clock), "gauge", query)
+    missing = ~np.isfinite(values)
+    wrong = np.flatnonzero(~missing & ((values < 0) | (values != np.floor(values))))
+    if len(wrong):
+        raise InputError(
+            f"gauge: {query!r} was {values[wrong[0]]:g} at {clock.time(int(wrong[0]))}; a number "
+            f"of requests is a whole number, zero or more: take the gauge itself, no mean or rate"
+        )
+    largest = values[~missing].max()
+    if largest > _MOST_STATES:
+        raise InputError(
+            f"gauge: {query!r} goes up to {largest:g}, and a chain has a state for each number up "
+            f"to {_MOST_STATES} at most; is it a number of requests?"
+        )
+    scraped = prometheus.values("gauge", f"timestamp({query})", span.clock(with_start=True))
+    taken = _one(scraped, "gauge", query)
+    same = taken[1:] == taken[:-1]  # NaN equals nothing
+    use = ~missing & ~same
+    dropped = []
+    if missing.any():
+        dropped.append(f"{missing.sum()} of {len(values)} looks, at which the gauge has no value")
+    if same.any():
+        dropped.append(
+            f"{same.sum()} of {len(values)} looks, which found no newer scrape than the look "
+            f"before (take the scrape interval as step)"
+        )
+    counts = np.zeros((span.windows, int(largest) + 1), dtype=np.int64)
+    where = np.arange(len(values)) // span.looks
+    np.add.at(counts, (where[use], values[use].astype(np.int64)), 1)
+    return _Counts(counts, list(range(counts.shape[1])), dropped)
+
+
+def _count_histogram(
+    prometheus: Prometheus, query: str, span: _Span, capacity: int | None
+) -> _Counts:
+    clock = span.clock(with_start=True)
+    edges, totals = sorted_buckets(prometheus.values("histogram", query, clock), query)
+    grown, reset, gap = increases(totals, span.looks)
+    counts, observe, beyond = bins(edges, grown, query, capacity)
+    dropped = []
+    if reset:
+        dropped.append(f"{reset} of {span.windows} windows, in which a bucket's counter fell")
+    if gap:
+        dropped.append(f"{gap} of {span.windows} windows, at an end of which a bucket has no value")
+    if beyond:
+        dropped.append(
+            f"{beyond} observations above the last bucket, {edges[-2]:g} (give capacity= to count "
+            f"them)"
+        )
+    return _Counts(counts, observe, dropped)

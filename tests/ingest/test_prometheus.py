@@ -1,0 +1,403 @@
+"""Prometheus in all its moods: a stand-in that answers as told, and what becomes of it."""
+
+import contextlib
+import json
+import math
+import socket
+import threading
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from programs import free_port
+from stationary.cli.ingest_prometheus import parse_seconds, parse_time
+from stationary.data import Sampling
+from stationary.errors import DataWarning, InputError, ProgramError
+from stationary.ingest import prometheus_client, windows_from_prometheus
+from stationary.ingest.buckets import bins, increases
+
+START = 1_700_000_000.0
+
+
+class StandIn:
+    """Answers expressions by functions of time; None is no value."""
+
+    def __init__(self):
+        self.series = {}
+        self.asked = []
+        self.troubles = []  # HTTP answers to give first
+        self.extra = {}
+
+    def set(self, query, value, scraped=lambda t: t):
+        self.series[query] = [({"__name__": query}, value)]
+        self.series[f"timestamp({query})"] = [({}, scraped)]
+
+    def answer(self, query, start, end, step):
+        points = round((end - start) / step) + 1
+        if points > 11_000 + 1:
+            text = "exceeded maximum resolution of 11,000 points per timeseries."
+            return 400, {"status": "error", "errorType": "bad_data", "error": text}
+        self.asked.append((query, points))
+        times = [round(start + k * step, 3) for k in range(points)]
+        result = []
+        for labels, value in self.series.get(query, []):
+            pairs = [(t, value(t)) for t in times]
+            values = [[t, str(v)] for t, v in pairs if v is not None]
+            if values:
+                result.append({"metric": labels, "values": values})
+        data = {"resultType": "matrix", "result": result}
+        return 200, {"status": "success", "data": data, **self.extra}
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """A stand-in, and its address; nobody really waits between two tries."""
+    fake = StandIn()
+    fake.waits = []
+    monkeypatch.setattr(prometheus_client.time, "sleep", fake.waits.append)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            args = dict(urllib.parse.parse_qsl(form))
+            ends = [float(args[name]) for name in ("start", "end", "step")]
+            if fake.troubles:
+                code, body = fake.troubles.pop(0)
+            else:
+                code, answer = fake.answer(args["query"], *ends)
+                body = json.dumps(answer)
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *args):
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=http.serve_forever, args=(0.01,))
+    thread.start()
+    fake.url = f"http://127.0.0.1:{http.server_address[1]}"
+    yield fake
+    http.shutdown()
+    http.server_close()
+    thread.join()
+
+
+def at(t):
+    return round(t - START)
+
+
+def read(fake, **options):
+    usual = {"load": "load", "gauge": "gauge", "start": START, "end": START + 12.0}
+    return windows_from_prometheus(fake.url, **{**usual, "step": 1.0, "window": 4.0, **options})
+
+
+# Gauges.
+
+
+def test_a_window_counts_its_looks_and_takes_the_mean_load(served):
+    served.set("gauge", lambda t: at(t) % 3)
+    served.set("load", lambda t: 10.0 + at(t))
+    windows = read(served)
+    # Windows hold the looks 1..4, 5..8 and 9..12 seconds after the start.
+    looks = np.arange(1, 13).reshape(3, 4)
+    expected = [np.bincount(row % 3, minlength=3) for row in looks]
+    np.testing.assert_array_equal(windows.counts, expected)
+    np.testing.assert_allclose(windows.loads, 10.0 + looks.mean(1))
+    assert (windows.sampling, windows.duration) == (Sampling.TIME, 4.0)
+
+
+def test_a_last_part_of_a_window_is_left_out(served):
+    served.set("gauge", lambda t: 1)
+    served.set("load", lambda t: 5.0)
+    assert len(read(served, end=START + 15.9)) == 3
+
+
+def test_gaps_and_nan_are_dropped_and_counted(served):
+    served.set("gauge", lambda t: {2: None, 3: math.nan}.get(at(t), 1))
+    served.set("load", lambda t: None if at(t) == 1 else 5.0)
+    with pytest.warns(DataWarning, match="dropped 2 of 12 looks, at which the gauge has no value"):
+        windows = read(served)
+    assert windows.counts.sum(1).tolist() == [2, 4, 4]
+    assert windows.loads.tolist() == [5.0, 5.0, 5.0]
+
+
+def test_windows_without_load_or_looks_are_dropped_and_counted(served):
+    served.set("gauge", lambda t: None if at(t) <= 4 else at(t) % 2)
+    served.set("load", lambda t: math.nan if at(t) > 8 else 5.0)
+    said = "1 of 3 windows, in which the load has no value; 1 of 3 windows, in which no queue"
+    with pytest.warns(DataWarning, match=said):
+        windows = read(served)
+    assert windows.counts.tolist() == [[2, 2]]
+
+
+def test_a_scrape_is_counted_once_however_often_it_is_looked_at(served):
+    served.set("gauge", lambda t: at(t) // 2 % 2, scraped=lambda t: START + 2 * (at(t) // 2))
+    served.set("load", lambda t: 5.0)
+    with pytest.warns(DataWarning, match="dropped 6 of 12 looks, which found no newer scrape"):
+        windows = read(served)
+    assert windows.counts.sum(1).tolist() == [2, 2, 2]
+
+
+def test_long_times_are_asked_for_in_parts(served):
+    served.set("gauge", lambda t: at(t) % 5)
+    served.set("load", lambda t: at(t) % 7)
+    windows = read(served, end=START + 25_000.0, window=1000.0)
+    assert [points for query, points in served.asked if query == "gauge"] == [10_000, 10_000, 5000]
+    looks = np.arange(1, 25_001).reshape(25, 1000)
+    np.testing.assert_array_equal(
+        windows.counts, [np.bincount(row % 5, minlength=5) for row in looks]
+    )
+    np.testing.assert_allclose(windows.loads, (looks % 7).mean(1))
+
+
+# Histograms.
+
+
+def buckets(fake, edges, cumulative):
+    """Buckets that count the same in every second: ``cumulative`` is what each grows by."""
+    fake.series["buckets"] = [
+        ({"le": edge}, lambda t, grows=grows: at(t) * grows)
+        for edge, grows in zip(edges, cumulative, strict=True)
+    ]
+    fake.set("load", lambda t: 5.0)
+
+
+def test_buckets_become_bins(served):
+    buckets(served, ["0", "1.0", "4", "+Inf"], [5, 8, 9, 11])
+    windows = read(served, gauge=None, histogram="buckets", capacity=10)
+    assert windows.labels == ("0", "1", "2..4", "5..10")
+    assert windows.counts.tolist() == [[20, 12, 4, 8]] * 3
+    assert windows.sampling is Sampling.ARRIVAL
+    by_clock = read(served, gauge=None, histogram="buckets", capacity=10, sampling="time")
+    assert by_clock.sampling is Sampling.TIME
+
+
+def test_what_has_no_states_is_not_counted(served):
+    buckets(served, ["0", "1", "4", "+Inf"], [5, 8, 9, 11])
+    with pytest.warns(DataWarning, match="dropped 24 observations above the last bucket, 4"):
+        windows = read(served, gauge=None, histogram="buckets")
+    assert windows.labels == ("0", "1", "2..4")
+    assert windows.counts.tolist() == [[20, 12, 4]] * 3
+
+
+def test_windows_with_a_restart_or_a_gap_are_left_out(served):
+    served.set("load", lambda t: 5.0)
+    # The counter starts anew at second 6, and by the window's end is larger than at its begin.
+    total = {**dict.fromkeys(range(5), 0), 5: 1, 6: 0, 7: 50, 8: 100}
+    served.series["buckets"] = [
+        ({"le": edge}, lambda t, k=k: total.get(at(t), 100 + k * at(t)))
+        for k, edge in enumerate(["0", "1", "+Inf"], 1)
+    ]
+    with pytest.warns(DataWarning, match="dropped 1 of 3 windows, in which a bucket's counter"):
+        assert len(read(served, gauge=None, histogram="buckets", capacity=2)) == 1
+
+
+def test_increases_by_hand():
+    nan = math.nan
+    rising = [[0, 1, 2, 3, 4, 5, 6], [0, 2, 4, 6, 8, 10, 12]]
+    grown, reset, gap = increases(np.array(rising, float), looks=2)
+    assert (grown.tolist(), reset, gap) == ([[2, 4]] * 3, 0, 0)
+    # A gap inside a window is none; at an end it is one, for both windows that share it.
+    grown, reset, gap = increases(np.array([[0, nan, 2, 3, nan, 5, 6]]), looks=2)
+    assert (grown.tolist(), reset, gap) == ([[2], [0], [0]], 0, 2)
+    # A restart within a gap shows in what comes after it.
+    grown, reset, gap = increases(np.array([[5, nan, 7, nan, nan, 1, 3]]), looks=2)
+    assert (grown.tolist(), reset, gap) == ([[2], [0], [0]], 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("edges", "grown", "capacity", "observe", "counts", "beyond"),
+    [
+        ([0.5, 2.5, math.inf], [1, 4, 9], 5, [0, range(1, 3), range(3, 6)], [1, 3, 5], 0),
+        ([0, 0.5, 1, math.inf], [1, 1, 4, 4], 1, [0, 1], [1, 3], 0),
+        ([1, 2, math.inf], [3, 4, 6], None, [range(2), 2], [3, 1], 2),
+        ([0, 1, math.inf], [3, 4, 6], 2, [0, 1, 2], [3, 1, 2], 0),
+    ],
+)
+def test_bins_by_hand(edges, grown, capacity, observe, counts, beyond):
+    got = bins(edges, np.array([grown], float), "q", capacity)
+    assert (got[0].tolist(), got[1], got[2]) == ([counts], observe, beyond)
+
+
+@pytest.mark.parametrize(
+    ("grown", "capacity", "message"),
+    [
+        ([1.5, 2, 3], 5, "whole numbers"),
+        ([3, 2, 3], 5, "whole numbers"),
+        ([1, 2, 3], 0, "capacity must be at least that of the last bucket, 1; got 0"),
+        ([1, 2, 3], 1, "observations up to inf that are no states"),
+    ],
+)
+def test_buckets_that_do_not_count(grown, capacity, message):
+    with pytest.raises(InputError, match=message):
+        bins([0, 1, math.inf], np.array([grown], float), "q", capacity)
+
+
+def test_series_that_are_no_buckets(served):
+    served.set("load", lambda t: 5.0)
+    ask = {"gauge": None, "histogram": "buckets"}
+    served.series["buckets"] = [({}, at)]
+    with pytest.raises(InputError, match=r"without a bucket `le`.*sum by \(le\)"):
+        read(served, **ask)
+    served.series["buckets"] = [({"le": "1", "pod": pod}, at) for pod in "ab"]
+    with pytest.raises(InputError, match=r"several series for le=1.*sum by \(le\) \(buckets\)"):
+        read(served, **ask)
+    served.series["buckets"] = [({"le": le}, at) for le in ("1", "2", "3")]
+    with pytest.raises(InputError, match=r"has the buckets 1, 2, 3; two and \+Inf are needed"):
+        read(served, **ask)
+
+
+# What may go wrong on the way.
+
+
+def test_trouble_that_passes_is_waited_for(served):
+    served.set("gauge", lambda t: 1)
+    served.set("load", lambda t: 5.0)
+    served.troubles = [(503, "busy"), (500, "{}"), (429, "slow down")]
+    assert len(read(served)) == 3
+    assert served.waits == [0.5, 1.0, 2.0]
+
+
+def test_trouble_that_stays_is_said(served):
+    error = json.dumps({"status": "error", "error": "query timed out in expression evaluation"})
+    served.troubles = [(503, error)] * 3
+    with pytest.raises(ProgramError, match=r"asked 3 times: HTTP 503: query timed out.*running"):
+        read(served, retries=2)
+    assert served.troubles == []
+
+
+def test_a_wrong_expression_is_not_asked_again(served):
+    error = json.dumps({"status": "error", "error": "multiple matches for labels"})
+    served.troubles = [(422, error)]
+    said = "load: 'load': Prometheus says HTTP 422: multiple matches for labels"
+    with pytest.raises(InputError, match=said):
+        read(served)
+    assert served.waits == []
+
+
+def test_nobody_there(served):
+    with pytest.raises(ProgramError, match=r"asked 2 times: .*Connection refused; is it running"):
+        windows_from_prometheus(
+            f"http://127.0.0.1:{free_port()}",
+            load="x",
+            gauge="x",
+            start=0,
+            end=9,
+            step=1,
+            window=3,
+            retries=1,
+        )
+
+
+def test_somebody_who_never_answers(served):
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        client = prometheus_client.Prometheus(url, timeout=0.2, retries=0)
+        with pytest.raises(ProgramError, match="asked once: timed out"):
+            client.values("load", "x", prometheus_client.Clock(0, 1000, 3))
+
+
+@pytest.mark.parametrize("body", ["<html>hello</html>", "[]", '{"status": "success"}', "null"])
+def test_somebody_else(served, body):
+    served.troubles = [(200, body)]
+    with pytest.raises(InputError, match="does not answer as Prometheus does; got"):
+        read(served)
+
+
+def test_warnings_of_prometheus_are_passed_on(served):
+    served.set("gauge", lambda t: 1)
+    served.set("load", lambda t: 5.0)
+    served.extra = {"warnings": ["a store did not answer"]}
+    with pytest.warns(DataWarning, match="Prometheus warns: a store did not answer"):
+        read(served)
+
+
+def test_gauges_that_are_none(served):
+    served.set("load", lambda t: 5.0)
+    with pytest.raises(InputError, match="gauge: 'gauge' has no value between 2023-11-14T22:13:21"):
+        read(served)
+    served.set("gauge", lambda t: 2.5 if at(t) == 3 else 1)
+    with pytest.raises(InputError, match=r"was 2\.5 at 2023-11-14T22:13:23\.000Z.*whole number"):
+        read(served)
+    served.set("gauge", lambda t: -1)
+    with pytest.raises(InputError, match=r"was -1 at .*zero or more"):
+        read(served)
+    served.set("gauge", lambda t: 8e9)
+    with pytest.raises(InputError, match=r"goes up to 8e\+09.*is it a number of requests"):
+        read(served)
+    served.series["gauge"] = [({"pod": pod}, lambda t: 1) for pod in "ab"]
+    with pytest.raises(InputError, match=r"gives 2 series, such as {'pod': 'a'}.*sum\(gauge\)"):
+        read(served)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gauge": None}, "one of gauge= and histogram="),
+        ({"histogram": "h"}, "one of gauge= and histogram="),
+        ({"sampling": "arrival"}, "a gauge is read by the clock"),
+        ({"sampling": "eye"}, 'sampling must be "time" or "arrival"'),
+        ({"step": 0.0001}, "step must be a whole number of milliseconds"),
+        ({"step": 0.0}, "step must be a whole number of milliseconds"),
+        ({"window": 4.5}, "window must be a multiple of step, 1 s; got 4.5"),
+        ({"window": 0.5}, "window must be a multiple of step"),
+        ({"end": START + 3}, "it is 3 s, less than one window of 4 s"),
+        ({"end": math.inf}, "end must be a finite number"),
+        ({"start": 0.0}, "more than 10000000; read a shorter time"),
+        ({"timeout": 0}, "timeout must be positive"),
+        ({"retries": -1}, "retries must be a whole number"),
+    ],
+)
+def test_arguments_that_make_no_sense(served, options, message):
+    with pytest.raises(InputError, match=message):
+        read(served, **options)
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:9090", "file:///etc/passwd", "http://", ""])
+def test_addresses_that_are_none(url):
+    with pytest.raises(InputError, match="is written http://127"):
+        prometheus_client.Prometheus(url)
+
+
+# The command line's times.
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("100ms", 0.1), ("1.5s", 1.5), ("5m", 300), ("6h", 21600), ("2d", 172800)]
+)
+def test_lengths_of_time(text, seconds):
+    assert parse_seconds(text, "--step") == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("now", 1e9),
+        ("now-2m", 1e9 - 120),
+        ("1700000000.5", 1_700_000_000.5),
+        ("2023-11-14T22:13:20", START),
+        ("2023-11-14T23:13:20+01:00", START),
+        ("2023-11-14T22:13:20Z", START),
+    ],
+)
+def test_points_in_time(text, seconds):
+    assert parse_time(text, 1e9, "--start") == seconds
+
+
+def test_times_that_are_none():
+    with pytest.raises(InputError, match=r"--step is a number and a unit.*got '15'"):
+        parse_seconds("15", "--step")
+    with pytest.raises(InputError, match=r"--start is a time.*got 'noon'"):
+        parse_time("noon", 0.0, "--start")
+
+
+def test_the_command_refuses_before_it_asks(call, tmp_path):
+    args = ("ingest", "prometheus", "http://127.0.0.1:1", "--load", "x", "--start", "now-1h")
+    code, _, err = call(*args, "--gauge", "x", "-o", tmp_path / "windows.txt")
+    assert (code, "give the file the ending .csv" in err) == (2, True)
+    code, _, err = call(*args, "--gauge", "x", "-o", tmp_path / "w.csv", "--retries", "0")
+    assert (code, "Connection refused" in err) == (2, True)
