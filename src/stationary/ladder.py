@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stationary.data.windows import Sampling, Windows
-from stationary.models import Model
+from stationary.models import Model, RuleModel
 from stationary.models.registry import build, can_rebuild, describe
 from stationary.result import Fit
 
@@ -55,7 +55,8 @@ def ladder_of(fit: Fit) -> dict[str, Model]:
     own = build(describe(fit.model)) if can_rebuild(fit.model) else fit.model
     rungs = {own.name or type(own).__name__: own}
     options = own.options
-    if "capacity" in options:
+    # A model made of rules may call anything its capacity.
+    if "capacity" in options and not isinstance(own, RuleModel):
         others = ladder(fit.windows, options.get("servers", 1), options["capacity"])
         rungs |= {
             name: model

@@ -17,7 +17,6 @@ from torch import Tensor
 from stationary.chunks import is_large, probabilities, split
 from stationary.data.windows import Windows
 from stationary.derivatives import by_input
-from stationary.generator import Generator
 from stationary.losses import conditional_nll, conditional_probabilities, nll_and_gradient
 from stationary.models import Model
 from stationary.scales import Scale
@@ -75,8 +74,8 @@ class Objective:
         return conditional_nll(self._pi(z, x), counts, self.observation).sum()
 
     def _pi(self, z: Tensor, x: Tensor) -> Tensor:
-        rates = self.model.rates(x, self.scale.natural(z))
-        return steady_state(Generator(self.model.edges, rates), self.solver).pi
+        generator = self.model.generator(x, self.scale.natural(z))
+        return steady_state(generator, self.solver).pi
 
     def value_and_gradient(self, z: Array) -> tuple[float, Array]:
         """Value and exact gradient, with the chain rule written out.
@@ -89,10 +88,10 @@ class Objective:
             return self._visit(z)[:2]
         free = torch.from_numpy(z.copy()).requires_grad_()
         theta = self.scale.natural(free)
-        rates = self.model.rates(self.x, theta)
-        factor = self.solver.factor(Generator(self.model.edges, rates))
+        generator = self.model.generator(self.x, theta)
+        factor = self.solver.factor(generator)
         nll, g = nll_and_gradient(factor.pi, self.counts, self.observation)
-        outputs, weights = [rates], [factor.rate_gradient(g)]
+        outputs, weights = [generator.rates], [factor.rate_gradient(g)]
         penalty = self.model.penalty(theta)
         if isinstance(penalty, Tensor):
             outputs.append(penalty)

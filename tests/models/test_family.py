@@ -32,7 +32,7 @@ TIMED = {"balking", "finite", "batch", "onoff"}
 
 
 def test_none_of_the_registry_is_left_out():
-    others = {"mmmk", "multidiagonal", "uppertriangular", "relaxed"}
+    others = {"mmmk", "multidiagonal", "uppertriangular", "relaxed", "rules", "prism"}
     assert {model.name for model in FAMILY} == set(registry.MODELS) - others
 
 

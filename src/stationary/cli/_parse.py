@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stationary.errors import InputError
@@ -22,24 +23,44 @@ _MOST_LOADS = 100_000
 def parse_model(text: str, relax: float | None = None, prism: PrismOptions | None = None) -> Model:
     """Make a model from ``name:option=value,...``, with free rates added if ``relax`` is given.
 
-    A PRISM file has its options elsewhere, in ``prism``.
+    The name may be that of a model file. A PRISM file has its options elsewhere, in ``prism``.
     """
     from stationary.cli._prism import PrismOptions, is_prism
-    from stationary.models import Relaxed
+    from stationary.models import Relaxed, read_model
     from stationary.models.registry import build
 
+    model: Model
     if is_prism(text):
-        model: Model = (prism or PrismOptions()).model(text)
+        model = (prism or PrismOptions()).model(text)
     elif prism is not None and prism.given:
         raise InputError("--theta, --constants and --group-by go with a PRISM file: --model q.sm")
     else:
-        model = build(parse_options(text))
+        options = parse_options(text)
+        file = model_file(text)
+        if file is None:
+            model = build(options)
+        else:
+            model = read_model(file, **{name: v for name, v in options.items() if name != "name"})
     return model if relax is None else Relaxed(model, alpha=relax)
+
+
+def model_file(text: str) -> str | None:
+    """Return the model file that ``file.toml:constant=value,...`` names, if it does."""
+    name = _cut(text)[0]
+    return name if name.lower().endswith(".toml") or Path(name).is_file() else None
+
+
+def _cut(text: str) -> tuple[str, str]:
+    """Name and options of a model; the name of a file may have colons of its own."""
+    if Path(text).is_file():
+        return text, ""
+    name, _, rest = text.rpartition(":") if ".toml:" in text.lower() else text.partition(":")
+    return name, rest
 
 
 def parse_options(text: str) -> dict[str, Any]:
     """``name:option=value,...`` as a description for `stationary.models.registry.build`."""
-    name, _, rest = text.partition(":")
+    name, rest = _cut(text)
     options: dict[str, Any] = {"name": name.strip().lower()}
     if options["name"] == "relaxed":
         raise InputError("relax a model with --relax, as in --model mmmk:servers=1 --relax 100")

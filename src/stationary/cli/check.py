@@ -36,7 +36,8 @@ def check(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Model and options, as in mmmk:servers=1,capacity=20; a run has its own."
+            help="Model and options, as in mmmk:servers=1,capacity=20, or a model file, as in "
+            "tandem.toml:K=20; a run has its own."
         ),
     ] = None,
     x: X = "load",

@@ -39,8 +39,9 @@ def compare(
     model: Annotated[
         list[str] | None,
         typer.Option(
-            help="A model of the ladder, as in mmmk:servers=1,capacity=20; several times for "
-            "several. By default those that go with --servers, --capacity and who counted."
+            help="A model of the ladder, as in mmmk:servers=1,capacity=20 or tandem.toml; several "
+            "times for several. By default those that go with --servers, --capacity and who "
+            "counted."
         ),
     ] = None,
     servers: Annotated[int, typer.Option(help="Servers of the default ladder.")] = 1,

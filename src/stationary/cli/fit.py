@@ -42,7 +42,10 @@ def fit(
     windows: WindowsFile,
     model: Annotated[
         str,
-        typer.Option(help="Model and options, as in mmmk:servers=1,capacity=20; or a PRISM file."),
+        typer.Option(
+            help="Model and options, as in mmmk:servers=1,capacity=20, a model file, as in "
+            "tandem.toml:K=20, or a PRISM file."
+        ),
     ],
     theta: Theta = None,
     constants: Constants = None,

@@ -17,10 +17,9 @@ def models(
 ) -> None:
     """List the models with their options, parameters and measures."""
     from stationary.cli._show import as_json, table
-    from stationary.models import Relaxed
-    from stationary.models.registry import MODELS
+    from stationary.models.registry import OFFERED
 
-    found = [_describe(name, make) for name, make in MODELS.items() if make is not Relaxed]
+    found = [_describe(name, make) for name, make in OFFERED.items()]
     if json:
         typer.echo(as_json(found))
         return
@@ -42,7 +41,8 @@ def models(
     timed = [entry["name"] for entry in found if entry["sampling"] == ["time"]]
     typer.echo(f"Only for counts by the clock, not by arriving requests: {', '.join(timed)}.")
     typer.echo("--relax ALPHA adds a free rate wherever the model has none.")
-    typer.echo("Models of your own: subclass stationary.models.Model, or use FromFunction.")
+    typer.echo("Models of your own: --model FILE.toml (docs/models.md, Rules and model files),")
+    typer.echo("or in Python st.models.RuleModel, FromFunction, or a subclass of Model.")
 
 
 def _describe(name: str, make: Callable[..., Model]) -> dict[str, Any]:

@@ -25,8 +25,8 @@ def simulate(
     model: Annotated[
         str,
         typer.Argument(
-            help="Model with its parameters, as in mmmk:servers=1,capacity=20,service_rate=25, or "
-            "the folder of a run."
+            help="Model with its parameters, as in mmmk:servers=1,capacity=20,service_rate=25, a "
+            "model file, as in tandem.toml:mu1=30, or the folder of a run."
         ),
     ],
     x: Annotated[str, typer.Option(help="Loads: 11:15 or 11,12,13.")],
@@ -53,7 +53,7 @@ def simulate(
     stationary simulate mmmk:servers=1,capacity=20,service_rate=25 --x 11:15 --windows 10
     -o windows.csv
     """
-    from stationary.cli._parse import parse_loads, parse_model, parse_options
+    from stationary.cli._parse import model_file, parse_loads, parse_model, parse_options
     from stationary.data.simulate import Arrivals, Events, PoissonCounts
     from stationary.data.simulate import simulate as run
     from stationary.runs import load
@@ -76,8 +76,9 @@ def simulate(
         chain = load(model).model
     else:
         chain = parse_model(model)
-        unset = [name for name in chain.param_names if name not in parse_options(model)]
-        if unset:
+        given = parse_options(model)
+        unset = [name for name in chain.param_names if name not in given]
+        if unset and model_file(model) is None:
             raise InputError(
                 f"to simulate, give every parameter a value, as in {model},{unset[0]}=25"
                 if ":" in model

@@ -21,6 +21,7 @@ Observed = State | tuple[State, ...]
 
 MOST_IN_A_RANGE = 1_000_000
 _WHOLE = re.compile(r"0|[1-9][0-9]*")
+_CONDITION = re.compile(r"[<>=!]")
 _RANGE = re.compile(r"([0-9]+)(?:\.\.|-)([0-9]+)")
 
 
@@ -98,9 +99,12 @@ def label(category: Observed) -> str:
 
 
 def parse_category(text: str) -> Observed:
-    """Read ``3``, ``overload``, ``1..20``, ``1-20`` or several joined by ``+``."""
+    """Read ``3``, ``overload``, ``1..20``, ``1-20`` or several joined by ``+``.
+
+    A condition, such as ``q1 + q2 >= 3``, is one name, whatever signs are in it.
+    """
     text = text.strip()
-    parts = [part.strip() for part in text.split("+")]
+    parts = [text] if _CONDITION.search(text) else [part.strip() for part in text.split("+")]
     if not all(parts):
         return as_state(text)
     states: list[State] = []
@@ -116,6 +120,18 @@ def parse_category(text: str) -> Observed:
             )
         states.extend(range(low, high + 1))
     return as_category(states)
+
+
+def split_list(text: str) -> list[str]:
+    """Cut a list at its commas, those inside parentheses apart."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign == "(") - (sign == ")")
+        if sign == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts]
 
 
 def natural(category: Observed) -> list[tuple[int, int, str]]:

@@ -18,6 +18,7 @@ from stationary.models.prism import Prism
 from stationary.models.queues import MMmK
 from stationary.models.relaxed import Relaxed
 from stationary.models.resets import Leaking, Resetting
+from stationary.models.rules import RuleModel
 from stationary.models.slowing import Slowing
 from stationary.models.state_dependent import StateDependent
 from stationary.models.structured import MultiDiagonal, UpperTriangular
@@ -41,11 +42,14 @@ MODELS: dict[str, Callable[..., Model]] = {
         MultiDiagonal,
         UpperTriangular,
         Relaxed,
+        RuleModel,
+        Prism,
     )
 }
 
-_KNOWN = MODELS | {Prism.name: Prism}
-"""Models that a saved run may hold: those of files, too, which have no options to list."""
+_OF_OTHERS = (Relaxed, RuleModel, Prism)
+OFFERED = {name: model for name, model in MODELS.items() if model not in _OF_OTHERS}
+"""Those that a name and a few numbers make, not a file or another model."""
 
 
 def describe(model: Model) -> dict[str, Any]:
@@ -57,7 +61,7 @@ def can_rebuild(model: Model) -> bool:
     """Whether name and options say it all: a subclass has code that they do not name."""
     if isinstance(model, Relaxed) and not can_rebuild(model.base):
         return False
-    return _KNOWN.get(model.name) is type(model)
+    return MODELS.get(model.name) is type(model)
 
 
 def build(description: Mapping[str, Any]) -> Model:
@@ -70,10 +74,9 @@ def build(description: Mapping[str, Any]) -> Model:
     """
     options = dict(description)
     name = options.pop("name", "")
-    if name not in _KNOWN:
-        offered = {known: model for known, model in MODELS.items() if model is not Relaxed}
-        raise InputError(f"there is no model {name!r}{_nearest(name, offered)}")
-    model = _KNOWN[name]
+    if name not in MODELS:
+        raise InputError(f"there is no model {name!r}{_nearest(name, OFFERED)}")
+    model = MODELS[name]
     accepted = inspect.signature(model).parameters
     free = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
     for option in options:

@@ -1,0 +1,86 @@
+"""What is wrong with rules is said, and where."""
+
+import pytest
+
+from stationary.errors import InputError, RateError
+from stationary.models import RuleModel
+
+TANDEM = {
+    "variables": {"q1": (0, "K"), "q2": (0, "L")},
+    "rules": {
+        "arrive": "q1 < K -> q1 += 1 else lost at load",
+        "move": "q1 > 0 and q2 < L -> q1 -= 1, q2 += 1 at mu1",
+        "leave": "q2 > 0 -> q2 -= 1 at mu2 * min(q2, servers)",
+    },
+    "params": {"mu1": 3.0, "mu2": 2.0},
+    "constants": {"K": 4, "L": 3, "servers": 2},
+    "count": "q2",
+    "jobs": "q1 + q2",
+}
+
+
+WRONG = [
+    ({"rules": {"a": "q1 += 1 at load"}}, r"rule 'a': in state q1=4,q2=0 it would make q1 = q1 \+ 1"
+     r" = 5, outside its range 0..4: forbid it with a guard such as 'q1 < 4 -> ...'"),
+    ({"rules": {"a": "q1 < K -> q1 += 1 / 2 at load"}}, r"= 0.5, and a variable is a whole number"),
+    ({"rules": {"a": "q1 < Z -> q1 += 1 at load"}}, r"rule 'a', column 6: there is no 'Z' here"),
+    ({"rules": {"a": "q1 < mu1 -> q1 += 1 at load"}}, "column 6: there is no 'mu1' here"),
+    ({"rules": {"a": "q1 + 1 -> q1 += 1 at load"}}, "before '->' must be a condition"),
+    ({"rules": {"a": "q1 < K -> load += 1 at load"}}, "a change such as 'q1 \\+= 1', or 'lost'"),
+    ({"rules": {"a": "q1 < K -> q1 += 1, q1 = 2 at load"}}, "q1 is changed twice"),
+    ({"rules": {"a": "q1 < K -> q1 += 1"}}, "'at' must stand here; got the end"),
+    ({"rules": {"a": "q1 < K -> q1 += 1 at q1 > 2"}}, "a rate must be a number"),
+    ({"rules": {"a": "q1 += 1 else lost at load"}}, "'else lost' needs a guard"),
+    ({"rules": {"a": "q1 < K -> q1 += 1 else q2 += 1 at load"}}, "'lost' must stand here"),
+    ({"rules": {"a": 3}}, "rule 'a': it must be a text; got 3"),
+    ({"rules": {}}, "rules: it must map names to values"),
+    ({"rules": {"a": "q1 > 9 -> q1 -= 1 at 1"}},
+     "the rules never leave the first state, q1=0,q2=0"),
+    ({"rules": {"a": "q1 < 2 -> q1 += 1 at load"}},
+     r"the chain leaves \{q1=0,q2=0; q1=1,q2=0\} for ever, and ends in \{q1=2,q2=0\}"),
+    ({"rules": {"a": "q1 = 0 -> q1 += 1 at 1", "b": "q1 = 0 -> q2 = 1, q1 = 2 at 1"}},
+     r"the chain has 2 ends that it never leaves, such as \{q1=.,q2=.\} or \{q1=.,q2=.\}: its"),
+    ({"variables": {"q1": (0, "K")}}, "there is no 'q2' here"),
+    ({"variables": {"q1": 3, "q2": (0, 1)}}, "variable 'q1': its range is a pair"),
+    ({"variables": {"q1": (3, 1), "q2": (0, 1)}}, "its range must go up; got 3 to 1"),
+    ({"variables": {"q1": (0, "K / 3"), "q2": (0, 1)}}, "it needs a whole number; got 'K / 3'"),
+    ({"variables": {"q1": (0, 10**9), "q2": (0, 10**10)}}, "more than 2\\*\\*62"),
+    ({"variables": {"if": (0, 1)}}, "variable 'if': expressions and rules use this word"),
+    ({"variables": {"q 1": (0, 1)}}, "a name is letters, digits and _"),
+    ({"constants": {"K": "4"}}, "constant 'K': it must be a finite number; got '4'"),
+    ({"constants": {"K": 4, "L": 3, "servers": 2, "mu1": 2}}, "params has this name, too"),
+    ({"constants": {"count": 4}}, "constant 'count': a model has this already"),
+    ({"params": {"mu1": True, "mu2": 1.0}}, "parameter 'mu1': it must be a finite number"),
+    ({"params": {"mu1": -1.0, "mu2": 1.0}}, "parameter mu1 must be positive"),
+    ({"start": {"q1": 7}}, "q1 = 7 is outside its range 0..4"),
+    ({"start": {"q": 7}}, "there is no variable 'q'; did you mean 'q2'"),
+    ({"count": "q1 > 2"}, "count, column 1: this must be a number"),
+    ({"count": "mu1"}, "there is no 'mu1' here"),
+    ({"arrivals": "arive"}, "there is no rule 'arive'; did you mean 'arrive'"),
+    ({"arrivals": ["leave"]}, "'arrive' says 'else lost', so requests arrive by it"),
+    ({"measures": {"m": "q1 +"}}, "measure 'm', column 5"),
+    ({"inputs": "load"}, "inputs: it must be a list of names"),
+    ({"Z": 3}, "no constant or parameter 'Z'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG, ids=[m[:30] for _, m in WRONG])
+def test_what_is_wrong_is_said(change, message):
+    with pytest.raises(InputError, match=message):
+        RuleModel(**{**TANDEM, **change})
+
+
+def test_a_bad_rate_is_blamed_on_its_rule():
+    model = RuleModel(
+        {"n": (0, 3)},
+        {"arrive": "n < 3 -> n += 1 at load", "serve": "n > 0 -> n -= 1 at mu * (2.5 - n)"},
+        {"mu": 1.0},
+    )
+    with pytest.raises(RateError, match=r"rule 'serve' has the rate -0.5 in state 'n=3' at load=2"):
+        model([2.0])
+
+
+def test_too_many_states_are_refused(monkeypatch):
+    monkeypatch.setattr("stationary.models._space.MOST_STATES", 1000)
+    with pytest.raises(InputError, match="the rules reach more than 1000 states"):
+        RuleModel(**TANDEM, K=99, L=99)
