@@ -116,10 +116,16 @@ class Edges:
         return u[..., self.src] * (v[..., self.dst] - v[..., self.src])
 
     def to(self, device: torch.device) -> Edges:
-        """Return the same edges on another device."""
+        """Return the same edges on another device, the same object every time."""
         if self.src.device == device:
             return self
-        return Edges(self.src.to(device), self.dst.to(device), self.n)
+        if device not in self._elsewhere:
+            self._elsewhere[device] = Edges(self.src.to(device), self.dst.to(device), self.n)
+        return self._elsewhere[device]
+
+    @cached_property
+    def _elsewhere(self) -> dict[torch.device, Edges]:
+        return {}
 
 
 def _compressed(

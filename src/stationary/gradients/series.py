@@ -23,6 +23,7 @@ from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.gradients._kernels import stopped_powers
 from stationary.solvers import Factor
+from stationary.solvers.device import Products
 from stationary.spectrum import MOST_STATES, spectral_gap
 
 _NOTHING = 1e-14
@@ -31,9 +32,7 @@ _NOTHING = 1e-14
 
 def generator_times(generator: Generator, v: Tensor) -> Tensor:
     """``Q v`` in one pass over the edges, ``sum_j q_ij (v_j - v_i)``, outside the graph."""
-    src, dst = generator.edges.src, generator.edges.dst
-    flow = generator.rates.detach() * (v[..., dst] - v[..., src])
-    return torch.zeros_like(v).index_add(-1, src, flow)
+    return Products(generator).times(v)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from stationary.solvers._base import Accuracy, Factor, Solver
 from stationary.solvers.auto import Auto
 from stationary.solvers.birth_death import BirthDeath
+from stationary.solvers.device import Jacobi
 from stationary.solvers.gth import GTH
 from stationary.solvers.lu import LU
 from stationary.solvers.sparse import SparseLU
 
-__all__ = ["GTH", "LU", "Accuracy", "Auto", "BirthDeath", "Factor", "Solver", "SparseLU"]
+__all__ = ["GTH", "LU", "Accuracy", "Auto", "BirthDeath", "Factor", "Jacobi", "Solver", "SparseLU"]

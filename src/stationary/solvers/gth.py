@@ -14,19 +14,27 @@ from stationary.generator import Generator
 from stationary.solvers import _kernels
 from stationary.solvers._base import Accuracy, Factor, Solver
 from stationary.solvers._batches import batch_of, in_threads, raise_failure, rows_of
+from stationary.solvers.fused import FusedFactor, pair_for
 
 
 @dataclass(frozen=True)
 class GTH(Solver):
     """Grassmann-Taksar-Heyman elimination, which never subtracts.
 
-    On the CPU a compiled kernel, blocked for larger chains; elsewhere batched tensor operations.
+    On the CPU a compiled kernel, blocked for larger chains; on a CUDA device a kernel that keeps a
+    chain of up to 64 states on the chip; elsewhere batched tensor operations.
     """
 
     def factor(self, generator: Generator) -> Factor:
         """Eliminate the states of every chain, last to first."""
-        on_cpu = generator.rates.device.type == "cpu"
-        return _CompiledFactor(generator) if on_cpu else _TensorFactor(generator)
+        if generator.rates.device.type == "cpu":
+            return _CompiledFactor(generator)
+        pair = pair_for(generator.edges)
+        if pair is not None:
+            factor = FusedFactor(generator, pair, keep=_TensorFactor)
+            if not factor.failed:
+                return factor
+        return _TensorFactor(generator)  # which raises, or takes logarithms, where a kernel failed
 
 
 class _CompiledFactor(Factor):
