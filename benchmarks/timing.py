@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from statistics import median
 
 _TURN = 0.02
@@ -34,8 +34,8 @@ def milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:#.3g}"
 
 
-def table(title: str, header: list[str], rows: list[list[str]]) -> None:
-    """Print a Markdown table."""
+def table(title: str, header: list[str], rows: Iterable[list[str]]) -> None:
+    """Print a Markdown table, each row as soon as it is there."""
     print(f"\n### {title}\n")
     print("| " + " | ".join(header) + " |")
     print("| " + " | ".join("---" for _ in header) + " |")

@@ -32,6 +32,8 @@ class TensorGTH(Solver):
         return _TensorFactor(generator)
 
 
+ITERATIVE = [st.Krylov(), st.GaussSeidel(), st.Reused()]
+LARGE = [st.SparseLU(), *ITERATIVE]
 DENSE = [st.GTH(), st.LU(), st.SparseLU(), TensorGTH(), st.Auto()]
 SOLVERS = [*DENSE, st.BirthDeath()]
 ENTRYWISE = [st.GTH(), TensorGTH(), st.Auto()]
@@ -89,6 +91,29 @@ def balanced(n: int, seed: int, decades: float) -> Problem:
     total = sum(exact)
     generator = st.Generator.from_dense(flow / weight[:, None])
     return Problem(generator, [w / total for w in exact])
+
+
+def tandem(shape: Sequence[int], arrival: float, services: Sequence[float]) -> st.Generator:
+    """Queues in a row: served by one, a request joins the next; a full one blocks who serves it.
+
+    Their lengths, each below its entry of ``shape``, are the state, counted row by row.
+    """
+    length = np.indices(shape).reshape(len(shape), -1).T
+    room = np.array(shape) - 1
+    src, dst, rates = [], [], []
+    for k, rate in enumerate([arrival, *services]):
+        step = np.zeros(len(shape), dtype=int)  # from queue k - 1, or outside, to queue k, or out
+        if k > 0:
+            step[k - 1] = -1
+        if k < len(shape):
+            step[k] += 1
+        after = length + step
+        may = ((after >= 0) & (after <= room)).all(axis=1)
+        src.append(np.ravel_multi_index(tuple(length[may].T), tuple(shape)))
+        dst.append(np.ravel_multi_index(tuple(after[may].T), tuple(shape)))
+        rates.append(np.full(int(may.sum()), rate))
+    edges = torch.from_numpy(np.array([np.concatenate(src), np.concatenate(dst)]))
+    return st.Generator(edges, torch.from_numpy(np.concatenate(rates)), n=int(np.prod(shape)))
 
 
 def random_rates(*batch: int, n: int, seed: int) -> Tensor:

@@ -48,6 +48,10 @@ from .solvers import GTH as GTH
 from .solvers import LU as LU
 from .solvers import Auto as Auto
 from .solvers import BirthDeath as BirthDeath
+from .solvers import GaussSeidel as GaussSeidel
+from .solvers import Jacobi as Jacobi
+from .solvers import Krylov as Krylov
+from .solvers import Reused as Reused
 from .solvers import SparseLU as SparseLU
 from .spectrum import mixing_time as mixing_time
 from .spectrum import spectral_gap as spectral_gap

@@ -25,7 +25,7 @@ class SteadyState:
     factor : Factor
         The factorisation, for further solves with the same chains.
     solver : Solver
-        The solver that was asked for, or that `Auto` chose.
+        The solver that was asked for, or the one that solved it for `Auto`.
     gradient : Gradient
         The way back, which may change the forward value too.
     """
@@ -97,8 +97,6 @@ def steady_state(
             [-0.0625,  0.0000]], dtype=torch.float64)
     """
     solver = Auto() if solver is None else solver
-    if isinstance(solver, Auto):
-        solver = solver.choose(generator)
     gradient = Exact() if gradient is None else gradient
     pi, factor = gradient.apply(generator, solver)
-    return SteadyState(pi, generator, factor, solver, gradient)
+    return SteadyState(pi, generator, factor, factor.solver or solver, gradient)

@@ -38,11 +38,14 @@ class Factor(ABC):
         Steady states, outside the autograd graph.
     accuracy : Accuracy
         What ``pi`` can be trusted for.
+    solver : Solver or None
+        What made it, where that is not the solver that was asked.
     """
 
     edges: Edges
     pi: Tensor
     accuracy: ClassVar[Accuracy]
+    solver: Solver | None = None
     by_chain: ClassVar[tuple[str, ...]] = ()
     """Attributes beside ``pi`` whose first dimension is the flattened batch."""
 

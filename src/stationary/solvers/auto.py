@@ -1,64 +1,126 @@
-"""The default solver: a decision table."""
+"""The default solver: a decision table, and what to do when a row of it fails."""
 
 from __future__ import annotations
 
+import importlib
+import logging
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stationary.errors import SolverError
 from stationary.generator import Generator
 from stationary.solvers._base import Factor, Solver
+from stationary.solvers._dissection import separator
 from stationary.solvers.birth_death import BirthDeath
+from stationary.solvers.device import Jacobi
+from stationary.solvers.gauss_seidel import GaussSeidel
 from stationary.solvers.gth import GTH
+from stationary.solvers.krylov import Krylov
 from stationary.solvers.lu import LU
-from stationary.solvers.sparse import SparseLU
+from stationary.solvers.sparse import SparseLU, half_the_memory
+
+_log = logging.getLogger(__name__)
 
 _MOST_GTH = 2_000
 _MOST_DENSE_GTH = 10_000
 _FEW_EDGES = 20
 _MOST_TENSOR_GTH = 256
 _MOST_LU = 10_000
+_MOST_OPERATIONS = 3e11
 
 
 @dataclass(frozen=True)
 class Auto(Solver):
     """Choose a solver by the structure, size and device of the generator.
 
-    ======================  ==================  =============  ==================================
-    chain                   device              solver         why
-    ======================  ==================  =============  ==================================
-    birth-death edges       CPU                 `BirthDeath`   O(n), entrywise accurate
-    up to 2,000 states      CPU                 `GTH`          entrywise accurate, compiled
-    up to 10,000 states,    CPU                 `GTH`          entrywise accurate, compiled
+    ======================  ==================  ===============  ================================
+    chain                   device              solver           why
+    ======================  ==================  ===============  ================================
+    birth-death edges       CPU                 `BirthDeath`     O(n), entrywise accurate
+    up to 2,000 states      CPU                 `GTH`            entrywise accurate, compiled
+    up to 10,000 states,    CPU                 `GTH`            entrywise accurate, compiled
     many edges
-    more states             CPU                 `SparseLU`     memory grows with the edges; rare
-                                                               states are accurate normwise only
-    up to 256 states        any other           `GTH`          entrywise accurate, one pass of
-                                                               tensor operations a state
-    up to 10,000 states     any other           `LU`           matrix products; normwise accurate
-    more                    any other           `SolverError`  a dense matrix would be too large
-    ======================  ==================  =============  ==================================
+    more states, a plane    CPU                 `SparseLU`,      right at any load; a million
+    lattice or like one                         `Multigrid`,     states of a plane lattice take
+                                                `Krylov`,        1.7 GiB and seconds
+                                                `GaussSeidel`
+    more states, a solid    CPU                 `Multigrid`,     factors would take too long or
+    lattice or worse                            `SparseLU`, ...  too much memory
+    up to 256 states        any other           `GTH`            entrywise accurate; one kernel on
+                                                                 CUDA up to 64 states
+    up to 10,000 states     any other           `LU`             matrix products; normwise
+                                                                 accurate
+    more                    any other           `Jacobi`         a pass over the edges a step; slow
+                                                                 where the chain mixes slowly
+    ======================  ==================  ===============  ================================
 
     Many edges are more than 20 a state. Where rare states matter on a chain of 2,000 to 10,000
-    states with few edges, ask for ``GTH()``.
+    states with few edges, ask for ``GTH()``: the solvers for larger chains are accurate normwise
+    only, but for ``GaussSeidel()``.
+
+    A chain is like a plane lattice if its factors are expected to fit in half of the memory and to
+    take fewer than 3e11 multiply-adds, about a minute, by the number of states that cut it in
+    halves. A solver that fails, and says so by a `SolverError` or for want of memory, is followed
+    by the next of its row, with a warning in the log; `SteadyState.solver` is the one that did it.
     """
 
     def choose(self, generator: Generator) -> Solver:
-        """Return the row of the table that fits."""
+        """Return the first solver of the row of the table that fits."""
+        return self.candidates(generator)[0]
+
+    def candidates(self, generator: Generator) -> Sequence[Solver]:
+        """Solvers of the row of the table that fits, in the order in which they are tried."""
         n, edges = generator.n, len(generator.edges)
         if generator.rates.device.type == "cpu":
             if generator.edges.birth_death is not None:
-                return BirthDeath()
+                return [BirthDeath()]
             sparse = edges <= _FEW_EDGES * n
-            return SparseLU() if n > (_MOST_GTH if sparse else _MOST_DENSE_GTH) else GTH()
+            if n <= (_MOST_GTH if sparse else _MOST_DENSE_GTH):
+                return [GTH()]
+            direct, last = [SparseLU()], [Krylov(), GaussSeidel()]
+            if _plane(generator):
+                return [*direct, *_multigrid(), *last]
+            return [*_multigrid(), *direct, *last]
         if n <= _MOST_TENSOR_GTH:
-            return GTH()
-        if n > _MOST_LU:
-            raise SolverError(
-                f"the chain has {n:,} states, too many for a dense matrix on "
-                f"{generator.rates.device}; move the rates to the CPU"
-            )
-        return LU()
+            return [GTH()]
+        return [LU()] if n <= _MOST_LU else [Jacobi()]
 
     def factor(self, generator: Generator) -> Factor:
-        """Factor with the chosen solver."""
-        return self.choose(generator).factor(generator)
+        """Factor with the first solver of the row that succeeds."""
+        solvers = self.candidates(generator)
+        failures: list[str] = []
+        for k, solver in enumerate(solvers):
+            try:
+                factor = solver.factor(generator)
+            except (SolverError, MemoryError) as error:
+                if len(solvers) == 1:
+                    raise
+                why = str(error) or "out of memory"
+                failures.append(f"{solver!r}: {why}")
+                if k + 1 < len(solvers):
+                    _log.warning("%r failed (%s); trying %r next", solver, why, solvers[k + 1])
+            else:
+                factor.solver = solver
+                return factor
+        raise SolverError(
+            f"no solver could solve the chain of {generator.n:,} states; " + "; ".join(failures)
+        )
+
+
+def _plane(generator: Generator) -> bool:
+    """Whether factors are small enough, as separators have it, without computing an order.
+
+    The constants fit plane and solid lattices of 1e5 and 1e6 states, where they were counted.
+    """
+    n, cut = generator.n, separator(generator.edges)
+    entries = 2.7 * n * math.log2(n) + 24.0 * cut**2
+    memory = 32.0 * entries * generator.batch_shape.numel()
+    return 40.0 * cut**3 < _MOST_OPERATIONS and memory < half_the_memory()
+
+
+def _multigrid() -> list[Solver]:
+    try:
+        return [importlib.import_module("stationary.solvers.multigrid").Multigrid()]
+    except ModuleNotFoundError:
+        return []

@@ -2,109 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import splu
-from torch import Tensor
 
-from stationary.errors import InputError, SolverError
+from stationary.errors import SolverError
 from stationary.generator import Generator
-from stationary.solvers._base import Accuracy, Factor, Solver
-from stationary.solvers._batches import Array, batch_of, rows_of
+from stationary.solvers._base import Factor, Solver
+from stationary.solvers._batches import Array
+from stationary.solvers._chain import (
+    TOLERANCE,
+    ChainsFactor,
+    Solved,
+    SparseChain,
+    chains_of,
+    distribution,
+)
+from stationary.solvers._dissection import Dissection, dissect
 from stationary.solvers._kernels import RARE_GROUND
-from stationary.solvers.lu import TOLERANCE
+from stationary.solvers._sweeps import likely_state
 
 _TRIES = 4
-_STEPS = 200
 
 
 @dataclass(frozen=True)
 class SparseLU(Solver):
-    """SuperLU of ``-Q`` without a likely state, the ground, for every chain; CPU only."""
+    """SuperLU of ``-Q`` without a likely state, the ground, in nested-dissection order; CPU only.
+
+    ``-Q`` without a ground is an M-matrix, which needs no pivoting: the order alone decides how
+    large the factors grow. METIS finds one for any edges, once.
+
+    Parameters
+    ----------
+    memory : float, optional
+        Bytes that the factors of a batch may take; half of the machine's by default.
+    """
+
+    memory: float | None = None
 
     def factor(self, generator: Generator) -> Factor:
         """Factor every chain of the batch, one after the other."""
-        if generator.rates.device.type != "cpu":
-            raise InputError("SparseLU() runs on the CPU; move the rates there, or use LU()")
-        generator.check_irreducible()
-        return _SparseFactor(generator)
+        chains = chains_of(generator, "SparseLU()")
+        dissection = dissect(generator.edges)
+        needed = dissection.cost.memory * len(chains)
+        most = half_the_memory() if self.memory is None else self.memory
+        if needed > most:
+            raise SolverError(
+                f"the factors of {len(chains)} chain(s) of {generator.n:,} states would take "
+                f"{needed / 2**30:.3g} GiB, more than the {most / 2**30:.3g} GiB that they may; "
+                f"use Krylov() or Auto(), or pass SparseLU(memory=...)"
+            )
+        return ChainsFactor(generator, [_Factored(chain, dissection) for chain in chains])
 
 
-class _SparseFactor(Factor):
-    accuracy = Accuracy.NORMWISE
-    by_chain = ("_chains",)
-
-    def __init__(self, generator: Generator) -> None:
-        self.edges = generator.edges
-        count = len(rows_of(generator.rates))
-        chains = [_Chain(generator.sparse(generator.unravel(k))) for k in range(count)]
-        self._chains = np.empty(count, dtype=object)
-        self._chains[:] = chains
-        pi = np.array([chain.pi for chain in chains]).reshape(count, generator.n)
-        self.pi = batch_of(pi, generator.batch_shape)
-
-    def solve(self, h: Tensor) -> Tensor:
-        return self._each(h, lambda chain, row: chain.solve(row, "N"))
-
-    def solve_transposed(self, b: Tensor) -> Tensor:
-        return self._each(b, lambda chain, row: chain.solve(row, "T"))
-
-    def _each(self, rhs: Tensor, solve: Callable[[_Chain, Array], Array]) -> Tensor:
-        rows = [solve(chain, row) for chain, row in zip(self._chains, rows_of(rhs), strict=True)]
-        return batch_of(np.array(rows).reshape(len(rows), rhs.shape[-1]), rhs.shape[:-1])
+def half_the_memory() -> float:
+    """Half of what the machine has, in bytes, or 4 GiB where it does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2
+    except (AttributeError, ValueError, OSError):  # not a POSIX system
+        return 4.0 * 2**30
 
 
-class _Chain:
-    """One chain: the factor of ``-Q`` with the ground's row and column left out."""
+class _Factored(Solved):
+    """One chain: the factor of ``-Q`` with the ground's row and column cut off."""
 
-    def __init__(self, Q: Any) -> None:
-        exits = -Q.diagonal()
-        ground = _likely(Q, exits)
+    def __init__(self, chain: SparseChain, dissection: Dissection) -> None:
+        self._chain, self._dissection = chain, dissection
+        ground = likely_state(chain, dissection.blocks())
         for _ in range(_TRIES):
-            factored = self._factor(Q, ground)
+            factored = self._factor(ground)
             ground, before = int(self.pi.argmax()), ground
             if factored and self.pi[before] >= RARE_GROUND * self.pi[ground]:
                 break
-        largest = (self.pi * exits).max(initial=np.finfo(float).tiny)
-        residual = np.abs(self.pi @ Q).max(initial=0.0) / largest
-        # As for dense LU: what rounding of Q can do to pi, which a residual does not show.
-        error = np.abs(self.solve(np.finfo(float).eps * exits, "T")).max(initial=0.0)
+        residual = chain.residual(self.pi)
+        error = np.abs(self.solve_transposed(chain.uncertain(self.pi))).max(initial=0.0)
         if not (factored and residual < TOLERANCE and error < TOLERANCE):
             raise SolverError(
                 f"sparse LU left a residual of {residual:.1e} and an error of up to {error:.1e}: "
                 f"the chain is too ill-conditioned for it; use GTH() if it is small enough"
             )
 
-    def _factor(self, Q: Any, ground: int) -> bool:
-        n = Q.shape[0]
-        self._others = np.delete(np.arange(n), ground)
+    def _factor(self, ground: int) -> bool:
+        chain, n = self._chain, self._chain.n
+        self._ground = ground
+        self._lu: Any = None  # frees a factor with another ground before there are two
         try:
-            self._lu = splu(-Q[self._others][:, self._others].tocsc()) if n > 1 else None
+            self._lu = splu(
+                self._dissection.grounded(chain.rates, chain.exits, ground),
+                permc_spec="NATURAL",
+                diag_pivot_thresh=0.0,
+                options={"SymmetricMode": True},
+            )
         except RuntimeError:  # a pivot that rounds to zero
-            self._lu, self.pi = None, np.eye(1, n, (ground + n // 2) % n)[0]
+            self.pi = np.eye(1, n, (ground + n // 2) % n)[0]
             return False
-        pi = self.solve(Q[[ground]].toarray()[0], "T")
+        unit = np.zeros(n)
+        unit[ground] = 1.0
+        pi = self.solve_transposed(chain.balance(unit))
         pi[ground] = 1.0
-        # Rounding can leave a rare state slightly negative: its probability is lost, not negative.
-        pi = np.maximum(pi, 0.0)
-        self.pi = pi / pi.sum()
+        self.pi = distribution(pi)
         return True
 
-    def solve(self, rhs: Array, trans: str) -> Array:
+    def solve(self, h: Array) -> Array:
+        return self._substitute(h, "N")
+
+    def solve_transposed(self, b: Array) -> Array:
+        return self._substitute(b, "T")
+
+    def _substitute(self, rhs: Array, trans: str) -> Array:
         """``-Q v = rhs`` or its transpose, with the ground's entry zero."""
         out = np.zeros(len(rhs))
         if self._lu is not None:
-            out[self._others] = self._lu.solve(rhs[self._others], trans=trans)
+            out[self._dissection.order] = self._lu.solve(rhs[self._dissection.order], trans=trans)
+        out[self._ground] = 0.0
         return out
-
-
-def _likely(Q: Any, exits: Array) -> int:
-    """State that some steps of the uniformized chain from a uniform start make the likeliest."""
-    pi = np.full(len(exits), 1 / len(exits))
-    step = Q.T / (exits.max(initial=0.0) or 1.0)
-    for _ in range(_STEPS):
-        pi = pi + step @ pi
-    return int(pi.argmax())

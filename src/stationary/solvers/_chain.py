@@ -1,0 +1,142 @@
+"""One large chain: products with its generator, residuals, and a batch of such chains."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse
+from torch import Tensor
+
+from stationary.edges import Edges
+from stationary.errors import InputError
+from stationary.generator import Generator
+from stationary.solvers._base import Accuracy, Factor
+from stationary.solvers._batches import Array, batch_of, rows_of
+
+TOLERANCE = 1e-8
+"""Largest error of a probability, as far as it can be told."""
+_EPS = float(np.finfo(float).eps)
+_TINY = float(np.finfo(float).tiny)
+
+
+class SparseChain:
+    """One chain, ready for products with ``Q`` in time proportional to its edges.
+
+    Parameters
+    ----------
+    edges : Edges
+        Its edges.
+    rates : Array [E]
+        Their rates.
+
+    Attributes
+    ----------
+    exits : Array [n]
+        Total rate out of each state.
+    """
+
+    def __init__(self, edges: Edges, rates: Array) -> None:
+        start, dst, order = edges.rows
+        self.edges, self.rates, self.n = edges, rates, edges.n
+        self._moves = scipy.sparse.csr_array((rates[order], dst, start), shape=(edges.n, edges.n))
+        self.exits: Array = self._moves @ np.ones(edges.n)
+
+    def times(self, v: Array) -> Array:
+        """``Q v``."""
+        return self._moves @ v - self.exits * v
+
+    def balance(self, p: Array) -> Array:
+        """``p Q``."""
+        return self._moves.T @ p - self.exits * p
+
+    def residual(self, pi: Array) -> float:
+        """Largest imbalance of a state over the largest flow, recomputed from ``pi``."""
+        largest = max(float((pi * self.exits).max(initial=0.0)), _TINY)
+        return float(np.abs(self.balance(pi)).max(initial=0.0)) / largest
+
+    def uncertain(self, pi: Array) -> Array:
+        """Right-hand side ``b`` whose solution of ``-Q^T u = b`` bounds the error of ``pi``.
+
+        A residual is small wherever two sets of states hardly communicate, right or wrong. But
+        ``-Q`` without a ground has a nonnegative inverse: ``u`` bounds what the residual and the
+        rounding of ``Q`` can do. A state that ``pi`` calls rare may be so by mistake, so each
+        counts for at least its even share.
+        """
+        rounding = _EPS * self.exits * np.maximum(pi, 1 / self.n)
+        return np.abs(self.balance(pi)) + rounding
+
+
+class Solved(ABC):
+    """What a solver made of one chain."""
+
+    pi: Array
+
+    @abstractmethod
+    def solve(self, h: Array) -> Array:
+        """One solution of ``-Q v = h``."""
+
+    @abstractmethod
+    def solve_transposed(self, b: Array) -> Array:
+        """One solution of ``-Q^T u = b``."""
+
+    def precondition(self, r: Array) -> Array:
+        """What is cheap and near a solution of ``-Q v = r``; see `Factor.precondition`."""
+        return self.solve(r - self.pi @ r)
+
+
+class ChainsFactor(Factor):
+    """A batch of chains that were solved one after the other.
+
+    Parameters
+    ----------
+    generator : Generator
+        The batch.
+    solved : sequence of Solved
+        One for each chain of the flattened batch.
+    """
+
+    accuracy: ClassVar[Accuracy] = Accuracy.NORMWISE
+    by_chain = ("_chains",)
+
+    def __init__(self, generator: Generator, solved: Sequence[Solved]) -> None:
+        self.edges = generator.edges
+        self._chains = np.empty(len(solved), dtype=object)
+        self._chains[:] = solved
+        pi = np.array([chain.pi for chain in solved]).reshape(len(solved), generator.n)
+        self.pi = batch_of(pi, generator.batch_shape)
+
+    def solve(self, h: Tensor) -> Tensor:
+        return self._each(h, lambda chain, row: chain.solve(row))
+
+    def solve_transposed(self, b: Tensor) -> Tensor:
+        return self._each(b, lambda chain, row: chain.solve_transposed(row))
+
+    def precondition(self, r: Tensor) -> Tensor:
+        return self._each(r, lambda chain, row: chain.precondition(row))
+
+    def _each(self, rhs: Tensor, solve: Callable[[Solved, Array], Array]) -> Tensor:
+        rows = [solve(chain, row) for chain, row in zip(self._chains, rows_of(rhs), strict=True)]
+        return batch_of(np.array(rows).reshape(len(rows), rhs.shape[-1]), rhs.shape[:-1])
+
+
+class EntrywiseChainsFactor(ChainsFactor):
+    """The same, where every probability is right to many digits."""
+
+    accuracy = Accuracy.ENTRYWISE
+
+
+def chains_of(generator: Generator, name: str) -> list[SparseChain]:
+    """Check a batch for a solver of this name and take it apart."""
+    if generator.rates.device.type != "cpu":
+        raise InputError(f"{name} runs on the CPU; move the rates there, or use LU()")
+    generator.check_irreducible()
+    return [SparseChain(generator.edges, rates) for rates in rows_of(generator.rates)]
+
+
+def distribution(p: Array) -> Array:
+    """Normalise; rounding can leave a rare state slightly negative: it is lost, not negative."""
+    p = np.maximum(p, 0.0)
+    return p / p.sum()

@@ -1,0 +1,180 @@
+"""Nested dissection: an order of the states in which sparse factors stay small.
+
+Found once for a set of edges, whatever the rates, and forgotten with the edges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numba
+import numpy as np
+import scipy.sparse
+
+from stationary.edges import Edges
+from stationary.solvers._batches import Array
+
+_jit = numba.njit(cache=True, nogil=True)
+_BYTES = 16.0
+"""An entry of a factor in SuperLU: a float64, its share of the indices, and room to grow."""
+
+
+class Dissection:
+    """An order of the states, and where each rate belongs in a matrix of that order.
+
+    Parameters
+    ----------
+    edges : Edges
+        Edges of the chains.
+
+    Attributes
+    ----------
+    order : Array [n]
+        State at each place.
+    place : Array [n]
+        Place of each state.
+    """
+
+    def __init__(self, edges: Edges) -> None:
+        n = edges.n
+        self._graph = graph = neighbours(edges)
+        self.order = _nested_dissection(graph)
+        self.place = np.empty(n, dtype=np.int64)
+        self.place[self.order] = np.arange(n)
+        src, dst = edges.numpy
+        # The place of each value: first the edges in their order, then the states' diagonal.
+        which = np.arange(len(edges) + n)
+        row = np.concatenate([self.place[src], self.place])
+        column = np.concatenate([self.place[dst], self.place])
+        layout = scipy.sparse.csr_array((which, (row, column)), shape=(n, n)).tocsc()
+        self._start, self._index, self._which = layout.indptr, layout.indices, layout.data
+
+    def blocks(self, most: int = 256) -> Array:
+        """Number the states by blocks of neighbours, at most so many blocks."""
+        n = len(self.place)
+        return self.place * min(n, most) // n
+
+    def grounded(self, rates: Array, exits: Array, ground: int) -> Any:
+        """``-Q`` in this order as a CSC matrix, the ground's equation and unknown cut off.
+
+        The ground's row and column keep their places but only a diagonal, so that one pattern
+        serves every ground.
+        """
+        data = np.concatenate([-rates, exits])[self._which]
+        at = int(self.place[ground])
+        data[self._start[at] : self._start[at + 1]] = 0.0
+        data[self._index == at] = 0.0
+        data[self._which == len(rates) + ground] = exits[ground] or 1.0
+        return scipy.sparse.csc_array((data, self._index, self._start), shape=(len(exits),) * 2)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What a factorisation in this order takes, by counting its entries."""
+        lower, operations = _count(self._graph.indptr, self._graph.indices, self.order, self.place)
+        return Cost(2 * _BYTES * lower, 2.0 * operations)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Memory in bytes and multiply-adds of a factorisation."""
+
+    memory: float
+    operations: float
+
+
+_known: WeakKeyDictionary[Edges, Dissection] = WeakKeyDictionary()
+
+
+def dissect(edges: Edges) -> Dissection:
+    """Return the dissection of these edges, made at the first call."""
+    if edges not in _known:
+        _known[edges] = Dissection(edges)
+    return _known[edges]
+
+
+def neighbours(edges: Edges) -> Any:
+    """Which states are joined by an edge either way, as a symmetric CSR pattern."""
+    start, dst, _ = edges.rows
+    one_way = scipy.sparse.csr_array(
+        (np.ones(len(edges), dtype=np.int8), dst, start), shape=(edges.n, edges.n)
+    )
+    return (one_way + one_way.T).tocsr()
+
+
+def separator(edges: Edges) -> int:
+    """Guess, in two passes over the edges, how many states cut the graph into halves.
+
+    Every set of states at one distance from a far state cuts the graph; the widest one is about
+    ``n^(1/2)`` on a plane lattice and ``n^(2/3)`` on a solid one.
+    """
+    graph = neighbours(edges)
+    _, far = _widest_level(graph.indptr, graph.indices, 0)
+    return int(_widest_level(graph.indptr, graph.indices, far)[0])
+
+
+def _nested_dissection(graph: Any) -> Array:
+    if graph.nnz == 0:
+        return np.arange(graph.shape[0])
+    import pymetis
+
+    adjacency = pymetis.CSRAdjacency(graph.indptr, graph.indices)
+    order, _ = pymetis.nested_dissection(adjacency)
+    return np.array(order)
+
+
+@_jit
+def _widest_level(start: Array, index: Array, first: int) -> tuple[int, int]:
+    """Size of the largest set of states at one distance from ``first``, and the last state met."""
+    n = len(start) - 1
+    seen = np.zeros(n, dtype=np.bool_)
+    queue = np.empty(n, dtype=np.int64)
+    queue[0] = first
+    seen[first] = True
+    head, tail, widest = 0, 1, 1
+    while head < tail:
+        level = tail
+        widest = max(widest, level - head)
+        while head < level:
+            state = queue[head]
+            head += 1
+            for k in range(start[state], start[state + 1]):
+                if not seen[index[k]]:
+                    seen[index[k]] = True
+                    queue[tail] = index[k]
+                    tail += 1
+    return widest, queue[tail - 1]
+
+
+@_jit
+def _count(start: Array, index: Array, order: Array, place: Array) -> tuple[float, float]:
+    """Entries of the lower factor, and the sum of squares of its columns' lengths.
+
+    Row k of the factor holds what the elimination tree joins to k from below: each path is
+    followed until one that was followed before for the same row.
+    """
+    n = len(order)
+    parent = np.full(n, -1, dtype=np.int64)
+    ancestor = np.full(n, -1, dtype=np.int64)
+    for k in range(n):
+        for e in range(start[order[k]], start[order[k] + 1]):
+            node = place[index[e]]
+            while node != -1 and node < k:
+                above = ancestor[node]
+                ancestor[node] = k
+                if above == -1:
+                    parent[node] = k
+                node = above
+    length = np.ones(n)
+    mark = np.full(n, -1, dtype=np.int64)
+    for k in range(n):
+        mark[k] = k
+        for e in range(start[order[k]], start[order[k] + 1]):
+            node = place[index[e]]
+            while node < k and mark[node] != k:
+                length[node] += 1.0
+                mark[node] = k
+                node = parent[node]
+    return length.sum(), (length**2).sum()

@@ -1,0 +1,384 @@
+"""Solvers for large chains: every load, rare states, remembered factors, and what Auto tries."""
+
+import copy
+import gc
+import logging
+import pickle
+import weakref
+from dataclasses import dataclass, field
+
+import hypothesis
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from scipy.sparse.linalg import splu
+
+import problems
+import stationary as st
+from problems import LARGE, mm1k, relative_error, tandem
+from stationary.errors import InputError, SolverError
+from stationary.solvers import Accuracy, Factor, Solver, _dissection, auto, sparse
+from stationary.solvers._chain import SparseChain
+from stationary.solvers._gmres import gmres
+from stationary.solvers._sweeps import likely_state
+
+name = repr
+
+LATTICES = [
+    tandem((40, 40), 0.7, [1.0, 1.0]),
+    tandem((40, 40), 0.99, [1.0, 1.0]),
+    tandem((40, 40), 1.05, [1.1, 1.0]),
+    tandem((12, 12, 12), 0.99, [1.0, 1.0, 1.0]),
+]
+load = ["moderate", "near saturation", "overloaded", "solid, near saturation"]
+
+
+@pytest.fixture(scope="module")
+def exact():
+    """Dense elimination of every lattice, once."""
+    return [st.GTH().factor(lattice) for lattice in LATTICES]
+
+
+def normal(n, seed):
+    return torch.randn(n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def nearby(generator, step=0.01, seed=0):
+    """Rates that have moved by up to so much of themselves."""
+    random = torch.Generator().manual_seed(seed)
+    move = 1 + step * (2 * torch.rand(generator.rates.shape, generator=random).double() - 1)
+    return st.Generator(generator.edges, generator.rates.detach() * move, index=generator.index)
+
+
+# Against elimination and closed forms.
+
+
+@pytest.mark.parametrize("which", range(len(LATTICES)), ids=load)
+@pytest.mark.parametrize("solver", [*LARGE, st.Auto()], ids=name)
+def test_lattices_against_dense_elimination(solver, which, exact):
+    lattice, truth = LATTICES[which], exact[which]
+    factor = solver.factor(lattice)
+    assert float((factor.pi - truth.pi).abs().max() / truth.pi.max()) < 1e-11
+    g = normal(lattice.n, seed=1)
+    gradient = truth.rate_gradient(g)
+    error = (factor.rate_gradient(g) - gradient).abs().max() / gradient.abs().max()
+    assert float(error) < 1e-10
+
+
+@pytest.mark.parametrize("which", range(len(LATTICES)), ids=load)
+@pytest.mark.parametrize("solver", LARGE, ids=name)
+def test_both_equations_are_solved_to_ten_digits(solver, which):
+    lattice = LATTICES[which]
+    Q = lattice.sparse()
+    factor = solver.factor(nearby(lattice)) and solver.factor(lattice)
+    h = normal(lattice.n, seed=2)
+    h = h - (factor.pi * h).sum()
+    v = factor.solve(h)
+    assert np.linalg.norm(Q @ v.numpy() + h.numpy()) < 1e-10 * float(h.norm())
+    b = normal(lattice.n, seed=3)
+    b = b - b.mean()
+    u = factor.solve_transposed(b)
+    assert np.linalg.norm(Q.T @ u.numpy() + b.numpy()) < 1e-10 * float(b.norm())
+
+
+@pytest.mark.parametrize("solver", LARGE, ids=name)
+def test_a_tandem_with_room_has_jacksons_product_form(solver):
+    # Loads of 0.2 and 0.3 in rooms of 50: what a wider room would hold is 0.3^50 = 7e-27.
+    shape = (50, 50)
+    pi = solver.factor(tandem(shape, 0.3, [1.5, 1.0])).pi.reshape(shape)
+    first = 0.8 * 0.2 ** torch.arange(50, dtype=torch.float64)
+    second = 0.7 * 0.3 ** torch.arange(50, dtype=torch.float64)
+    torch.testing.assert_close(pi, first[:, None] * second, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("solver", LARGE, ids=name)
+def test_gradients_against_finite_differences(solver):
+    lattice = tandem((12, 11), 0.9, [1.0, 1.1])
+    reward = normal(lattice.n, seed=4)
+    rates = lattice.rates.clone().requires_grad_()
+    state = st.steady_state(st.Generator(lattice.edges, rates), solver)
+    (gradient,) = torch.autograd.grad((state.pi * reward).sum(), rates)
+    for e in (0, 57, 200, len(rates) - 1):
+        sides = []
+        for sign in (1, -1):
+            moved = lattice.rates.clone()
+            moved[e] += sign * 1e-5
+            sides.append((st.GTH().factor(st.Generator(lattice.edges, moved)).pi * reward).sum())
+        difference = float(sides[0] - sides[1]) / 2e-5
+        assert float(gradient[e]) == pytest.approx(difference, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("solver", LARGE, ids=name)
+def test_second_derivatives(solver):
+    lattice = tandem((4, 3), 0.9, [1.0, 1.1])
+    rates = lattice.rates.clone().requires_grad_()
+
+    def last(rates):
+        return st.steady_state(st.Generator(lattice.edges, rates), solver).pi[[0, -1]]
+
+    assert torch.autograd.gradgradcheck(last, rates, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", LARGE, ids=name)
+@hypothesis.given(gen=problems.ergodic_chains())
+@hypothesis.settings(max_examples=60)
+def test_right_normwise_or_refused(solver, gen):
+    try:
+        pi = solver.factor(gen).pi
+    except SolverError:
+        return
+    assert float((pi - problems.floats(problems.steady(gen))).abs().max()) < 1e-8
+
+
+# What each says of rare states.
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1])
+@pytest.mark.parametrize(("arrival", "service"), [(1.0, 10.0), (10.0, 1.0), (1.0, 1.5)])
+def test_gauss_seidel_is_right_in_the_tails_and_says_so(arrival, service, seed):
+    problem = mm1k(arrival, service, 100)
+    problem = problem if seed is None else problem.shuffled(seed)
+    state = st.steady_state(problem.generator, st.GaussSeidel())
+    assert state.accuracy is Accuracy.ENTRYWISE
+    assert relative_error(state.pi, problem.pi) < 1e-10
+    assert float(state.residual) < 1e-9
+
+
+@pytest.mark.parametrize("solver", [st.SparseLU(), st.Krylov(), st.Reused()], ids=name)
+def test_the_others_are_right_normwise_and_say_so(solver):
+    problem = mm1k(1.0, 10.0, 100).shuffled(0)
+    solver.factor(nearby(problem.generator))
+    state = st.steady_state(problem.generator, solver)
+    assert state.accuracy is Accuracy.NORMWISE
+    assert float((state.pi - problems.floats(problem.pi)).abs().max()) < 1e-13
+
+
+# Failures are said, not hidden.
+
+
+def test_gauss_seidel_gives_up_with_advice():
+    with pytest.raises(SolverError, match=r"after 16 Gauss-Seidel sweeps.*SparseLU\(\)"):
+        st.GaussSeidel(most=16).factor(LATTICES[1])
+
+
+def test_krylov_gives_up_with_advice():
+    with pytest.raises(SolverError, match=r"after \d+ iterations; use SparseLU"):
+        st.Krylov(fill=1.0, drop=0.5, most=3).factor(LATTICES[1])
+
+
+def test_sparse_lu_refuses_factors_that_do_not_fit():
+    with pytest.raises(SolverError, match=r"would take .* GiB, more than the .* GiB"):
+        st.SparseLU(memory=1e5).factor(LATTICES[0])
+
+
+def test_gmres_reports_the_residual_that_is_there():
+    # An operator that changes under way makes the recurrence lie; the report must not.
+    random = np.random.default_rng(0)
+    A = np.eye(30) + 0.1 * random.standard_normal((30, 30))
+    calls = []
+
+    def drifting(x):
+        calls.append(1)
+        return A @ x if len(calls) > 10 else A @ x + 0.3 * x.sum()
+
+    b = random.standard_normal(30)
+    found = gmres(drifting, lambda r: r, b, tolerance=1e-12, restart=10, most=10)
+    assert found.residual == pytest.approx(np.linalg.norm(b - A @ found.x) / np.linalg.norm(b))
+    assert found.residual > 1e-3
+    found = gmres(lambda x: A @ x, lambda r: r, b, tolerance=1e-12, restart=10, most=200)
+    assert np.linalg.norm(b - A @ found.x) < 1e-11 * np.linalg.norm(b)
+
+
+# The order, its cost, and the ground.
+
+
+@pytest.mark.parametrize("shape", [(30, 30), (9, 9, 9)])
+def test_the_count_of_a_factor_is_what_superlu_finds(shape):
+    lattice = tandem(shape, 0.9, [1.0] * len(shape))
+    dissection = _dissection.dissect(lattice.edges)
+    chain = SparseChain(lattice.edges, lattice.rates.numpy())
+    matrix = dissection.grounded(chain.rates, chain.exits, 0)
+    options = {"SymmetricMode": True}
+    found = splu(matrix, permc_spec="NATURAL", diag_pivot_thresh=0.0, options=options).nnz
+    # The count is of a symmetric pattern; a tandem moves one way along its diagonals.
+    assert found <= dissection.cost.memory / _dissection._BYTES < 1.3 * found
+
+
+def test_a_grounded_matrix_is_minus_q_in_another_order():
+    lattice = tandem((5, 4), 0.9, [1.0, 1.2])
+    dissection = _dissection.dissect(lattice.edges)
+    chain = SparseChain(lattice.edges, lattice.rates.numpy())
+    matrix = dissection.grounded(chain.rates, chain.exits, 7).toarray()
+    expected = -lattice.dense().numpy()
+    expected[7, :] = expected[:, 7] = 0.0
+    expected[7, 7] = chain.exits[7]
+    np.testing.assert_array_equal(matrix, expected[np.ix_(dissection.order, dissection.order)])
+
+
+def test_an_order_is_found_once_and_goes_with_its_edges():
+    lattice = tandem((5, 4), 0.9, [1.0, 1.2])
+    assert _dissection.dissect(lattice.edges) is _dissection.dissect(lattice.edges)
+    order = weakref.ref(_dissection.dissect(lattice.edges))
+    del lattice
+    gc.collect()
+    assert order() is None
+
+
+def test_nested_dissection_keeps_factors_small():
+    lattice = tandem((60, 60), 0.9, [1.0, 1.0])
+    chain = SparseChain(lattice.edges, lattice.rates.numpy())
+    natural = scipy.sparse.csc_array(-lattice.sparse() + 1e-6 * scipy.sparse.eye_array(lattice.n))
+    ours = _dissection.dissect(lattice.edges).grounded(chain.rates, chain.exits, 0)
+    settings = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+    entries = [splu(matrix, permc_spec="NATURAL", **settings).nnz for matrix in (ours, natural)]
+    assert entries[0] < 0.4 * entries[1]
+
+
+@pytest.mark.parametrize("which", range(len(LATTICES)), ids=load)
+def test_the_ground_is_a_likely_state(which, exact):
+    lattice, pi = LATTICES[which], exact[which].pi
+    chain = SparseChain(lattice.edges, lattice.rates.numpy())
+    ground = likely_state(chain, _dissection.dissect(lattice.edges).blocks())
+    assert float(pi[ground]) > 1e-2 * float(pi.max())
+
+
+# Remembered factors.
+
+
+@dataclass(frozen=True)
+class Counting(Solver):
+    """Sparse LU that counts how often it is asked."""
+
+    calls: list[int] = field(default_factory=list)
+
+    def factor(self, generator: st.Generator) -> Factor:
+        self.calls.append(generator.n)
+        return st.SparseLU().factor(generator)
+
+
+@pytest.mark.parametrize("which", range(len(LATTICES)), ids=load)
+def test_an_old_factor_serves_a_nearby_chain(which, caplog):
+    counting = Counting()
+    solver = st.Reused(counting)
+    solver.factor(nearby(LATTICES[which]))
+    with caplog.at_level(logging.DEBUG, "stationary.solvers.reused"):
+        factor = solver.factor(LATTICES[which])
+        h = normal(LATTICES[which].n, seed=5)
+        h = h - (factor.pi * h).sum()
+        v = factor.solve(h)
+    assert counting.calls == [LATTICES[which].n]
+    assert "window 0: reused" in caplog.text
+    # Two paths really ran: a new factor gives the same to rounding, not bit by bit.
+    anew = st.SparseLU().factor(LATTICES[which])
+    assert not torch.equal(factor.pi, anew.pi)
+    torch.testing.assert_close(factor.pi, anew.pi, rtol=0, atol=1e-11)
+    centred, expected = (x - (anew.pi * x).sum() for x in (v, anew.solve(h)))
+    torch.testing.assert_close(centred, expected, rtol=0, atol=1e-9 * float(expected.abs().max()))
+
+
+def test_a_factor_too_old_is_replaced_and_said_so(caplog):
+    counting = Counting()
+    solver = st.Reused(counting, steps=6)
+    far = tandem((40, 40), 0.3, [1.0, 1.0])
+    solver.factor(st.Generator(LATTICES[1].edges, far.rates))
+    with caplog.at_level(logging.INFO, "stationary.solvers.reused"):
+        pi = solver.factor(LATTICES[1]).pi
+    assert len(counting.calls) == 2
+    assert "a new factor by Counting" in caplog.text
+    torch.testing.assert_close(pi, st.SparseLU().factor(LATTICES[1]).pi, rtol=0, atol=1e-13)
+
+
+def test_windows_are_told_apart_by_their_index():
+    lattice = LATTICES[0]
+    rates = torch.stack([lattice.rates, 1.5 * lattice.rates, nearby(lattice, 0.3).rates])
+    counting = Counting()
+    solver = st.Reused(counting)
+    solver.factor(st.Generator(lattice.edges, rates, index=torch.tensor([7, 8, 9])))
+    swapped = st.Generator(lattice.edges, rates[[2, 0]], index=torch.tensor([9, 7]))
+    pi = solver.factor(swapped).pi
+    assert len(counting.calls) == 3
+    torch.testing.assert_close(pi, st.SparseLU().factor(swapped).pi, rtol=0, atol=1e-12)
+
+
+def test_only_so_many_factors_are_kept():
+    lattice = tandem((8, 8), 0.9, [1.0, 1.0])
+    batch = st.Generator(lattice.edges, lattice.rates.expand(3, -1))
+    counting = Counting()
+    solver = st.Reused(counting, most=2)
+    solver.factor(batch)
+    assert list(solver._memory.factors) == [1, 2]
+    solver.factor(st.Generator(lattice.edges, lattice.rates, index=torch.tensor(2)))
+    assert len(counting.calls) == 3
+    solver.factor(st.Generator(lattice.edges, lattice.rates, index=torch.tensor(0)))
+    assert len(counting.calls) == 4
+
+
+def test_memory_stays_behind():
+    counting = Counting()
+    solver = st.Reused(counting)
+    lattice = tandem((8, 8), 0.9, [1.0, 1.0])
+    solver.factor(lattice)
+    for copied in (solver.fresh(), pickle.loads(pickle.dumps(solver)), copy.deepcopy(solver)):  # noqa: S301
+        assert copied == solver
+        assert not copied._memory.factors
+    other = tandem((9, 8), 0.9, [1.0, 1.0])
+    torch.testing.assert_close(solver.factor(other).pi, st.GTH().factor(other).pi)
+
+
+@pytest.mark.parametrize("wrong", [{"steps": 0}, {"most": 0}, {"steps": 1.5}, {"most": True}])
+def test_numbers_that_make_no_sense(wrong):
+    with pytest.raises(InputError, match=r"must be a whole number of at least 1; got"):
+        st.Reused(**wrong)
+
+
+# What Auto does when a solver fails.
+
+
+@dataclass(frozen=True)
+class Failing(Solver):
+    error: Exception
+
+    def factor(self, generator: st.Generator) -> Factor:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [SolverError("it is too hard"), MemoryError()], ids=repr)
+def test_a_failure_falls_to_the_next_row_and_is_logged(error, monkeypatch, caplog):
+    lattice = tandem((50, 50), 0.9, [1.0, 1.0])
+    monkeypatch.setattr(auto, "SparseLU", lambda: Failing(error))
+    monkeypatch.setattr(auto, "_multigrid", list)
+    state = st.steady_state(lattice)
+    assert state.solver == st.Krylov()
+    assert "Krylov" in state.status
+    [record] = [r for r in caplog.records if r.name == auto.__name__]
+    assert record.levelno == logging.WARNING
+    reason = str(error) or "out of memory"
+    assert f"({reason}); trying Krylov" in record.getMessage()
+    torch.testing.assert_close(state.pi, st.SparseLU().factor(lattice).pi, rtol=0, atol=1e-12)
+
+
+def test_if_all_fail_each_is_named(monkeypatch):
+    failures = {"SparseLU": "no room", "Krylov": "stuck", "GaussSeidel": "slow"}
+    for solver, why in failures.items():
+        monkeypatch.setattr(auto, solver, lambda why=why: Failing(SolverError(why)))
+    monkeypatch.setattr(auto, "_multigrid", list)
+    with pytest.raises(SolverError, match=r"2,500 states.*no room.*stuck.*slow"):
+        st.Auto().factor(tandem((50, 50), 0.9, [1.0, 1.0]))
+
+
+def test_auto_puts_multigrid_first_where_factors_grow_too_large(monkeypatch):
+    multigrid = Failing(SolverError("a stand-in"))
+    monkeypatch.setattr(auto, "_multigrid", lambda: [multigrid])
+    plane, solid = tandem((300, 300), 0.9, [1.0] * 2), tandem((50, 50, 50), 0.9, [1.0] * 3)
+    assert st.Auto().choose(plane) == st.SparseLU()
+    assert st.Auto().candidates(plane)[1] == multigrid
+    monkeypatch.setattr(auto, "_MOST_OPERATIONS", 2e10)  # the same lattices, ten times as large
+    assert st.Auto().choose(plane) == st.SparseLU()
+    assert st.Auto().choose(solid) == multigrid
+    monkeypatch.setattr(auto, "half_the_memory", lambda: 1e6)
+    assert st.Auto().choose(plane) == multigrid
+
+
+def test_memory_is_some():
+    assert sparse.half_the_memory() > 1e8
