@@ -50,13 +50,16 @@ class Misplaced:
 
 def cuts(windows: Windows, parameters: int) -> list[float]:
     """Loads to cut at: the heaviest that is still fitted, lightest cut first."""
-    loads = np.sort(windows.loads.numpy())
+    order = np.argsort(windows.loads.numpy(), kind="stable")
+    loads, many = windows.loads.numpy()[order], windows.many.numpy()[order]
+    up_to = many.cumsum()
     found = []
     for place in _PLACES:
-        load = float(loads[int(place * (len(loads) - 1))])
-        below, above = loads[loads <= load], loads[loads > load]
-        several = len(np.unique(below)) > 1  # of one load alone a model may be right by chance
-        if several and len(below) >= parameters + _FEWEST and len(above) >= _FEWEST:
+        load = float(loads[np.searchsorted(up_to, int(place * (up_to[-1] - 1)), side="right")])
+        light = loads <= load
+        below, above = many[light].sum(), many[~light].sum()
+        several = len(np.unique(loads[light])) > 1  # of one alone a model may be right by chance
+        if several and below >= parameters + _FEWEST and above >= _FEWEST:
             found.append(load)
     return sorted(set(found))
 
@@ -132,7 +135,7 @@ def _misfit(model: Model, windows: Windows) -> str:
     for rows in np.array_split(order, min(_GROUPS, max(len(order) // _FEWEST, 1))):
         part = windows.select(rows)
         wrong = misplaced(p[rows], part)
-        if len(rows) >= _FEWEST and wrong.share - 2 * wrong.error > most:
+        if part.recorded >= _FEWEST and wrong.share - 2 * wrong.error > most:
             most = wrong.share - 2 * wrong.error
             low, high = float(part.loads.min()), float(part.loads.max())
             worst = (
@@ -182,11 +185,12 @@ def misplaced(p: Array, windows: Windows) -> Misplaced:
     Over all windows together: what one window has too much may be what another has too little. The
     noise is that of the windows' scatter around their mean.
     """
-    counts = windows.counts.numpy()
-    weight = counts.sum(-1, keepdims=True) / counts.sum()
-    off = weight * (counts / counts.sum(-1, keepdims=True) - p)  # [M, C], adds up to the error
-    total = off.sum(0)
-    scatter = off - weight * total
+    counts, many = windows.counts.numpy(), windows.recorded
+    off = counts / counts.sum() - counts.sum(-1, keepdims=True) / counts.sum() * p
+    total = off.sum(0)  # of [M, C], which adds up to the error
     sign = np.sign(total)
-    error = math.sqrt(float(((scatter @ sign / 2) ** 2).sum()) * len(p) / max(len(p) - 1, 1))
+    # What a window has too much is linear in its counts: each weighs as much as its row says.
+    weight = (sign - (p + total) @ sign[:, None]) / (2 * counts.sum())
+    squares = windows.squares_of(weight)
+    error = math.sqrt(squares * many / max(many - 1, 1))
     return Misplaced(float(np.abs(total).sum() / 2), error)

@@ -89,8 +89,20 @@ class Curved:
         _, group = np.unique(self.windows.x.numpy(), axis=0, return_inverse=True)
         return group.ravel()
 
+    def scatter(self) -> Array:
+        """``[R, R]``: the outer products of the windows' scores, added up."""
+        moments = self.windows.moments
+        if moments is None:
+            scores = self.scores()
+            return np.asarray(scores.T @ scores)
+        slopes = self.slopes[self.group]
+        total = np.einsum("uc,ucp->p", self.windows.counts.numpy(), slopes)
+        squares = np.einsum("ucp,ucd,udq->pq", slopes, moments.squares.numpy(), slopes)
+        return np.asarray(squares - np.outer(total, total) / self.windows.recorded)
+
     def scores(self) -> Array:
         """``[M, R]``: gradient of every window's negative log-likelihood, less their mean."""
+        self.windows.check_single("the score of every window")
         counts = self.windows.counts.numpy()
         scores: Array = -np.einsum("mc,mcp->mp", counts, self.slopes[self.group])
         return scores - scores.mean(0)
@@ -184,20 +196,22 @@ class Sandwich(CovarianceKind):
 
     def spare(self, minimum: Curved) -> int:
         """Blocks beyond the number of determined directions."""
-        return -(-len(minimum.windows) // self.block) - len(minimum.curvature)
+        return -(-minimum.windows.recorded // self.block) - len(minimum.curvature)
 
     def at(self, minimum: Curved) -> Covariance:
         """``H^-1 (B / (B - R) sum_b s_b s_b^T) H^-1`` over blocks b."""
-        windows, spare = len(minimum.windows), self.spare(minimum)
+        windows, spare = minimum.windows.recorded, self.spare(minimum)
         if spare < 1:
             raise InputError(
                 f"a sandwich covariance needs more windows than parameters; got {windows} windows "
                 f"in blocks of {self.block}: take another covariance="
             )
-        scores = np.add.reduceat(minimum.scores(), np.arange(0, windows, self.block))
         kind = f"sandwich over {windows} windows"
-        if self.block > 1:
-            kind += f" in blocks of {self.block}"
+        if self.block == 1:
+            return minimum.covariance(minimum.scatter() * (windows / spare), spare, kind)
+        minimum.windows.check_single(f"a sandwich over blocks of {self.block} windows")
+        scores = np.add.reduceat(minimum.scores(), np.arange(0, windows, self.block))
+        kind += f" in blocks of {self.block}"
         return minimum.covariance(scores.T @ scores * (len(scores) / spare), spare, kind)
 
 
@@ -232,6 +246,7 @@ def overdispersion(model: Model, windows: Windows, theta: Tensor) -> tuple[float
     Pearson's statistic over its degrees of freedom. Categories expected less than once in a window
     are taken together, since a single count there would weigh like many elsewhere.
     """
+    windows.check_single("the overdispersion of counts")
     p = predicted(model, theta, windows)
     counts = windows.counts.numpy()
     expected = counts.sum(-1, keepdims=True) * p

@@ -49,6 +49,7 @@ def fit(
     max_iterations: int = 1000,
     progress: Progress | None = None,
     covariance: CovarianceKind | None = None,
+    cluster: str | None = None,
 ) -> Fit:
     """Fit a model to windows by maximum likelihood.
 
@@ -84,6 +85,8 @@ def fit(
         Called by a second-order fit as ``progress(start, evaluations, nll)``.
     covariance : CovarianceKind, optional
         How sure the estimates are: `Best()` by default, see `stationary.covariances`.
+    cluster : str, optional
+        Address of a Dask scheduler, which then runs the starts of a second-order fit side by side.
 
     Returns
     -------
@@ -107,6 +110,11 @@ def fit(
     25
     """
     stochastic = training is not None or epochs is not None
+    if cluster is not None and (stochastic or not isinstance(gradient, Exact | None)):
+        raise InputError(
+            "cluster= runs the starts of a second-order fit, and a stochastic fit has one start: "
+            "leave out cluster=, or gradient=, epochs= and training="
+        )
     if stochastic or not isinstance(gradient, Exact | None):
         training = training or Training()
         if epochs is not None:
@@ -124,7 +132,9 @@ def fit(
         if large and folder is not None:
             objective.visits = _visits(objective, windows, folder, resume)
         starts = starts if starts is not None else 1 if large else 3
-        result = _fit_exact(objective, windows, starts, seed, max_iterations, progress, covariance)
+        result = _fit_exact(
+            objective, windows, starts, seed, max_iterations, progress, covariance, cluster
+        )
     return warn_unless_converged(result)
 
 
@@ -151,9 +161,10 @@ def _fit_exact(
     max_iterations: int,
     progress: Progress | None,
     kind: CovarianceKind | None,
+    cluster: str | None,
 ) -> Fit:
     model = objective.model
-    best = maximise_likelihood(objective, starts, seed, max_iterations, progress)
+    best = maximise_likelihood(objective, starts, seed, max_iterations, progress, cluster)
     return Fit(
         model=_at(model, model.natural(torch.tensor(best.x))),
         windows=windows,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,6 +15,7 @@ from stationary.data.paths import as_random
 from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.inference import Array, finite_hessian
 from stationary.objective import Objective
+from stationary.parallel import as_ready
 
 Progress = Callable[[int, int, float], None]
 """Called as ``progress(start, evaluations, nll)``."""
@@ -38,6 +42,7 @@ def maximise_likelihood(
     seed: int,
     max_iterations: int,
     progress: Progress | None = None,
+    cluster: str | None = None,
 ) -> OptimizeResult:
     """Return the best minimum of the objective per count, with ``converged`` and a ``message``.
 
@@ -53,6 +58,9 @@ def maximise_likelihood(
         For each start.
     progress : callable, optional
         See `Progress`.
+    cluster : str, optional
+        Address of a Dask scheduler that has the starts run side by side. On this machine they run
+        one after the other: a large chain uses its cores anyway.
     """
     if starts < 1:
         raise InputError(f"starts must be at least 1; got {starts!r}")
@@ -62,10 +70,11 @@ def maximise_likelihood(
     level = 2 * random.normal(size=(starts, 1)) * objective.model.positive.numpy()
     spread = random.normal(size=(starts, len(first))) + level
     spread[0] = 0.0
-    tried = [
-        minimise(objective, first + jump, max_iterations, progress, k)
-        for k, jump in enumerate(spread)
-    ]
+    points = list(enumerate(first + spread))
+    if cluster is None or starts == 1:
+        tried = [minimise(objective, z0, max_iterations, progress, k) for k, z0 in points]
+    else:
+        tried = _on_cluster(objective, points, max_iterations, progress, cluster)
     results = [result for result in tried if result is not None]
     if not results:
         loads = objective.x[:, 0]
@@ -78,6 +87,42 @@ def maximise_likelihood(
     best = min(results, key=lambda result: result.fun)
     as_good = [r for r in results if r.converged and r.fun <= best.fun + 1e-9]
     return as_good[0] if as_good else best
+
+
+def _on_cluster(
+    objective: Objective,
+    points: list[tuple[int, Array]],
+    max_iterations: int,
+    progress: Progress | None,
+    cluster: str,
+) -> list[OptimizeResult | None]:
+    """Minimise from every point on a Dask cluster; return what was found, in their order."""
+    tried: dict[int, OptimizeResult | None] = {}
+    least = np.inf
+    descent = _Descent(objective, max_iterations)
+    with closing(as_ready(descent, points, cluster=cluster)) as ready:
+        for place, (result, evaluations) in ready:
+            tried[place] = result
+            objective.evaluations += evaluations
+            least = least if result is None else min(least, result.fun * objective.total)
+            if progress is not None:
+                progress(len(tried), objective.evaluations, least)
+    return [tried[k] for k, _ in points]
+
+
+@dataclass(frozen=True)
+class _Descent:
+    """The minimum from one start, and the evaluations that it took."""
+
+    objective: Objective
+    max_iterations: int
+
+    def __call__(self, point: tuple[int, Array]) -> tuple[OptimizeResult | None, int]:
+        start, z0 = point
+        own = copy.copy(self.objective)  # whose evaluations no other thread counts
+        own.evaluations = 0
+        result = minimise(own, z0, self.max_iterations, None, start)
+        return result, own.evaluations
 
 
 def minimise(

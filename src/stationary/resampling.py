@@ -139,6 +139,7 @@ def bootstrap(
         As for `stationary.parallel.in_parallel`.
     """
     fit.check_observed("a bootstrap")
+    fit.windows.check_single("a bootstrap")
     count = len(fit.windows)
     if repeats < _FEWEST:
         raise InputError(f"a bootstrap needs at least {_FEWEST} repeats; got {repeats!r}")

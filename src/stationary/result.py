@@ -144,7 +144,7 @@ class Fit:
         if self.covariance.supposes:
             notes.append(
                 f"Standard errors do not come from the spread of "
-                f"{_plural(len(self.windows), 'window')}; they suppose that "
+                f"{_plural(self.windows.recorded, 'window')}; they suppose that "
                 f"{self.covariance.supposes}."
             )
         return notes
@@ -164,7 +164,9 @@ class Fit:
         ended = "converged" if self.converged else "NOT converged"
         lines = [
             f"{model}({self.model.extra_repr()})",
-            f"{_plural(len(self.windows), 'window')}, loads {float(loads.min()):g} to "
+            f"{_plural(self.windows.recorded, 'window')}"
+            f"{'' if self.windows.moments is None else f' pooled into {len(self.windows)}'}, "
+            f"loads {float(loads.min()):g} to "
             f"{float(loads.max()):g}, observed {', '.join(self.windows.labels)}",
             "",
             shown,

@@ -12,8 +12,9 @@ import hashlib
 import os
 import platform
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -26,6 +27,7 @@ from pydantic import BaseModel, ValidationError
 
 from stationary._version import __version__
 from stationary.data.categories import members
+from stationary.data.moments import Moments
 from stationary.data.windows import Windows
 from stationary.errors import InputError, MissingError, RunError
 from stationary.forecast import Horizon
@@ -37,7 +39,9 @@ from stationary.scales import Scale
 
 T = TypeVar("T")
 
-FORMAT = 1
+FORMAT = 2
+"""Of the newest runs: 2 holds pooled windows, which 1 would take for single ones."""
+
 _JSON, _PARAMS, _WINDOWS = "fit.json", "params.safetensors", "windows.parquet"
 _HISTORY = "history.parquet"  # of a stochastic fit
 _FILES = {_JSON, _PARAMS, _WINDOWS, _HISTORY}
@@ -145,11 +149,17 @@ def _write(fit: Fit, folder: Path) -> None:
     windows = fit.windows
     columns = {f"x:{name}": windows.x[:, k] for k, name in enumerate(windows.inputs)}
     columns |= {f"count:{label}": windows.counts[:, k] for k, label in enumerate(windows.labels)}
+    if windows.moments is not None:
+        columns["windows"] = windows.many
+        columns |= {
+            f"square:{i},{j}": windows.moments.squares[:, i, j]
+            for i, j in _pairs(len(windows.observe))
+        }
     pd.DataFrame({k: v.numpy() for k, v in columns.items()}).to_parquet(folder / _WINDOWS)
     if not fit.history.empty:
         fit.history.to_parquet(folder / _HISTORY)
     content = RunFile(
-        format=FORMAT,
+        format=1 if windows.moments is None else FORMAT,  # who cannot pool can read the others
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions={
             "stationary": __version__,
@@ -226,6 +236,7 @@ def load(folder: str | os.PathLike[str], model: Model | None = None) -> Fit:
             sampling=content.sampling,
             inputs=tuple(content.inputs),
             duration=content.duration,
+            moments=_moments(frame, len(content.observe)),
         ),
     )
     return Fit(
@@ -255,6 +266,21 @@ def load(folder: str | os.PathLike[str], model: Model | None = None) -> Fit:
         tested=content.tested,
         history=history,
     )
+
+
+def _pairs(categories: int) -> Iterator[tuple[int, int]]:
+    return combinations_with_replacement(range(categories), 2)
+
+
+def _moments(frame: pd.DataFrame, categories: int) -> Moments | None:
+    """Return the moments of pooled windows, if these are."""
+    if "windows" not in frame:
+        return None
+    squares = torch.empty(len(frame), categories, categories, dtype=torch.float64)
+    for i, j in _pairs(categories):
+        column = torch.from_numpy(frame[f"square:{i},{j}"].to_numpy(copy=True))
+        squares[:, i, j] = squares[:, j, i] = column
+    return Moments(torch.from_numpy(frame["windows"].to_numpy(copy=True)), squares)
 
 
 def _read_json(path: Path) -> RunFile:

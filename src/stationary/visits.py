@@ -50,6 +50,10 @@ class Visits:
         folder.mkdir(parents=True, exist_ok=True)
         self._append({"owner": owner})
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy in another process has its own points, and writes to no file.
+        return {"_known": {}, "_file": None}
+
     def __len__(self) -> int:
         return len(self._known)
 

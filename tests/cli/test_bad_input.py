@@ -340,7 +340,7 @@ def test_a_damaged_run(refused, here, name, keep):
 
 def test_a_run_of_a_newer_version(refused, here):
     path = here / "run" / "fit.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    path.write_text(path.read_text().replace('"format": 1', '"format": 3'))
     refused("run was written by a newer stationary", "forecast", "run", "--x", "10")
 
 

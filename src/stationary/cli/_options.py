@@ -38,6 +38,14 @@ Duration = Annotated[
 DropEmpty = Annotated[
     bool, typer.Option("--drop-empty", help="Leave out windows without observed counts.")
 ]
+Pool = Annotated[
+    bool,
+    typer.Option(
+        "--pool",
+        help="Add up windows of equal load as they are read, for files larger than memory: the "
+        "same fit, but no checks that need single windows.",
+    ),
+]
 Slo = Annotated[
     str | None,
     typer.Option(help="Limit to invert, as in 'loss<0.001': how much load meets it?"),
@@ -66,6 +74,7 @@ def read(
     sampling: str,
     duration: float | None,
     drop_empty: bool,
+    pooled: bool = False,
 ) -> Windows:
     """Read windows as the options say."""
     from stationary.cli._parse import parse_range
@@ -80,6 +89,7 @@ def read(
         drop_empty=drop_empty,
         loads=parse_range(loads),
         duration=duration,
+        pooled=pooled,
     )
 
 

@@ -18,6 +18,7 @@ from stationary.cli._options import (
     Level,
     Loads,
     Observe,
+    Pool,
     Present,
     Sampling,
     Slo,
@@ -57,6 +58,7 @@ def fit(
     sampling: Sampling = "time",
     duration: Duration = None,
     drop_empty: DropEmpty = False,
+    pool: Pool = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the run.")
     ] = None,
@@ -183,9 +185,11 @@ def fit(
     if bootstrap is None and block != 1:
         raise InputError("--block is of a bootstrap: give one with --bootstrap 200")
     folder = None if output is None else _unfinished(output)
-    data = read(windows, x, counts, observe, loads, sampling, duration, drop_empty)
+    if bootstrap is not None and pool:
+        raise InputError("--bootstrap redraws single windows, which --pool adds up: leave one out")
+    data = read(windows, x, counts, observe, loads, sampling, duration, drop_empty, pool)
     if training is None:
-        with progress_bar("start", starts or 1) as bar:
+        with progress_bar("start", starts or 3) as bar:
             result = run_fit(
                 chain,
                 data,
@@ -195,6 +199,7 @@ def fit(
                 seed=seed,
                 progress=bar and _exact_progress(bar),
                 covariance=kind,
+                cluster=cluster,
             )
     else:
         with progress_bar("epoch", training.epochs) as bar:
@@ -257,7 +262,7 @@ def _record(
         "model": describe(result.model),
         "parameters": result.table(level).to_dict("records"),
         "level": level,
-        "windows": len(result.windows),
+        "windows": result.windows.recorded,
         "loads": [float(result.windows.loads.min()), float(result.windows.loads.max())],
         "observed": list(result.windows.labels),
         "nll": result.nll,

@@ -5,35 +5,23 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from stationary.data.categories import (
     Category,
     Observed,
-    as_categories,
     as_category,
-    find_categories,
-    label,
     natural,
     parse_category,
     split_list,
 )
-from stationary.data.checks import (
-    find_bad_count,
-    find_bad_input,
-    input_names,
-    load_mask,
-    name_rows,
-)
+from stationary.data.checks import input_names
+from stationary.data.cleaning import Cleaner, about, listed
+from stationary.data.moments import Pool
 from stationary.data.tables import Table, open_table
 from stationary.data.windows import Sampling, Windows, as_sampling
-from stationary.errors import DataWarning, InputError
+from stationary.errors import InputError
 
 
 def read_windows(
@@ -45,6 +33,7 @@ def read_windows(
     drop_empty: bool = False,
     loads: tuple[float | None, float | None] | None = None,
     duration: float | None = None,
+    pooled: bool = False,
 ) -> Windows:
     r"""Read windows from a ``.csv``, ``.csv.gz``, ``.tsv`` or ``.parquet`` file, one row a window.
 
@@ -70,6 +59,9 @@ def read_windows(
         Keep only windows with a load in this range; None leaves an end open.
     duration : float, optional
         Length of every window, see `Windows`; a file does not say.
+    pooled : bool
+        Add up windows of equal inputs as they are read, a batch at a time: for files larger than
+        memory. The fit is the same, see `Windows.pooled`; what needs single windows is an error.
 
     Examples
     --------
@@ -82,43 +74,20 @@ def read_windows(
     inputs, sampling = input_names([x] if isinstance(x, str) else x), as_sampling(sampling)
     table = open_table(Path(path))
     columns, categories = _choose_columns(table, inputs, counts)
-    values, rows = table.numbers([*inputs, *columns])
-    if not len(rows):
-        raise InputError(f"{table.path}: a header but no windows; add a line per window")
-    x_values, y_values = values[:, : len(inputs)], values[:, len(inputs) :]
-    for bad, names in (
-        (find_bad_input(x_values), inputs),
-        (find_bad_count(y_values), tuple(columns)),
-    ):
-        if bad:
-            row, column, problem = bad
-            raise InputError(f"{table.cell(int(rows[row]), names[column])}: {problem}")
-
-    observed, y_values = _add_up(categories, y_values)
-    with _about(table):
-        kept = np.ones(len(rows), dtype=bool)
-        if loads is not None:
-            kept = load_mask(x_values[:, 0], *_ends(loads), inputs[0])
-        chosen = find_categories(observed if observe is None else observe, observed)
-        observed = list(as_categories(observed[k] for k in chosen))
-    idle = kept & (x_values[:, 0] == 0) & (y_values.sum(1) == 0)
-    _warn_dropped(table, rows[idle], f"idle: {inputs[0]} is 0 and so are all counts")
-    kept &= ~idle
-    _check_loads(table, inputs[0], x_values[:, 0], rows, kept)
-    y_values = y_values[:, chosen]
-    empty = kept & (y_values.sum(1) == 0)
-    seen = f"no counts in the observed categories {_listed([label(c) for c in observed])}"
-    if (empty == kept).all():
-        raise InputError(f"{table.path}: no window is left, all have {seen}")
-    if empty.any() and not drop_empty:
-        named = name_rows(table.row_word, rows[empty].tolist())
-        raise InputError(
-            f"{table.path}, {named}: {seen}; leave such windows out with drop_empty=True "
-            f"(--drop-empty)"
-        )
-    _warn_dropped(table, rows[empty], seen)
-    kept &= ~empty
-    return Windows(x_values[kept], y_values[kept], observed, sampling, inputs, duration=duration)
+    with about(table):
+        cleaner = Cleaner(table, inputs, columns, categories, observe, loads, drop_empty)
+    how = sampling, inputs
+    if not pooled:
+        x_values, y_values = cleaner.clean(*table.numbers([*inputs, *columns]))
+        cleaner.close()
+        return Windows(x_values, y_values, cleaner.observed, *how, duration=duration)
+    pool = Pool(len(inputs), len(cleaner.observed))
+    with about(table):
+        for batch in table.batches([*inputs, *columns]):
+            pool.add(*cleaner.clean(*batch))
+    cleaner.close()
+    x_values, y_values, moments = pool.sums()
+    return Windows(x_values, y_values, cleaner.observed, *how, duration=duration, moments=moments)
 
 
 def parse_counts(text: str) -> str | dict[str, Observed]:
@@ -182,10 +151,10 @@ def _choose_columns(
     """Columns with counts and the category of each."""
     present = table.columns()
     if isinstance(counts, str):
-        with _about(table):
+        with about(table):
             chosen = _match(counts, [name for name in present if name not in inputs])
     else:
-        with _about(table):
+        with about(table):
             chosen = [(column, as_category(states)) for column, states in counts.items()]
         if not chosen:
             raise InputError(f"{table.path}: counts is an empty mapping; name at least two columns")
@@ -195,7 +164,7 @@ def _choose_columns(
             raise InputError(
                 f"{table.path}: there is no column {name!r}"
                 + (f" (did you mean {near[0]!r}?)" if near else "")
-                + f"; the columns are: {_listed(present)}"
+                + f"; the columns are: {listed(present)}"
             )
         if present.count(name) > 1:
             raise InputError(
@@ -218,61 +187,6 @@ def _match(pattern: str, names: Sequence[str]) -> list[tuple[str, Observed]]:
     found = [(name, parse_category(match[1])) for name, match in matches if match]
     if not found:
         raise InputError(
-            f"no column matches counts={pattern!r}; the other columns are: {_listed(names)}"
+            f"no column matches counts={pattern!r}; the other columns are: {listed(names)}"
         )
     return sorted(found, key=lambda item: natural(item[1]))
-
-
-def _add_up(
-    categories: Sequence[Observed], counts: NDArray[np.float64]
-) -> tuple[list[Observed], NDArray[np.float64]]:
-    """Distinct categories in order, with the columns of each added up."""
-    observed = list(dict.fromkeys(categories))
-    total = np.zeros((len(counts), len(observed)))
-    for column, category in enumerate(categories):
-        total[:, observed.index(category)] += counts[:, column]
-    return observed, total
-
-
-def _check_loads(
-    table: Table,
-    name: str,
-    loads: NDArray[np.float64],
-    rows: NDArray[np.int64],
-    kept: NDArray[np.bool_],
-) -> None:
-    if not kept.any():
-        raise InputError(f"{table.path}: no window is left, all are idle")
-    bad = np.flatnonzero(kept & (loads <= 0))
-    if len(bad):
-        raise InputError(
-            f"{table.cell(int(rows[bad[0]]), name)}: the load is {loads[bad[0]]:g} in a window "
-            f"that is not idle; a load must be positive: correct it or delete the {table.row_word}"
-        )
-
-
-def _warn_dropped(table: Table, rows: NDArray[np.int64], why: str) -> None:
-    if len(rows):
-        named = name_rows(table.row_word, rows.tolist())
-        warnings.warn(f"{table.path}: dropped {named}: {why}", DataWarning, stacklevel=3)
-
-
-def _ends(loads: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
-    try:
-        low, high = loads
-    except (TypeError, ValueError):
-        raise InputError(f"loads must be a pair (low, high); got {loads!r}") from None
-    return low, high
-
-
-@contextmanager
-def _about(table: Table) -> Iterator[None]:
-    """Put the file's name in front of errors from checks that do not know it."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{table.path}: {error}") from None
-
-
-def _listed(names: Sequence[str], most: int = 30) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import csv
 import gzip
+import sys
 import zlib
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -25,6 +25,11 @@ from stationary.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Numbers = tuple[NDArray[np.float64], NDArray[np.int64]]
+
+BATCH = 2**17
+"""Rows that are read at once where a file may be larger than memory."""
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-"})
 
@@ -48,8 +53,12 @@ class Table(ABC):
         """Names of the columns, repeated ones included."""
 
     @abstractmethod
-    def numbers(self, columns: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def numbers(self, columns: Sequence[str]) -> Numbers:
         """Numbers ``[M, k]`` of some columns, and the number ``[M]`` of each row in the file."""
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str], rows: int = BATCH) -> Iterator[Numbers]:
+        """The same, a number of rows at a time."""
 
     def cell(self, row: int, column: str) -> str:
         """Name a cell for a message."""
@@ -90,9 +99,18 @@ class TextTable(Table):
                 return [name.strip() for name in header]
         raise InputError(f"{self.path}: the file is empty; it needs a header and a line per window")
 
-    def numbers(self, columns: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def numbers(self, columns: Sequence[str]) -> Numbers:
         """Numbers of some columns, and the line each row starts on; the header is line 1."""
+        (all_of_it,) = self.batches(columns, sys.maxsize)
+        return all_of_it
+
+    def batches(self, columns: Sequence[str], rows: int = BATCH) -> Iterator[Numbers]:
+        """Yield the same, a number of rows at a time; at least once."""
         values, lines = array("d"), array("q")
+
+        def numbers() -> Numbers:
+            return np.array(values).reshape(-1, len(columns)), np.array(lines, dtype=np.int64)
+
         with self._opened() as file:
             records = self._records(file)
             header = [name.strip() for name in next(records)[1]]
@@ -109,7 +127,10 @@ class TextTable(Table):
                     for name, k in zip(columns, where, strict=True):
                         self.number(record[k], line, name)
                 lines.append(line)
-        return np.array(values).reshape(-1, len(columns)), np.array(lines, dtype=np.int64)
+                if len(lines) == rows:
+                    yield numbers()
+                    values, lines = array("d"), array("q")
+        yield numbers()
 
     def _records(self, file: IO[str]) -> Iterator[tuple[int, list[str]]]:
         """Yield the records that are not blank, each with the line it starts on."""
@@ -145,39 +166,65 @@ class ParquetTable(Table):
 
     def columns(self) -> list[str]:
         """Names of the columns, and of the index where pandas saved one."""
-        return list(map(str, self._frame.columns))
+        import pyarrow.parquet
 
-    def numbers(self, columns: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        with self._readable():
+            schema = pyarrow.parquet.read_schema(self.path)
+        return [*schema.names, *_counted(schema)]
+
+    def numbers(self, columns: Sequence[str]) -> Numbers:
         """Numbers of some columns, and the number of each row, from 1."""
+        found = [(np.empty((0, len(columns))), np.empty(0, dtype=np.int64)), *self.batches(columns)]
+        return np.concatenate([v for v, _ in found]), np.concatenate([r for _, r in found])
+
+    def batches(self, columns: Sequence[str], rows: int = BATCH) -> Iterator[Numbers]:
+        """Yield the same, a number of rows at a time."""
+        import pyarrow.parquet
+
+        first = 1
+        with self._readable(), pyarrow.parquet.ParquetFile(self.path) as file:
+            counted = _counted(file.schema_arrow)
+            for batch in file.iter_batches(rows, columns=[c for c in columns if c not in counted]):
+                frame = batch.to_pandas(ignore_metadata=True)  # or pandas would hide its index
+                for name, (start, step) in counted.items():
+                    frame[name] = start + step * np.arange(first - 1, first - 1 + len(frame))
+                yield self._numbers(frame, columns, first)
+                first += len(frame)
+
+    def _numbers(self, frame: pd.DataFrame, columns: Sequence[str], first: int) -> Numbers:
         from pandas.api.types import is_numeric_dtype
 
-        values = np.empty((len(self._frame), len(columns)))
+        values = np.empty((len(frame), len(columns)))
         for k, name in enumerate(columns):
-            column = self._frame[name]
+            column = frame[name]
             if is_numeric_dtype(column):
                 values[:, k] = column.to_numpy(np.float64, na_value=np.nan)
                 gaps = np.flatnonzero(np.isnan(values[:, k]))
                 if len(gaps):
-                    self.number(None, int(gaps[0]) + 1, name)
+                    self.number(None, int(gaps[0]) + first, name)
             else:
-                cells = enumerate(column.tolist(), 1)
+                cells = enumerate(column.tolist(), first)
                 values[:, k] = [self.number(value, row, name) for row, value in cells]
-        return values, np.arange(1, len(values) + 1)
+        return values, np.arange(first, first + len(values))
 
-    @cached_property
-    def _frame(self) -> pd.DataFrame:
-        import pandas as pd
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
         import pyarrow
 
         try:
-            frame = pd.read_parquet(self.path)
+            yield
         except (pyarrow.ArrowException, OSError) as error:
             reason = str(error).splitlines()[0]
             raise InputError(
                 f"{self.path}: not a readable Parquet file ({reason}); is it damaged?"
             ) from error
-        named = [name for name in frame.index.names if name and name not in frame.columns]
-        return frame.reset_index(level=named) if named else frame
+
+
+def _counted(schema: Any) -> dict[str, tuple[int, int]]:
+    """Named indices of pandas that are not stored, because they count: start and step of each."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    ranges = [entry for entry in index if isinstance(entry, dict) and entry.get("name")]
+    return {entry["name"]: (entry["start"], entry["step"]) for entry in ranges}
 
 
 def open_table(path: Path) -> Table:

@@ -40,6 +40,7 @@ from stationary.data.checks import (
     load_mask,
     name_rows,
 )
+from stationary.data.moments import Moments, Pool
 from stationary.data.observation import ObservationMap
 from stationary.errors import DataWarning, InputError
 
@@ -79,6 +80,8 @@ class Windows:
     duration : float, optional
         Length of every window, in the unit of time of the loads: how long the counts took tells how
         much they are worth, since the system takes its time to change.
+    moments : Moments, optional
+        What is left of single windows where each row adds up several, see `pooled`.
 
     Examples
     --------
@@ -95,6 +98,7 @@ class Windows:
     sampling: Sampling
     inputs: tuple[str, ...]
     duration: float | None
+    moments: Moments | None
 
     def __init__(
         self,
@@ -105,6 +109,7 @@ class Windows:
         inputs: Sequence[str] = ("load",),
         drop_empty: bool = False,
         duration: float | None = None,
+        moments: Moments | None = None,
     ) -> None:
         categories = as_categories(observe)
         names = input_names(inputs)
@@ -112,6 +117,11 @@ class Windows:
         if x.ndim == 1:
             x = x[:, None]
         check_shapes(x, counts, categories, names)
+        if moments is not None and moments.squares.shape[:2] != counts.shape:
+            raise InputError(
+                f"moments are of {tuple(moments.squares.shape[:2])} rows and categories, counts "
+                f"of {tuple(counts.shape)}: give moments of the same windows"
+            )
         bad_x, bad_count = find_bad_input(x.numpy()), find_bad_count(counts.numpy())
         if bad_x:
             row, column, problem = bad_x
@@ -138,6 +148,7 @@ class Windows:
             )
             kept = counts.sum(-1) > 0
             x, counts = x[kept], counts[kept]
+            moments = None if moments is None else moments.select(kept)
         self.__dict__.update(
             x=x,
             counts=counts,
@@ -145,6 +156,7 @@ class Windows:
             sampling=as_sampling(sampling),
             inputs=names,
             duration=None if duration is None else as_duration(duration),
+            moments=moments,
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -161,6 +173,7 @@ class Windows:
             and self.sampling == other.sampling
             and self.inputs == other.inputs
             and self.duration == other.duration
+            and self.moments == other.moments
             and torch.equal(self.x, other.x)
             and torch.equal(self.counts, other.counts)
         )
@@ -168,9 +181,10 @@ class Windows:
     def __repr__(self) -> str:
         shown = ", ".join(self.labels[:8]) + (", ..." if len(self.labels) > 8 else "")
         low, high = self.loads.min(), self.loads.max()
+        rows = "" if self.moments is None else f"pooled into {len(self)}, "
         return (
-            f"Windows({len(self)} windows, {self.inputs[0]} {low:g}..{high:g}, categories {shown}, "
-            f"{self.counts.sum():.0f} counts, sampling={self.sampling}"
+            f"Windows({self.recorded} windows, {rows}{self.inputs[0]} {low:g}..{high:g}, "
+            f"categories {shown}, {self.counts.sum():.0f} counts, sampling={self.sampling}"
             f"{'' if self.duration is None else f', duration={self.duration:g}'})"
         )
 
@@ -178,6 +192,33 @@ class Windows:
     def loads(self) -> Tensor:
         """The first input of every window, ``[M]``."""
         return self.x[:, 0]
+
+    @property
+    def many(self) -> Tensor:
+        """Recorded windows that each row stands for, ``[M]``: one, unless they were pooled."""
+        ones = torch.ones(len(self), dtype=torch.float64)
+        return ones if self.moments is None else self.moments.many
+
+    @property
+    def recorded(self) -> int:
+        """Windows that were recorded: the rows, unless they were pooled."""
+        return int(self.many.sum())
+
+    def squares_of(self, weights: Any) -> float:
+        """Sum over recorded windows of ``(weights . counts) ** 2``, with weights ``[M, C]``."""
+        weights = torch.as_tensor(weights)
+        if self.moments is None:
+            return float(((weights * self.counts).sum(-1) ** 2).sum())
+        return float(torch.einsum("uc,ucd,ud->", weights, self.moments.squares, weights))
+
+    def check_single(self, what: str) -> None:
+        """Raise where windows were pooled, so that single ones and their order are gone."""
+        if self.moments is not None:
+            raise InputError(
+                f"{what} needs the single windows in their order, and these {self.recorded} were "
+                f"pooled into {len(self)} as they were read: read them without pooled=True "
+                f"(--pool), or a part of them, as with loads= (--loads)"
+            )
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -199,7 +240,8 @@ class Windows:
             raise InputError(f"positions must lie in 0..{len(self) - 1}; got {which!r}") from None
         if not len(rows):
             raise InputError(f"the selection leaves none of the {len(self)} windows")
-        return self._with(self.x[rows], self.counts[rows])
+        moments = None if self.moments is None else self.moments.select(rows)
+        return self._with(self.x[rows], self.counts[rows], moments)
 
     def between(self, low: float | None = None, high: float | None = None) -> Windows:
         """Windows whose load lies in ``[low, high]``; None leaves an end open."""
@@ -207,6 +249,8 @@ class Windows:
 
     def observing(self, categories: Iterable[Category], drop_empty: bool = False) -> Windows:
         """Keep these categories only, in this order; each by its states or by its label."""
+        # Which windows have none of the kept categories is not known any more.
+        self.check_single("a choice of categories")
         index = find_categories(categories, self.observe)
         return Windows(
             self.x,
@@ -249,8 +293,18 @@ class Windows:
                 owner[covered] = row
         return ObservationMap(torch.from_numpy(owner), count)
 
-    def pooled(self) -> Windows:
-        """Windows of equal inputs added up, sorted by input: the same likelihood, fewer rows."""
+    def pooled(self, moments: bool = False) -> Windows:
+        """Windows of equal inputs added up, sorted by input: the same likelihood, fewer rows.
+
+        With ``moments``, what a sandwich covariance needs to know of the single ones is kept, so
+        that a fit to these is the same in all.
+        """
+        if moments:
+            if self.moments is not None:
+                return self
+            pool = Pool(self.x.shape[1], self.counts.shape[1])
+            pool.add(self.x.numpy(), self.counts.numpy())
+            return self._with(*pool.sums())
         x, where = torch.unique(self.x, dim=0, return_inverse=True)
         zero = self.counts.new_zeros(len(x), self.counts.shape[1])
         counts = zero.index_add(0, where, self.counts)
@@ -270,6 +324,7 @@ class Windows:
         Sampling and duration are not in the file: pass them to `read_windows`. The file appears
         whole or not at all.
         """
+        self.check_single("a file of one line a window")
         path = Path(path)
         if path.suffix.lower() != ".csv":
             raise InputError(f"{path}: to_csv writes .csv files; give the file that ending")
@@ -291,8 +346,16 @@ class Windows:
         except OSError as error:
             raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
-    def _with(self, x: Tensor, counts: Tensor) -> Windows:
-        return Windows(x, counts, self.observe, self.sampling, self.inputs, duration=self.duration)
+    def _with(self, x: Any, counts: Any, moments: Moments | None = None) -> Windows:
+        return Windows(
+            x,
+            counts,
+            self.observe,
+            self.sampling,
+            self.inputs,
+            duration=self.duration,
+            moments=moments,
+        )
 
 
 def as_sampling(value: Sampling | str) -> Sampling:

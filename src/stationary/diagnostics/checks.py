@@ -21,8 +21,9 @@ _TESTS = ("drift", "serial correlation", "hysteresis", "bursts", "service rate",
 def diagnose(fit: Fit) -> list[Finding]:
     """Check whether the data is what the method assumes, and whether the model fits it.
 
-    Windows are taken in recorded order. Every test has a level of 0.01, and goes by the spread
-    between windows: counts inside one are not independent.
+    Windows are taken in recorded order; of pooled ones, which have none, nothing can be said. Every
+    test has a level of 0.01, and goes by the spread between windows: counts inside one are not
+    independent.
 
     Parameters
     ----------
@@ -44,6 +45,12 @@ def diagnose(fit: Fit) -> list[Finding]:
     >>> [str(finding.verdict) for finding in found]
     ['ok', 'ok', 'ok', 'ok', 'ok', 'ok', 'ok']
     """
+    if fit.windows.moments is not None:
+        gone = (
+            f"This check needs the single windows in their order, and {fit.windows.recorded} were "
+            f"pooled as they were read: read a part of them without pooling to check."
+        )
+        return [Finding(name, Verdict.UNKNOWN, gone) for name in ("steady state", *_TESTS)]
     residuals = Residuals.of(fit)
     steady = short_windows(fit, residuals)
     if len(residuals) < FEWEST:

@@ -17,6 +17,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -24,7 +25,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import joblib
 import torch
 
 from stationary._version import __version__
@@ -33,8 +33,7 @@ from stationary.errors import RunError, StationaryError
 from stationary.experiments.columns import METHODS
 from stationary.experiments.methods import Outcome
 from stationary.experiments.settings import Problem, Row, draw
-from stationary.parallel import workers
-from stationary.threads import one_thread
+from stationary.parallel import as_ready
 
 Record = dict[str, Any]
 
@@ -122,11 +121,9 @@ def run(
     """
     wanted = list(tasks) if again else to_do(tasks, folder)
     failed = []
-    with workers(jobs, cluster) as parallel:
-        results = parallel(
-            joblib.delayed(_attempt)(task) for task in sorted(wanted, key=lambda t: -t.cost)
-        )
-        for done, (task, records, error) in enumerate(results, 1):
+    longest_first = sorted(wanted, key=lambda t: -t.cost)
+    with closing(as_ready(_attempt, longest_first, jobs=jobs, cluster=cluster)) as results:
+        for done, (_, (task, records, error)) in enumerate(results, 1):
             if error:
                 failed.append(f"{task.row.name}, {task.method}, {task.reading}: {error}")
             for seed, record in records.items():
@@ -161,10 +158,9 @@ def read(tasks: Iterable[Task], folder: Path) -> list[Record]:
 
 
 def _attempt(task: Task) -> tuple[Task, dict[int, Record], str]:
-    """Run a task in a worker, on one thread; return its records or why there are none."""
+    """Run a task in a worker; return its records or why there are none."""
     try:
-        with one_thread():
-            return task, work(task), ""
+        return task, work(task), ""
     except StationaryError as error:
         return task, {}, str(error)
 

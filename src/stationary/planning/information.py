@@ -73,13 +73,13 @@ class Knowledge:
         bread = known @ hessian @ known + open_ / UNDETERMINED**2
         meat = bread @ cov.matrix @ bread
 
-        x, group, windows_at = np.unique(
-            windows.loads.numpy(), return_inverse=True, return_counts=True
-        )
+        x, group = np.unique(windows.loads.numpy(), return_inverse=True)
+        many = windows.many.numpy()
+        windows_at = np.bincount(group, many)
         inputs = torch.from_numpy(x)[:, None]
-        seen = windows.counts.sum(-1).numpy()
+        seen = windows.counts.sum(-1).numpy() / many
         looks = seen / _share(fit, inputs).clip(1e-12)[group]
-        per_window = np.bincount(group, looks) / windows_at
+        per_window = np.bincount(group, looks * many) / windows_at
         _, spread = _window(fit, inputs, per_window)
         weight = known @ np.linalg.pinv(bread, hermitian=True) @ known
         expected = np.einsum("pq,g,gqp->", weight, windows_at, spread)

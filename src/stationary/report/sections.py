@@ -133,7 +133,7 @@ def data_facts(fit: Fit) -> list[tuple[str, str]]:
         for name, column in zip(windows.inputs, windows.x.T, strict=True)
     ]
     return [
-        ("windows", str(len(windows))),
+        ("windows", str(windows.recorded)),
         *inputs,
         ("counted categories", ", ".join(windows.labels)),
         ("counts", f"{float(windows.counts.sum()):.0f}"),

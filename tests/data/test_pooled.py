@@ -1,0 +1,227 @@
+"""Pooled windows: the same fit as that of single ones, and a clear answer where they are needed."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import stationary as st
+from stationary.backtest import cuts, horizon, misplaced
+from stationary.covariances import Curved
+from stationary.data.tables import ParquetTable, TextTable
+from stationary.errors import DataWarning, InputError
+from stationary.objective import Objective, predicted
+
+M = st.models
+TRUTH = M.Slowing(servers=1, capacity=9, service_rate=30.0, slowdown=0.15)
+MODEL = M.Slowing(servers=1, capacity=9)
+
+
+@pytest.fixture(scope="module")
+def single():
+    # Uneven numbers of windows a load, in mixed order, with counts that hang together.
+    loads = np.random.default_rng(3).choice(np.arange(8.0, 20.0), size=600)
+    return st.simulate(TRUTH, loads, 5.0, seed=4, scheme=st.Arrivals()).observing(
+        range(5), drop_empty=False
+    )
+
+
+@pytest.fixture(scope="module")
+def fits(single):
+    return st.fit(MODEL, single, starts=1), st.fit(MODEL, single.pooled(moments=True), starts=1)
+
+
+@pytest.fixture(params=["csv", "parquet"])
+def file(request, single, tmp_path):
+    path = tmp_path / f"windows.{request.param}"
+    frame = single.to_frame().rename(columns=lambda name: f"Q={name}" if name != "load" else name)
+    if request.param == "csv":
+        single.to_csv(path)
+    else:
+        frame.set_index("load").to_parquet(path)  # pandas keeps an index as a column of its own
+    return path
+
+
+def test_rows_are_sums_over_windows(single):
+    pooled = single.pooled(moments=True)
+    assert len(pooled) == 12
+    assert pooled.recorded == 600
+    for row, load in enumerate(pooled.loads.tolist()):
+        counts = single.counts[single.loads == load].numpy()
+        assert pooled.many[row] == len(counts)
+        np.testing.assert_array_equal(pooled.counts[row], counts.sum(0))
+        outer = sum(np.outer(y, y) for y in counts)
+        np.testing.assert_array_equal(pooled.moments.squares[row], outer)
+    assert "600 windows, pooled into 12, load 8..19" in repr(pooled)
+
+
+def test_likelihood_estimates_and_their_covariance_are_those_of_single_windows(fits):
+    one, other = fits
+    assert other.nll == pytest.approx(one.nll, rel=1e-13)
+    assert other.estimates == pytest.approx(one.estimates, rel=1e-9)
+    np.testing.assert_allclose(other.covariance.matrix, one.covariance.matrix, rtol=1e-8)
+    assert other.covariance.kind == one.covariance.kind == "sandwich over 600 windows"
+    assert other.covariance.df == one.covariance.df
+    assert "600 windows pooled into 12, loads 8 to 19" in other.summary()
+
+
+def test_the_scatter_is_not_that_of_long_windows(single, fits):
+    """Taking the rows for windows would go by another spread altogether."""
+    rows = st.fit(MODEL, single.pooled(), starts=1)
+    assert rows.covariance.kind == "sandwich over 12 windows"
+    ratio = rows.covariance.matrix[0, 0] / fits[0].covariance.matrix[0, 0]
+    assert abs(np.log(ratio)) > 0.1
+
+
+@pytest.mark.parametrize("kind", [st.Correlated(), st.Information()])
+def test_other_covariances_are_the_same(single, kind):
+    one, other = (
+        st.fit(MODEL, windows, starts=1, covariance=kind).covariance
+        for windows in (single, single.pooled(moments=True))
+    )
+    np.testing.assert_allclose(other.matrix, one.matrix, rtol=1e-8)
+
+
+def test_the_scatter_of_scores_is_about_their_mean(single):
+    """Away from the minimum, as with a penalty, scores do not add up to zero."""
+    theta = 1.3 * TRUTH.theta.detach()
+    one, other = (
+        Curved(Objective(TRUTH, data), data, theta)
+        for data in (single, single.pooled(moments=True))
+    )
+    scores = one.scores()
+    np.testing.assert_allclose(scores.sum(0), 0.0, atol=1e-7)
+    np.testing.assert_allclose(other.scatter(), scores.T @ scores, rtol=1e-9)
+
+
+def test_forecasts_and_their_horizon_are_the_same(fits):
+    one, other = (horizon(fit.model, fit.windows) for fit in fits)
+    assert other.load == pytest.approx(one.load)
+    assert other.sentence == one.sentence
+    tables = []
+    for fit, found in zip(fits, (one, other), strict=True):
+        tables.append(dataclasses.replace(fit, tested=found).forecast([10.0, 25.0]))
+    pd.testing.assert_frame_equal(*tables, rtol=1e-7)
+
+
+def test_cuts_and_misplaced_counts_are_the_same(single):
+    pooled = single.pooled(moments=True)
+    assert cuts(pooled, 2) == cuts(single, 2)
+    wrong = M.MMmK(servers=1, capacity=9, service_rate=25.0)
+    one, other = (
+        misplaced(predicted(wrong, wrong.theta.detach(), data), data) for data in (single, pooled)
+    )
+    assert one.share > 0.01
+    assert other.share == pytest.approx(one.share)
+    assert other.error == pytest.approx(one.error)
+
+
+def test_the_next_experiment_is_the_same(fits):
+    one, other = (fit.next_experiment([15.0, 25.0], measure="loss", at=25.0) for fit in fits)
+    assert str(other) == str(one)
+
+
+@pytest.mark.parametrize("batch", [7, 100, 10_000])
+def test_files_are_pooled_a_batch_at_a_time(file, single, monkeypatch, batch):
+    for kind in (TextTable, ParquetTable):
+        monkeypatch.setattr(kind.batches, "__defaults__", (batch,))
+    how = {"sampling": "arrival", "duration": 5.0}
+    assert st.read_windows(file, pooled=True, **how) == single.pooled(moments=True)
+    assert st.read_windows(file, **how) == single
+
+
+def test_rows_are_left_out_or_refused_as_without_pooling(tmp_path, monkeypatch):
+    monkeypatch.setattr(TextTable.batches, "__defaults__", (2,))
+    path = tmp_path / "w.csv"
+    path.write_text("load,Q=0,Q=1,Q=2\n11,3,1,0\n0,0,0,0\n12,0,0,5\n11,2,2,1\n13,1,1,0\n")
+    with (
+        pytest.warns(DataWarning, match=r"line 3: idle"),
+        pytest.raises(
+            InputError, match=r"line 4: no counts in the observed categories 0, 1; leave"
+        ),
+    ):
+        st.read_windows(path, observe=[0, 1], pooled=True)
+    with pytest.warns(DataWarning) as said:
+        found = st.read_windows(path, observe=[0, 1], drop_empty=True, pooled=True)
+    assert len(said) == 2
+    assert found.recorded == 3
+    assert found.counts.tolist() == [[5, 3], [1, 1]]
+    assert st.read_windows(path, loads=(11, 11), pooled=True).recorded == 2
+    with pytest.raises(InputError, match=r"w.csv: no window has a load in \[20, 30\]; .* 0 to 13"):
+        st.read_windows(path, loads=(20, 30), pooled=True)
+    path.write_text("load,Q=0,Q=1\n11,3,1\n12,1,1\n12,1,-4\n")
+    with pytest.raises(InputError, match=r"line 4, column 'Q=1': the count is -4"):
+        st.read_windows(path, pooled=True)
+    path.write_text("load,Q=0,Q=1\n")
+    with pytest.raises(InputError, match="a header but no windows"):
+        st.read_windows(path, pooled=True)
+
+
+def test_too_many_different_loads_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("stationary.data.moments._MOST", 11)
+    path = tmp_path / "w.csv"
+    path.write_text("load,Q=0,Q=1\n11,3,1\n12,1,1\n13,1,4\n")
+    with pytest.raises(InputError, match=r"w\.csv: .* 3 different inputs .* round the load"):
+        st.read_windows(path, pooled=True)
+
+
+def test_what_needs_single_windows_says_so(fits, tmp_path):
+    _, fit = fits
+    needs = "needs the single windows in their order, and these 600 were pooled into 12"
+    with pytest.raises(InputError, match=f"a bootstrap {needs}"):
+        st.bootstrap(fit, 20)
+    with pytest.raises(InputError, match=f"a sandwich over blocks of 5 windows {needs}"):
+        st.fit(MODEL, fit.windows, starts=1, covariance=st.Sandwich(block=5))
+    with pytest.raises(InputError, match=f"the overdispersion of counts {needs}"):
+        st.fit(MODEL, fit.windows, starts=1, covariance=st.Dispersed())
+    with pytest.raises(InputError, match=f"a choice of categories {needs}"):
+        fit.windows.observing([0, 1])
+    with pytest.raises(InputError, match=f"a file of one line a window {needs}"):
+        fit.windows.to_csv(tmp_path / "w.csv")
+    found = fit.diagnose()
+    assert len(found) == 7
+    assert {finding.verdict for finding in found} == {"unknown"}
+    assert "600 were pooled" in found[0].sentence
+
+
+def test_parts_keep_their_moments(single):
+    pooled = single.pooled(moments=True)
+    assert pooled.between(10, 14) == single.between(10, 14).pooled(moments=True)
+    assert pooled.pooled(moments=True) is pooled
+    assert pooled.pooled() == single.pooled()
+    assert pooled != pooled.pooled()
+
+
+def test_a_run_keeps_them(fits, tmp_path):
+    _, fit = fits
+    fit.save(tmp_path / "run")
+    again = st.load(tmp_path / "run")
+    assert again.windows == fit.windows
+    np.testing.assert_array_equal(again.covariance.matrix, fit.covariance.matrix)
+    assert '"format": 2' in (tmp_path / "run" / "fit.json").read_text()
+    fits[0].save(tmp_path / "plain")
+    assert '"format": 1' in (tmp_path / "plain" / "fit.json").read_text()
+
+
+def test_the_command_line_pools(file, call):
+    options = ["--model", "slowing:capacity=9", "--sampling", "arrival", "--duration", "5"]
+    code, one, _ = call("fit", file, *options)
+    assert code == 0
+    code, other, _ = call("fit", file, *options, "--pool")
+    assert code == 0
+    assert "600 windows pooled into 12" in other
+    assert other.replace(" pooled into 12", "").splitlines()[:6] == one.splitlines()[:6]
+    code, _, said = call("fit", file, *options, "--pool", "--bootstrap", "50")
+    assert code == 2
+    assert "--pool" in said
+
+
+def test_the_objective_is_the_same_to_the_last_bit(single):
+    z = np.log(TRUTH.theta.detach().numpy())
+    one, other = (
+        Objective(TRUTH, data).value_and_gradient(z)
+        for data in (single, single.pooled(moments=True))
+    )
+    assert one[0] == other[0]
+    np.testing.assert_array_equal(one[1], other[1])
