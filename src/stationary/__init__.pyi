@@ -1,5 +1,6 @@
 from . import data as data
 from . import errors as errors
+from . import ingest as ingest
 from . import measures as measures
 from . import models as models
 from ._version import __version__ as __version__

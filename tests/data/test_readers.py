@@ -271,3 +271,33 @@ def test_observe_on_the_command_line():
         parse_observe("0,")
     with pytest.raises(InputError, match="'5-2'"):
         parse_observe("5-2")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# stationary: sampling=arrival duration=2.5",
+        "# stationary: sampling=arrival duration=2.5,,",
+    ],
+)
+def test_a_first_line_says_how_windows_were_made(tmp_path, line):
+    """Also after a spreadsheet filled it up with commas; lines count as an editor shows them."""
+    path = tmp_path / "told.csv"
+    path.write_text(f"{line}\nload,Q=0,Q=1\n11,30,20\n12,28,21\n")
+    windows = read_windows(path)
+    assert (str(windows.sampling), windows.duration, len(windows)) == ("arrival", 2.5, 2)
+    assert str(read_windows(path, sampling="time").sampling) == "time"
+    path.write_text(f"{line}\nload,Q=0,Q=1\n11,30,20\n12,28,-1\n")
+    with pytest.raises(InputError, match="line 4, column 'Q=1'"):
+        read_windows(path)
+
+
+@pytest.mark.parametrize(
+    ("fact", "message"),
+    [("sampling=never", 'must be "time" or "arrival"'), ("duration=0", "must be positive")],
+)
+def test_a_first_line_that_cannot_be(tmp_path, fact, message):
+    path = tmp_path / "told.csv"
+    path.write_text(f"# stationary: {fact}\nload,Q=0,Q=1\n11,30,20\n")
+    with pytest.raises(InputError, match=f"told.csv: .*{message}"):
+        read_windows(path)

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from programs import free_port
-from stationary.cli.ingest_prometheus import parse_seconds, parse_time
+from stationary.cli.ingest_prometheus import parse_time
 from stationary.data import Sampling
 from stationary.errors import DataWarning, InputError, ProgramError
 from stationary.ingest import prometheus_client, windows_from_prometheus
 from stationary.ingest.buckets import bins, increases
+from stationary.ingest.spans import parse_span
 
 START = 1_700_000_000.0
 
@@ -370,7 +371,7 @@ def test_addresses_that_are_none(url):
     ("text", "seconds"), [("100ms", 0.1), ("1.5s", 1.5), ("5m", 300), ("6h", 21600), ("2d", 172800)]
 )
 def test_lengths_of_time(text, seconds):
-    assert parse_seconds(text, "--step") == pytest.approx(seconds)
+    assert parse_span(text, "--step") == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
@@ -389,8 +390,8 @@ def test_points_in_time(text, seconds):
 
 
 def test_times_that_are_none():
-    with pytest.raises(InputError, match=r"--step is a number and a unit.*got '15'"):
-        parse_seconds("15", "--step")
+    with pytest.raises(InputError, match=r"--step is a length of time.*got '15 weeks'"):
+        parse_span("15 weeks", "--step")
     with pytest.raises(InputError, match=r"--start is a time.*got 'noon'"):
         parse_time("noon", 0.0, "--start")
 
@@ -398,6 +399,6 @@ def test_times_that_are_none():
 def test_the_command_refuses_before_it_asks(call, tmp_path):
     args = ("ingest", "prometheus", "http://127.0.0.1:1", "--load", "x", "--start", "now-1h")
     code, _, err = call(*args, "--gauge", "x", "-o", tmp_path / "windows.txt")
-    assert (code, "give the file the ending .csv" in err) == (2, True)
+    assert (code, "windows are written to .csv or .parquet files" in err) == (2, True)
     code, _, err = call(*args, "--gauge", "x", "-o", tmp_path / "w.csv", "--retries", "0")
     assert (code, "Connection refused" in err) == (2, True)

@@ -167,7 +167,7 @@ def test_the_command_writes_what_fit_reads(recorded, call, tmp_path):
     args += ("--capacity", "6", "--start", start, "--end", start + WINDOWS * WINDOW)
     code, out, err = call(*args, "--step", "200ms", "--window", "2s", "-o", path)
     assert (code, err) == (0, "")
-    assert "fit them with --sampling arrival --duration 2" in out
-    windows = st.read_windows(path, sampling="arrival", duration=2.0)
+    assert "sampling=arrival, duration=2" in out
+    windows = st.read_windows(path)
     assert windows == read(recorded, histogram="found_bucket", capacity=6)
     assert "exists" in call(*args, "-o", path)[2]

@@ -18,7 +18,7 @@ from stationary.cli.compare import compare
 from stationary.cli.demo import demo
 from stationary.cli.fit import fit
 from stationary.cli.forecast import forecast
-from stationary.cli.ingest_prometheus import prometheus
+from stationary.cli.ingest import ingest
 from stationary.cli.models import models
 from stationary.cli.report import report
 from stationary.cli.reproduce import reproduce
@@ -36,10 +36,8 @@ app = typer.Typer(
 )
 for command in (demo, fit, check, compare, forecast, report, rules, simulate, models, reproduce):
     app.command()(command)
-app.add_typer(testbed, name="testbed")
-ingest = typer.Typer(help="Make windows of what running systems measure.", no_args_is_help=True)
-ingest.command()(prometheus)
 app.add_typer(ingest, name="ingest")
+app.add_typer(testbed, name="testbed")
 
 
 def _version(show: bool) -> None:

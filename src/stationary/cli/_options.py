@@ -26,13 +26,18 @@ Observe = Annotated[
 ]
 Loads = Annotated[str | None, typer.Option(help="Learn only from windows with a load in LOW:HIGH.")]
 Sampling = Annotated[
-    str, typer.Option(help="Who counted the states: 'time' (the clock) or 'arrival'.")
+    str | None,
+    typer.Option(
+        help="Who counted the states: 'time' (the clock) or 'arrival'; by default as the file "
+        "says, and 'time' where it says nothing."
+    ),
 ]
 Duration = Annotated[
     float | None,
     typer.Option(
         help="Length of every window, in the unit of time of the loads (10, for loads per "
-        "second and windows of ten): tells how much the counts of a slow system are worth."
+        "second and windows of ten): tells how much the counts of a slow system are worth. By "
+        "default as the file says."
     ),
 ]
 DropEmpty = Annotated[
@@ -71,7 +76,7 @@ def read(
     counts: str,
     observe: str | None,
     loads: str | None,
-    sampling: str,
+    sampling: str | None,
     duration: float | None,
     drop_empty: bool,
     pooled: bool = False,

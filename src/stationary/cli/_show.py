@@ -144,3 +144,18 @@ def progress_bar(
         yield update
     finally:
         bar.stop()
+
+
+@contextmanager
+def stages() -> Iterator[Callable[[str], None]]:
+    """Yield a function of what is being done; on a terminal it shows, with the time it took."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        job = bar.add_task("starting", total=None)
+        yield lambda text: bar.update(job, description=text)

@@ -44,7 +44,7 @@ def check(
     counts: Counts = "Q={}",
     observe: Observe = None,
     loads: Loads = None,
-    sampling: Sampling = "time",
+    sampling: Sampling = None,
     duration: Duration = None,
     drop_empty: DropEmpty = False,
     at: Annotated[
@@ -77,7 +77,7 @@ def check(
 
     if windows.is_dir():
         given = (model, x, counts, observe, loads, sampling, duration, drop_empty)
-        if given != (None, "load", "Q={}", None, None, "time", None, False):
+        if given != (None, "load", "Q={}", None, None, None, None, False):
             raise InputError(
                 f"{windows} is a run, which has its model and its data: leave out --model and what "
                 f"says how to read a file"

@@ -52,7 +52,7 @@ def compare(
     counts: Counts = "Q={}",
     observe: Observe = None,
     loads: Loads = None,
-    sampling: Sampling = "time",
+    sampling: Sampling = None,
     duration: Duration = None,
     drop_empty: DropEmpty = False,
     ahead: Annotated[

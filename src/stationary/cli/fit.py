@@ -55,7 +55,7 @@ def fit(
     counts: Counts = "Q={}",
     observe: Observe = None,
     loads: Loads = None,
-    sampling: Sampling = "time",
+    sampling: Sampling = None,
     duration: Duration = None,
     drop_empty: DropEmpty = False,
     pool: Pool = False,

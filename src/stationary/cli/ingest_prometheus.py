@@ -12,8 +12,6 @@ import typer
 
 from stationary.errors import InputError
 
-_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
 
 def prometheus(
     url: Annotated[str, typer.Argument(help="Its address, as in http://127.0.0.1:9090.")],
@@ -24,7 +22,9 @@ def prometheus(
     start: Annotated[
         str, typer.Option(help="From when: 2026-05-01T12:00 (UTC), now-1h, or seconds since 1970.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="CSV file to write.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File of windows to write: .csv or .parquet.")
+    ],
     end: Annotated[str, typer.Option(help="Until when.")] = "now",
     gauge: Annotated[
         str | None, typer.Option(help="Requests in the system, in PromQL, as in 'sum(inflight)'.")
@@ -51,15 +51,16 @@ def prometheus(
         bool, typer.Option("--overwrite", help="Replace a file that is already there.")
     ] = False,
 ) -> None:
-    """Read windows from a Prometheus and write them as CSV: load, Q=0, Q=1, ...
+    """Make windows of what a Prometheus scraped: load, Q=0, Q=1, ...
 
     stationary ingest prometheus http://127.0.0.1:9090 --load 'sum(rate(requests_total[10s]))'
     --gauge 'sum(inflight)' --start now-6h --step 1s --window 30s -o windows.csv
     """
     from stationary.ingest.prometheus import windows_from_prometheus
+    from stationary.ingest.result import Ingested, check_output
+    from stationary.ingest.spans import parse_span
 
-    if output.suffix.lower() != ".csv":
-        raise InputError(f"{output}: windows are written as CSV; give the file the ending .csv")
+    check_output(output)
     if output.exists() and not overwrite:
         raise InputError(f"{output} exists; name another file, or pass --overwrite")
     now = time.time()
@@ -70,27 +71,19 @@ def prometheus(
         histogram=histogram,
         start=parse_time(start, now, "--start"),
         end=parse_time(end, now, "--end"),
-        step=parse_seconds(step, "--step"),
-        window=parse_seconds(window, "--window"),
+        step=parse_span(step, "--step"),
+        window=parse_span(window, "--window"),
         sampling=sampling,
         capacity=capacity,
-        timeout=parse_seconds(timeout, "--timeout"),
+        timeout=parse_span(timeout, "--timeout"),
         retries=retries,
     )
-    windows.to_csv(output)
+    Ingested.of(windows, url).write(output)
     typer.echo(
         f"wrote {len(windows)} windows to {output}: load {windows.loads.min():g} to "
-        f"{windows.loads.max():g} per second, {windows.counts.sum():.0f} counts; fit them with "
-        f"--sampling {windows.sampling} --duration {windows.duration:g}"
+        f"{windows.loads.max():g} per second, {windows.counts.sum():.0f} counts; "
+        f"sampling={windows.sampling}, duration={windows.duration:g}"
     )
-
-
-def parse_seconds(text: str, what: str) -> float:
-    """Read ``100ms``, ``1.5s``, ``5m``, ``6h`` or ``2d``."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text.strip())
-    if not found:
-        raise InputError(f"{what} is a number and a unit, as in 100ms, 15s, 5m, 6h; got {text!r}")
-    return float(found[1]) * _UNITS[found[2]]
 
 
 def parse_time(text: str, now: float, what: str) -> float:
@@ -99,7 +92,9 @@ def parse_time(text: str, now: float, what: str) -> float:
     if text == "now":
         return now
     if text.startswith("now-"):
-        return now - parse_seconds(text.removeprefix("now-"), what)
+        from stationary.ingest.spans import parse_span
+
+        return now - parse_span(text.removeprefix("now-"), what)
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
     try:

@@ -118,7 +118,7 @@ def check_shapes(
         )
 
 
-def as_duration(value: float) -> float:
+def as_duration(value: float | str) -> float:
     """Return a length of time, checked."""
     try:
         number = float(value)

@@ -16,7 +16,7 @@ from stationary.data.categories import (
     parse_category,
     split_list,
 )
-from stationary.data.checks import input_names
+from stationary.data.checks import as_duration, input_names
 from stationary.data.cleaning import Cleaner, about, listed
 from stationary.data.moments import Pool
 from stationary.data.tables import Table, open_table
@@ -29,7 +29,7 @@ def read_windows(
     x: str | Sequence[str] = "load",
     counts: str | Mapping[str, Category] = "Q={}",
     observe: Iterable[Category] | None = None,
-    sampling: Sampling | str = Sampling.TIME,
+    sampling: Sampling | str | None = None,
     drop_empty: bool = False,
     loads: tuple[float | None, float | None] | None = None,
     duration: float | None = None,
@@ -51,14 +51,15 @@ def read_windows(
         columns of the same states are added up.
     observe : sequence, optional
         Categories to keep; all by default.
-    sampling : Sampling or str
-        How the counts were taken, see `Windows`; a file does not say.
+    sampling : Sampling or str, optional
+        How the counts were taken, see `Windows`. By default what the file says (those of
+        `stationary.ingest` do), and ``time`` where it says nothing.
     drop_empty : bool
         Leave out windows in which no kept category was seen, with a `DataWarning`.
     loads : (low, high), optional
         Keep only windows with a load in this range; None leaves an end open.
     duration : float, optional
-        Length of every window, see `Windows`; a file does not say.
+        Length of every window, see `Windows`; by default what the file says, if it does.
     pooled : bool
         Add up windows of equal inputs as they are read, a batch at a time: for files larger than
         memory. The fit is the same, see `Windows.pooled`; what needs single windows is an error.
@@ -71,8 +72,11 @@ def read_windows(
     >>> read_windows(file, x="rate", counts={"idle": 0, "one": 1, "more": range(2, 21)})
     Windows(2 windows, rate 11..12, categories 0, 1, 2..20, 119 counts, sampling=time)
     """
-    inputs, sampling = input_names([x] if isinstance(x, str) else x), as_sampling(sampling)
+    inputs = input_names([x] if isinstance(x, str) else x)
+    if sampling is not None:
+        sampling = as_sampling(sampling)
     table = open_table(Path(path))
+    sampling, duration = _how(table, sampling, duration)
     columns, categories = _choose_columns(table, inputs, counts)
     with about(table):
         cleaner = Cleaner(table, inputs, columns, categories, observe, loads, drop_empty)
@@ -143,6 +147,19 @@ def parse_observe(text: str) -> list[Observed]:
         else:  # what is joined by + is one category
             found.append(states)
     return found
+
+
+def _how(
+    table: Table, sampling: Sampling | None, duration: float | None
+) -> tuple[Sampling, float | None]:
+    """Return sampling and duration: as they were given, or as the file says."""
+    facts = table.facts()
+    with about(table):
+        if sampling is None:
+            sampling = as_sampling(facts.get("sampling", Sampling.TIME))
+        if duration is None and "duration" in facts:
+            duration = as_duration(facts["duration"])
+    return sampling, duration
 
 
 def _choose_columns(

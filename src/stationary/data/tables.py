@@ -12,7 +12,7 @@ import sys
 import zlib
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,10 @@ from stationary.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+FACTS = "stationary"
+"""Key of what a file says about itself: a first line of text, or metadata of Parquet."""
+_MARK = f"# {FACTS}:"
 
 Numbers = tuple[NDArray[np.float64], NDArray[np.int64]]
 
@@ -60,6 +64,10 @@ class Table(ABC):
     def batches(self, columns: Sequence[str], rows: int = BATCH) -> Iterator[Numbers]:
         """The same, a number of rows at a time."""
 
+    def facts(self) -> dict[str, str]:
+        """Return what the file says about all of its rows, as `write_facts` wrote it."""
+        return {}
+
     def cell(self, row: int, column: str) -> str:
         """Name a cell for a message."""
         return f"{self.path}, {self.row_word} {row}, column {column!r}"
@@ -86,6 +94,11 @@ class TextTable(Table):
 
     delimiter: str = ","
     row_word = "line"
+
+    def facts(self) -> dict[str, str]:
+        """Return what a first line that begins with ``# stationary:`` says."""
+        with self._opened() as file:
+            return read_facts(file.readline())
 
     def columns(self) -> list[str]:
         """Names in the header, without space around them."""
@@ -137,7 +150,8 @@ class TextTable(Table):
         reader = csv.reader(file, delimiter=self.delimiter, skipinitialspace=True)
         line = 1
         for record in reader:
-            if len(record) > 1 or "".join(record).strip():
+            said = line == 1 and record and record[0].startswith(_MARK)
+            if not said and (len(record) > 1 or "".join(record).strip()):
                 yield line, record
             line = reader.line_num + 1
 
@@ -163,6 +177,14 @@ class TextTable(Table):
 @dataclass(frozen=True)
 class ParquetTable(Table):
     """A Parquet file; its rows are counted from 1."""
+
+    def facts(self) -> dict[str, str]:
+        """Return what the file's metadata say."""
+        import pyarrow.parquet
+
+        with self._readable():
+            held = pyarrow.parquet.read_schema(self.path).metadata or {}
+        return read_facts(held.get(FACTS.encode(), b"").decode("utf-8", "replace"))
 
     def columns(self) -> list[str]:
         """Names of the columns, and of the index where pandas saved one."""
@@ -225,6 +247,26 @@ def _counted(schema: Any) -> dict[str, tuple[int, int]]:
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     ranges = [entry for entry in index if isinstance(entry, dict) and entry.get("name")]
     return {entry["name"]: (entry["start"], entry["step"]) for entry in ranges}
+
+
+def write_facts(facts: Mapping[str, str]) -> str:
+    """Return facts as the first line of a file; `read_facts` reads them.
+
+    Examples
+    --------
+    >>> write_facts({"sampling": "arrival", "duration": "1.0"})
+    '# stationary: sampling=arrival duration=1.0'
+    """
+    return " ".join([_MARK, *(f"{key}={value}" for key, value in facts.items())])
+
+
+def read_facts(line: str) -> dict[str, str]:
+    """Return the facts of a line; none where it is not one of ours."""
+    if not line.startswith(_MARK):
+        return {}
+    # Spreadsheets fill every line up with commas.
+    words = line.removeprefix(_MARK).strip().rstrip(",").split()
+    return {key: value for key, _, value in (word.partition("=") for word in words)}
 
 
 def open_table(path: Path) -> Table:

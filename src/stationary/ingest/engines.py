@@ -1,0 +1,262 @@
+"""Engines: where the query runs. It is written once, in Ibis; these start a place for it.
+
+- `DuckDB`, in this process; what does not fit into its memory goes to a folder.
+- `Spark`, on this machine or on a cluster.
+- `Postgres`, where the events already are; only windows leave the server.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stationary.errors import InputError, ProgramError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN = 300
+"""Characters of an engine's own message that are passed on."""
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out what the libraries below have to say to each other about their versions."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+class Session(ABC):
+    """A running engine.
+
+    Parameters
+    ----------
+    backend : ibis backend
+        What Ibis talks to.
+    failures : tuple of exception types
+        What the engine raises when a query fails.
+    """
+
+    reads_text = True
+    """Whether it can tell which texts are numbers without failing at the first that is none."""
+
+    def __init__(self, backend: Any, failures: tuple[type[BaseException], ...]) -> None:
+        self.backend = backend
+        self._failures = failures
+
+    @abstractmethod
+    def _store(self, name: str, query: str) -> None:
+        """Run a query and have its result at hand under a name, for this session."""
+
+    def ask(self, query: str) -> Any:
+        """Return the table that a query of somebody else's makes."""
+        # Not ibis' own Backend.sql nor, below, Table.cache: they drop what they made with
+        # statements that not every release of sqlglot writes correctly.
+        self.backend.raw_sql(f"CREATE TEMPORARY VIEW stationary_query AS {query.rstrip(' ;')}")
+        return self.backend.table("stationary_query")
+
+    def keep(self, name: str, table: Any) -> Any:
+        """Compute a table once; what is returned reads the result."""
+        with self.about(f"the step {name!r}"):
+            self._store(f"stationary_{name}", str(self.backend.compile(table)))
+            # Sums of whole numbers are decimals in some engines; Ibis takes them for whole.
+            return self.backend.table(f"stationary_{name}").cast(dict(table.schema().items()))
+
+    def fetch(self, table: Any, what: str = "the query") -> pd.DataFrame:
+        """Compute a table and bring it here; errors name ``what``."""
+        with self.about(what):
+            return table.execute()
+
+    @contextmanager
+    def about(self, what: str) -> Iterator[None]:
+        """Turn what an engine raises into an error that says during what."""
+        try:
+            with _quiet():
+                yield
+        except self._failures as error:
+            text = " ".join(str(error).split())
+            if "memory" in text.lower() and "OutOfMemory" in type(error).__name__:
+                raise ProgramError(
+                    f"the engine ran out of memory in {what}: give it more with --memory, or take "
+                    f"shorter windows ({text:.{_SHOWN}})"
+                ) from error
+            raise InputError(f"{what} failed: {text:.{_SHOWN}}") from error
+
+
+class Engine(ABC):
+    """A place for queries; `open` starts it, and stops it at the end."""
+
+    @abstractmethod
+    def open(self) -> Any:
+        """Return a context manager that yields a `Session`."""
+
+
+@dataclass(frozen=True)
+class DuckDB(Engine):
+    """DuckDB in this process.
+
+    Parameters
+    ----------
+    memory : str, optional
+        Most memory it takes, as in ``4GB``; four fifths of the machine's by default.
+    folder : str, optional
+        Where it puts what does not fit; a temporary folder by default.
+    threads : int, optional
+        All cores by default.
+    """
+
+    memory: str | None = None
+    folder: str | None = None
+    threads: int | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[Session]:
+        """Yield a session with a database in memory."""
+        import duckdb
+        import ibis
+
+        with tempfile.TemporaryDirectory(prefix="stationary-", dir=self.folder) as folder:
+            # Order is the query's to say; keeping that of the file would cost memory.
+            settings: dict[str, Any] = {
+                "temp_directory": folder,
+                "preserve_insertion_order": False,
+            }
+            if self.memory is not None:
+                settings["memory_limit"] = self.memory
+            if self.threads is not None:
+                settings["threads"] = self.threads
+            try:
+                backend = ibis.duckdb.connect(**settings)
+            except duckdb.Error as error:
+                raise InputError(
+                    f"DuckDB cannot start with memory {self.memory!r}: {error}"
+                ) from error
+            try:
+                backend.raw_sql("SET enable_progress_bar = false")  # it would go to the output
+                yield _Database(backend, (duckdb.Error,))
+            finally:
+                backend.disconnect()
+
+
+@dataclass(frozen=True)
+class Spark(Engine):
+    """Apache Spark.
+
+    Parameters
+    ----------
+    master : str
+        ``local[*]`` for all cores of this machine, or the URL of a cluster.
+    memory : str, optional
+        Memory of the driver, as in ``4GB``; on this machine that is all there is.
+    """
+
+    master: str = "local[*]"
+    memory: str | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[Session]:
+        """Yield a session; one that ran before is used and left running."""
+        import ibis
+
+        try:
+            from py4j.protocol import Py4JError
+            from pyspark.errors import PySparkException
+            from pyspark.sql import SparkSession
+        except ImportError:
+            raise ProgramError(
+                "there is no Spark here: install it with pip install 'stationary[spark]'"
+            ) from None
+        running = SparkSession.getActiveSession()
+        settings: dict[str, Any] = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.session.timeZone": "UTC",
+        }
+        if self.master.startswith("local"):
+            settings |= {
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.driver.host": "127.0.0.1",
+                # The default of 200 is for a cluster: here most of the time would go into tasks.
+                "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
+            }
+        if self.memory is not None:
+            settings["spark.driver.memory"] = self.memory.lower().removesuffix("b")
+        try:
+            builder = SparkSession.builder.master(self.master).appName("stationary")
+            spark = running or builder.config(map=settings).getOrCreate()
+            spark.sparkContext.setLogLevel("ERROR")
+        except (PySparkException, Py4JError, OSError, RuntimeError) as error:
+            raise ProgramError(
+                f"Spark does not start at {self.master}: {str(error).splitlines()[0]:.{_SHOWN}}; "
+                f"it needs Java 17 or newer (JAVA_HOME), and the cluster must be reachable"
+            ) from error
+        with _quiet():
+            session = _SparkSession(ibis.pyspark.connect(spark), (PySparkException, Py4JError))
+        try:
+            yield session
+        finally:
+            session.forget()
+            if running is None:
+                spark.stop()
+
+
+@dataclass(frozen=True)
+class Postgres(Engine):
+    """PostgreSQL, at the address that libpq takes: ``postgresql://user@host:5432/database``."""
+
+    url: str
+
+    @contextmanager
+    def open(self) -> Iterator[Session]:
+        """Yield a session; its temporary tables go with it."""
+        import ibis
+
+        try:
+            import psycopg
+        except ImportError:
+            raise ProgramError(
+                "there is no driver for PostgreSQL: install it with pip install "
+                "'stationary[postgres]'"
+            ) from None
+        try:
+            connection = psycopg.connect(self.url, autocommit=True)
+        except psycopg.Error as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"PostgreSQL cannot be reached: {reason:.{_SHOWN}}") from error
+        with connection:
+            connection.execute("SET TIME ZONE 'UTC'")
+            yield _PostgresSession(ibis.postgres.from_connection(connection), (psycopg.Error,))
+
+
+class _Database(Session):
+    def _store(self, name: str, query: str) -> None:
+        self.backend.raw_sql(f"CREATE TEMPORARY TABLE {name} AS {query}")
+
+
+class _PostgresSession(_Database):
+    reads_text = False
+
+
+class _SparkSession(Session):
+    def __init__(self, backend: Any, failures: tuple[type[BaseException], ...]) -> None:
+        super().__init__(backend, failures)
+        self._kept: list[Any] = []
+
+    def _store(self, name: str, query: str) -> None:
+        # Memory first, then disk, as a data frame is persisted by default.
+        frame = self.backend.raw_sql(query).persist()
+        self._kept.append(frame)
+        frame.createOrReplaceTempView(name)
+
+    def forget(self) -> None:
+        """Give back what was kept, for a session of Spark that goes on."""
+        for frame in self._kept:
+            frame.unpersist()

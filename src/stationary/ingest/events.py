@@ -1,0 +1,60 @@
+"""Requests to windows, at any size, on any engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stationary.ingest.cut import Cut, lay
+from stationary.ingest.engines import DuckDB, Engine, Postgres
+from stationary.ingest.occupancy import levels
+from stationary.ingest.result import Ingested
+from stationary.ingest.sources import Source, open_source
+from stationary.ingest.tally import Origin, tally
+
+Progress = Callable[[str], None]
+
+
+def windows_from_events(
+    source: Source, cut: Cut, engine: Engine | None = None, progress: Progress | None = None
+) -> Ingested:
+    r"""Count what the requests of a log found, or what a clock would have seen, in every window.
+
+    Parameters
+    ----------
+    source : Source
+        Where the requests are.
+    cut : Cut
+        Which windows, which states.
+    engine : Engine, optional
+        Where the query runs: `DuckDB` by default, a database where the source is one.
+    progress : callable, optional
+        Called with what is being done.
+
+    Examples
+    --------
+    Three requests a tenth apart, each served 0.25, the third of them lost; then one a second:
+
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "requests.csv"
+    >>> _ = file.write_text("arrival,response\n0,.25\n.1,.4\n.2,\n1.1,.25\n2.1,.25\n")
+    >>> made = windows_from_events(Source(str(file)), Cut(window=1.0, capacity=2))
+    >>> made.table[["load", "sent", "lost", "Q=0", "Q=1", "Q=2"]].to_numpy().tolist()
+    [[3.0, 3.0, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 1.0, 0.0, 0.0]]
+    """
+    said = progress or (lambda _: None)
+    with engine_for(source, engine).open() as session:
+        said("checking the rows")
+        requests = open_source(session, source)
+        grid = lay(cut, requests.rows, requests.first, requests.last, requests.base, requests.name)
+        said(f"sorting {requests.rows:,} requests into {grid.windows:,} windows")
+        met = levels(session, requests, cut, grid)
+        said("counting")
+        origin = Origin(requests.name, requests.rows, requests.base)
+        return tally(session, met, cut, grid, origin)
+
+
+def engine_for(source: Source, engine: Engine | None) -> Engine:
+    """Return the engine that reads a source."""
+    if source.is_database:
+        return Postgres(source.location)
+    return DuckDB() if engine is None else engine

@@ -1,0 +1,122 @@
+"""What an ingestion made: a table of windows that says how it was sampled."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stationary.atomic import replacing
+from stationary.data.categories import parse_category
+from stationary.data.tables import FACTS, write_facts
+from stationary.data.windows import Sampling, Windows
+from stationary.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Windows that were left out, why, and how many requests or looks were in them."""
+
+    why: str
+    windows: int
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Ingested:
+    """Windows of counts.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row a window: ``start``, ``load``, ``sent``, ``lost``, ``steady``, ``Q=0``, ...; or a row
+        a load, with the number of ``windows``, where they were added up.
+    sampling : Sampling
+        Who looked.
+    duration : float or None
+        Length of a window; None where several were added up.
+    source : str
+        Where the rows are from.
+    rows : int
+        How many there were.
+    dropped : tuple of Dropped
+        What was left out.
+    notes : tuple of str
+        What else should be known.
+    """
+
+    table: pd.DataFrame
+    sampling: Sampling
+    duration: float | None
+    source: str
+    rows: int
+    dropped: tuple[Dropped, ...]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, windows: Windows, source: str) -> Ingested:
+        """Return windows that were made elsewhere, ready to be written."""
+        table = windows.to_frame()
+        table.columns = [*windows.inputs, *(f"Q={name}" for name in windows.labels)]
+        return cls(table, windows.sampling, windows.duration, source, len(table), (), ())
+
+    def windows(self) -> Windows:
+        """Return the windows, with every category."""
+        columns = [name for name in self.table if name.startswith("Q=")]
+        return Windows(
+            self.table["load"].to_numpy(),
+            self.table[columns].to_numpy(),
+            [parse_category(name.removeprefix("Q=")) for name in columns],
+            self.sampling,
+            drop_empty=True,
+            duration=self.duration,
+        )
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write a ``.csv`` or ``.parquet`` file, whole or not at all.
+
+        `stationary.read_windows` finds in it how the counts were sampled and how long a window was.
+        """
+        path = Path(path)
+        check_output(path)
+        facts = {"sampling": str(self.sampling)}
+        if self.duration is not None:
+            facts["duration"] = repr(self.duration)
+        with replacing(path) as part:
+            if path.suffix.lower() == ".csv":
+                with part.open("w", encoding="utf-8", newline="") as file:
+                    file.write(f"{write_facts(facts)}\n")
+                    self.table.to_csv(file, index=False, lineterminator="\n")
+                return
+            import pyarrow
+            import pyarrow.parquet
+
+            arrow = pyarrow.Table.from_pandas(self.table, preserve_index=False)
+            held = {**(arrow.schema.metadata or {}), FACTS.encode(): write_facts(facts).encode()}
+            pyarrow.parquet.write_table(arrow.replace_schema_metadata(held), part)
+
+    def record(self) -> dict[str, Any]:
+        """Return what was done, for programs."""
+        return {
+            "source": self.source,
+            "rows": self.rows,
+            "windows": len(self.table),
+            "loads": [float(self.table["load"].min()), float(self.table["load"].max())],
+            "sampling": str(self.sampling),
+            "duration": self.duration,
+            "counts": {name: int(self.table[name].sum()) for name in self.table if "Q=" in name},
+            "dropped": [asdict(item) for item in self.dropped],
+            "notes": list(self.notes),
+        }
+
+
+def check_output(path: Path) -> None:
+    """Raise an error for a file that windows cannot be written to."""
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"{path}: windows are written to .csv or .parquet files")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent}; make it first")

@@ -1,0 +1,44 @@
+"""Lengths of time as people write them: ``10ms``, ``1s``, ``5m``."""
+
+from __future__ import annotations
+
+import math
+import re
+from enum import StrEnum
+
+from stationary.errors import InputError
+
+_SPAN = re.compile(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(us|ms|s|m|h|d)?\s*")
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Unit(StrEnum):
+    """Unit of the numbers in a column of times."""
+
+    S = "s"
+    MS = "ms"
+    US = "us"
+    NS = "ns"
+
+    @property
+    def per_second(self) -> int:
+        """How many of them are a second."""
+        return {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[self.value]
+
+
+def parse_span(text: str, what: str) -> float:
+    """Return the seconds in a text such as ``10ms``; a bare number is seconds.
+
+    Examples
+    --------
+    >>> parse_span("1.5m", "--window")
+    90.0
+    """
+    match = _SPAN.fullmatch(text)
+    try:
+        seconds = float(match[1]) * _SECONDS[match[2] or "s"] if match else math.nan
+    except ValueError:
+        seconds = math.nan
+    if not (0 <= seconds < math.inf):
+        raise InputError(f"{what} is a length of time such as 10ms, 1s, 5m, 1h or 2d; got {text!r}")
+    return seconds

@@ -1,0 +1,129 @@
+"""``stationary ingest``: from requests to a fit, and what is said about bad input."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import stationary as st
+from request_logs import frame, queue
+from stationary.data import Sampling
+
+CAPACITY, RATE = 8, 25.0
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """A server with room for eight, at five loads one after the other."""
+    parts, now = [], 0.0
+    for k, rate in enumerate([8.0, 11.0, 14.0, 17.0, 20.0]):
+        parts.append(queue(rate, 400.0, CAPACITY, 1 / RATE, seed=k, start=now))
+        now += 400.0
+    path = tmp_path_factory.mktemp("log") / "requests.parquet"
+    frame(*(np.concatenate(part) for part in zip(*parts, strict=True))).to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("sampling", ["arrival", "time"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_fit_recovers_the_service_rate(call, log, tmp_path, sampling, ending):
+    """Without a word on how the windows were made: the file says it."""
+    file, run = tmp_path / f"windows.{ending}", tmp_path / "run"
+    every = ["--every", "40ms"] if sampling == "time" else []
+    code, out, err = call(
+        *("ingest", log, "-o", file, "--window", "20s", "--capacity", CAPACITY),
+        *("--sampling", sampling, *every),
+    )
+    assert (code, err) == (0, "")
+    assert f"wrote 99 windows to {file}" in out
+    assert f"sampling={sampling}, duration=20" in out
+    assert "not whole (the last)" in out
+    model = f"mmmk:servers=1,capacity={CAPACITY}"
+    code, out, err = call("fit", file, "--model", model, "--observe", "0-3", "-o", run)
+    assert (code, err) == (0, ""), out
+    fitted = st.load(run)
+    assert str(fitted.windows.sampling) == sampling
+    assert fitted.windows.duration == 20.0
+    row = fitted.table(0.999).iloc[0]
+    assert row["low"] < RATE < row["high"]
+    assert row["high"] - row["low"] < 0.15 * RATE
+
+
+def test_json(call, log, tmp_path):
+    file = tmp_path / "windows.csv"
+    code, out, _ = call(
+        *("ingest", log, "-o", file, "--window", "20s", "--capacity", "8", "--warm-up", "1m"),
+        *("--bin-load", "1", "--most", "3", "--json"),
+    )
+    made = json.loads(out)
+    table = pd.read_csv(file, comment="#")
+    assert code == 0
+    assert made["windows"] == len(table) < 20
+    assert made["duration"] is None
+    assert made["counts"]["Q=4..8"] == table["Q=4..8"].sum()
+    assert {item["why"]: item["windows"] for item in made["dropped"]}["warm-up"] == 3
+    assert table["windows"].sum() == 96
+    windows = st.read_windows(file)
+    assert windows.sampling is Sampling.ARRIVAL
+    assert windows.duration is None
+
+
+def test_a_gauge(call, tmp_path):
+    times = np.arange(0, 100.0, 0.5)
+    looks = pd.DataFrame({"t": times, "n": np.arange(200) % 3, "all": 7 * np.arange(200)})
+    looks.to_csv(tmp_path / "looks.csv", index=False)
+    file = tmp_path / "windows.csv"
+    code, out, err = call(
+        *("ingest", tmp_path / "looks.csv", "-o", file, "--window", "15s", "--arrival", "t"),
+        *("--gauge", "n", "--load-counter", "all"),
+    )
+    assert (code, err) == (0, "")
+    assert "sampling=time, duration=15" in out
+    windows = st.read_windows(file)
+    assert windows.loads.tolist() == pytest.approx([14.0] * 5)
+    assert windows.counts.tolist() == [[10, 10, 10]] * 5
+
+
+def test_what_the_file_says_can_be_overruled(log, call, tmp_path):
+    file = tmp_path / "windows.csv"
+    call("ingest", log, "-o", file, "--window", "20s")
+    assert st.read_windows(file).sampling is Sampling.ARRIVAL
+    told = st.read_windows(file, sampling="time", duration=5.0)
+    assert (told.sampling, told.duration) == (Sampling.TIME, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--window", "soon"], "--window is a length of time such as 10ms"),
+        (["--unit", "days"], "--unit is one of s, ms, us, ns; got 'days'"),
+        (["--engine", "abacus"], "--engine is duckdb, spark or spark:MASTER; got 'abacus'"),
+        (["--gauge", "n"], "say once what tells the load"),
+        (["--load-rate", "n"], "say once what tells the load"),
+        (["--every", "1ms"], "goes with sampling='time'"),
+        (["--table", "t"], "--table and --query go with a database"),
+        (["--arrival", "arival"], "no column 'arival' (did you mean 'arrival'?)"),
+        (["--format", "nothing"], "there is no format 'nothing'"),
+    ],
+)
+def test_bad_input(call, log, tmp_path, options, message):
+    code, out, err = call("ingest", log, "-o", tmp_path / "w.csv", *options)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert message in err
+    assert not (tmp_path / "w.csv").exists()
+
+
+def test_outputs_are_checked_first(call, tmp_path):
+    taken = tmp_path / "taken.csv"
+    taken.write_text("kept")
+    for output, message in (
+        (taken, "exists; name another file, or pass --overwrite"),
+        (tmp_path / "w.xlsx", "windows are written to .csv or .parquet files"),
+        (tmp_path / "no" / "w.csv", "there is no folder"),
+    ):
+        code, _, err = call("ingest", "nothing.csv", "-o", output)
+        assert code == 2
+        assert message in err
+    assert taken.read_text() == "kept"

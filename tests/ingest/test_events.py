@@ -1,0 +1,239 @@
+"""Requests to windows on DuckDB, against the same done in memory and by brute force."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import stationary as st
+from request_logs import counted, counts, frame, queue
+from stationary.data import RequestLog, Sampling
+from stationary.errors import InputError
+from stationary.ingest import Columns, Cut, DuckDB, Source, Unit, cut, windows_from_events
+from stationary.testbed.record import Trace, tabulate
+from stationary.testbed.traces import write_traces
+
+K = 6
+
+
+@pytest.fixture(scope="module")
+def log():
+    return queue(rate=0.9, seconds=3000.0, capacity=K, start=17.3)
+
+
+@pytest.fixture(scope="module")
+def file(log, tmp_path_factory):
+    path = tmp_path_factory.mktemp("log") / "requests.parquet"
+    frame(*log).to_parquet(path, index=False)
+    return Source(str(path))
+
+
+@pytest.mark.parametrize("together", [500_000, 20], ids=["halves", "many parts"])
+def test_counts_are_those_of_the_log_in_memory(log, file, together, monkeypatch):
+    """Exactly, however many pieces the running sum is cut into."""
+    monkeypatch.setattr(cut, "_MOST_TOGETHER", together)
+    expected, propagation = counted(*log, 50.0, K)
+    made = windows_from_events(file, Cut(50.0, capacity=K, propagation=propagation))
+    assert_array_equal(counts(made.table), expected.filter(like="T=").to_numpy())
+    for name, other in (("load", "load"), ("sent", "sent"), ("lost", "unanswered")):
+        assert_array_equal(made.table[name], expected[other])
+    assert_allclose(made.table["start"], log[0][0] + 50.0 * np.arange(len(expected)), atol=1e-6)
+    assert counts(made.table)[:, K].sum() > 20
+    assert made.windows().sampling is Sampling.ARRIVAL
+    assert made.windows().duration == 50.0
+
+
+def test_ties_of_whole_milliseconds(tmp_path):
+    """Who leaves in the millisecond of an arrival is gone, as sums of whole numbers say."""
+    rng = np.random.default_rng(5)
+    arrival = 1_700_000_000_000 + np.sort(rng.integers(0, 20_000, 4000))
+    response = rng.integers(1, 12, 4000)
+    table = pd.DataFrame({"at": arrival, "took": response, "done": arrival + response})
+    table.to_parquet(tmp_path / "ms.parquet", index=False)
+    exact = RequestLog(arrival - arrival[0], response)
+    window = (exact.arrival // 1000).astype(int)
+    expected = np.zeros((20, 30), dtype=int)
+    np.add.at(expected, (window, exact.found), 1)
+    columns = (
+        Columns("at", response="took", unit=Unit.MS),
+        Columns("at", completion="done", unit=Unit.MS),
+    )
+    for names in columns:
+        source = Source(str(tmp_path / "ms.parquet"), names)
+        made = windows_from_events(source, Cut(1.0))
+        width = counts(made.table).shape[1]
+        assert_array_equal(counts(made.table), expected[: len(made.table), :width])
+        assert not expected[:, width:].any()
+        assert made.table["start"][0] == arrival[0] / 1000
+
+
+def test_timestamps_are_what_numbers_are(log, file, tmp_path):
+    arrival, response = log
+    micros = np.rint(arrival * 1e6).astype(np.int64)
+    table = pd.DataFrame({"response": np.rint(response * 1e6) / 1e6, "us": micros})
+    table["arrival"] = pd.to_datetime(micros + 1_600_000_000_000_000, unit="us")
+    table.to_parquet(tmp_path / "stamps.parquet", index=False)
+    path = str(tmp_path / "stamps.parquet")
+    stamped = windows_from_events(Source(path), Cut(50.0, capacity=K))
+    numbered = windows_from_events(
+        Source(path, Columns("us", unit=Unit.US, response="response", response_unit=Unit.S)),
+        Cut(50.0, capacity=K),
+    )
+    assert_array_equal(counts(stamped.table), counts(numbered.table))
+    assert_array_equal(
+        counts(stamped.table), counts(windows_from_events(file, Cut(50.0, capacity=K)).table)
+    )
+    assert stamped.table["start"][0] == pytest.approx(1.6e9 + arrival[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("together", [500_000, 20], ids=["halves", "many parts"])
+def test_the_clock_sees_what_brute_force_sees(log, file, together, monkeypatch):
+    monkeypatch.setattr(cut, "_MOST_TOGETHER", together)
+    arrival, response = log
+    made = windows_from_events(
+        file, Cut(50.0, sampling=Sampling.TIME, every=0.25, capacity=K, warm_up=100.0)
+    )
+    inside = ~np.isnan(response)
+    begin, end = arrival[inside], (arrival + response)[inside]
+    looks = arrival[0] + 100.0 + (np.arange(200 * len(made.table)) + 0.5) * 0.25
+    there = (begin[:, None] < looks) & (end[:, None] >= looks)
+    expected = np.zeros((len(made.table), K + 1), dtype=int)
+    np.add.at(expected, (np.arange(len(looks)) // 200, there.sum(0)), 1)
+    assert_array_equal(counts(made.table), expected)
+    assert made.windows().sampling is Sampling.TIME
+    assert {item.why: item.windows for item in made.dropped}["warm-up"] == 2
+
+
+def test_an_idle_server_is_seen_by_the_clock(tmp_path):
+    """A window whose second half has no event: who was there stays there."""
+    path = tmp_path / "few.csv"
+    path.write_text("arrival,response\n0,1.5\n0.2,3.0\n9,1\n21,1\n")
+    cut_ = Cut(10.0, sampling=Sampling.TIME, every=0.1)
+    made = windows_from_events(Source(str(path)), cut_)
+    # 0..0.2 one, ..1.5 two, ..3.2 one, none, from 9 on one; the second window: gone; no arrivals.
+    assert counts(made.table).tolist() == [[100 - 2 - 13 - 17 - 10, 2 + 17 + 10, 13]]
+    assert {item.why: item.windows for item in made.dropped}["empty"] == 1
+
+
+def test_lost_requests_do_not_occupy(tmp_path):
+    path = tmp_path / "status.csv"
+    path.write_text(
+        "arrival,response,status\n0,9,503\n0.1,9,200\n0.2,9,404\n0.3,9,429\n0.4,,200\n0.5,9,200\n1.5,1,200\n"
+    )
+    made = windows_from_events(Source(str(path)), Cut(1.0, capacity=5, lost_status=("5xx", "429")))
+    assert made.table[["sent", "lost"]].to_numpy().tolist() == [[6, 3]]
+    assert counts(made.table).tolist() == [[1, 1, 1, 0, 0, 3]]
+    assert "3 requests were lost; they found 1.3 in the system" in made.notes
+    plain = windows_from_events(Source(str(path)), Cut(1.0, capacity=5))
+    assert counts(plain.table).tolist() == [[1, 1, 1, 1, 1, 1]]
+    without = windows_from_events(Source(str(path)), Cut(1.0, lost_status=("5xx", "429")))
+    assert counts(without.table).tolist() == [[1, 1, 1]]
+    assert any("in no count" in note for note in without.notes)
+
+
+def test_states_above_the_most_share_a_column(log, file):
+    all_of_it = windows_from_events(file, Cut(50.0, capacity=K))
+    lumped = windows_from_events(file, Cut(50.0, capacity=K, most=2))
+    assert lumped.windows().labels == ("0", "1", "2", "3..6")
+    assert_array_equal(counts(lumped.table)[:, 3], counts(all_of_it.table)[:, 3:].sum(1))
+    dropped = windows_from_events(file, Cut(50.0, most=2))
+    assert dropped.windows().labels == ("0", "1", "2")
+    assert_array_equal(counts(dropped.table), counts(all_of_it.table)[:, :3])
+    more = counts(all_of_it.table)[:, 3:].sum() - all_of_it.table["lost"].sum()
+    assert f"{more} looks found more than 2 and are left out" in dropped.notes
+
+
+def test_windows_of_equal_load_are_added_up(file):
+    """In the engine as `Windows.pooled` does it here: the likelihood does not change."""
+    single = windows_from_events(file, Cut(50.0, capacity=K))
+    binned = windows_from_events(file, Cut(50.0, capacity=K, bin_load=0.05))
+    rounded = np.floor(single.table["load"] / 0.05 + 0.5) * 0.05
+    here = st.Windows(rounded, counts(single.table), range(K + 1), Sampling.ARRIVAL).pooled()
+    assert binned.windows() == here
+    assert binned.table["windows"].sum() == len(single.table) > len(binned.table)
+
+
+def test_aligned_windows_begin_on_the_clock(log, file):
+    made = windows_from_events(file, Cut(50.0, capacity=K, align=True))
+    assert (made.table["start"] % 50 == 0).all()
+    assert made.table["start"][0] == 50.0  # the log begins at 17.3
+    after = log[0][(log[0] >= 50) & (log[0] < 100)]
+    assert made.table["sent"][0] == len(after)
+
+
+def test_a_window_whose_load_jumps_is_marked(tmp_path):
+    calm, busy = queue(2.0, 600.0, 50, 0.1, 1), queue(8.0, 50.0, 50, 0.1, 2, start=650.0)
+    late = queue(2.0, 100.0, 50, 0.1, 3, start=700.0)
+    parts = [calm, queue(2.0, 50.0, 50, 0.1, 4, start=600.0), busy, late]
+    table = frame(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    table.to_parquet(tmp_path / "jump.parquet")
+    made = windows_from_events(Source(str(tmp_path / "jump.parquet")), Cut(100.0, align=True))
+    # The second half of 600..700 has four times the load.
+    assert made.table.set_index("start")["steady"].to_dict() == {
+        **dict.fromkeys([100.0, 200.0, 300.0, 400.0, 500.0], 1),
+        600.0: 0,
+    }
+    steady = windows_from_events(
+        Source(str(tmp_path / "jump.parquet")), Cut(100.0, align=True, steady_only=True)
+    )
+    assert len(steady.table) == 5
+    assert {item.why: item.windows for item in steady.dropped}["not steady"] == 1
+
+
+def test_traces_of_the_testbed(tmp_path):
+    """Every window of a recording counts from its own first request."""
+    traces = []
+    for seed, rate in enumerate([300.0, 900.0, 2500.0, 500.0]):
+        arrival, response = queue(rate, 1.0, 20, 1 / 1000, seed)
+        traces.append(Trace(rate, 1.0, np.round(arrival - arrival[0], 9), response, 0, 0, 0))
+    write_traces(traces, tmp_path / "raw.parquet")
+    expected = tabulate(traces, 20)
+    propagation = expected.calibration.propagation
+    made = windows_from_events(
+        Source(str(tmp_path / "raw.parquet"), format="trace"),
+        Cut(1.0, capacity=20, propagation=propagation),
+    )
+    # The last of all requests is in the last window, of which the file does not know the end.
+    assert_array_equal(made.table["load"], expected.table["load"][:3])
+    difference = counts(made.table) - expected.table.filter(like="T=").to_numpy()[:3]
+    assert np.abs(difference).sum() <= 4  # times are shifted, so some ties are rounded apart
+
+
+def test_more_than_the_memory(tmp_path):
+    """Two million requests, four million changes to sort, within 200 MB."""
+    rng = np.random.default_rng(0)
+    arrival = np.cumsum(rng.exponential(1e-3, 2_000_000))
+    response = rng.exponential(2e-3, len(arrival))
+    table = pd.DataFrame({"arrival": arrival, "response": response})
+    table.to_parquet(tmp_path / "large.parquet", index=False)
+    spill = tmp_path / "spill"
+    spill.mkdir()
+    made = windows_from_events(
+        Source(str(tmp_path / "large.parquet")),
+        Cut(10.0),
+        DuckDB(memory="200MB", folder=str(spill), threads=2),
+    )
+    window = np.floor((arrival - arrival[0]) / 10.0).astype(int)
+    width = counts(made.table).shape[1]
+    expected = np.zeros((window[-1] + 1, width + 20), dtype=int)
+    np.add.at(expected, (window, RequestLog(arrival, response).found), 1)
+    assert_array_equal(counts(made.table), expected[:-1, :width])
+    assert not expected[:-1, width:].any()
+    assert not list(spill.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"window": 0.0}, "duration must be positive"),
+        ({"window": 1.0, "every": 0.1}, "goes with sampling='time'"),
+        ({"window": 1.0, "sampling": Sampling.TIME, "every": 0.3}, "whole number of looks"),
+        ({"window": 1.0, "capacity": 0}, "capacity must be a whole number from 1 up"),
+        ({"window": 1.0, "capacity": 3, "most": 4}, "most=4 lies above capacity=3"),
+        ({"window": 1.0, "warm_up": -1.0}, "warm_up must be zero or more"),
+        ({"window": 1.0, "bin_load": 0.0}, "bin_load must be positive"),
+    ],
+)
+def test_bad_cuts(options, message):
+    with pytest.raises(InputError, match=message):
+        Cut(**options)
