@@ -52,6 +52,7 @@ from .solvers import BirthDeath as BirthDeath
 from .solvers import GaussSeidel as GaussSeidel
 from .solvers import Jacobi as Jacobi
 from .solvers import Krylov as Krylov
+from .solvers import Multigrid as Multigrid
 from .solvers import Reused as Reused
 from .solvers import SparseLU as SparseLU
 from .spectrum import mixing_time as mixing_time

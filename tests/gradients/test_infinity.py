@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import stationary as st
-from problems import TensorGTH
+from problems import TensorGTH, tandem
 from stationary.errors import InputError, SolverError
 from stationary.gradients import Doubling, Exact, Infinity, Powers, Preconditioned
 from stationary.gradients.series import generator_times
@@ -390,3 +390,23 @@ def test_the_gap_of_a_large_chain_is_not_known(monkeypatch):
     monkeypatch.setattr("stationary.spectrum.MOST_STATES", 3)
     with pytest.raises(InputError, match="up to 3 states; got"):
         st.spectral_gap(generator)
+
+
+@pytest.mark.parametrize("solver", [st.Multigrid(), st.Reused()], ids=repr)
+def test_series_beside_an_iterated_factor_are_unbiased(solver):
+    lattice = tandem((20, 20), 0.8, [1.0, 1.1])
+    if isinstance(solver, st.Reused):  # so that its factor is an old one
+        moved = tandem((20, 20), 0.82, [1.0, 1.12]).rates
+        solver.factor(st.Generator(lattice.edges, moved))
+    rates = lattice.rates.detach().requires_grad_()
+
+    def one(strategy, solver):
+        pi = st.steady_state(st.Generator(lattice.edges, rates), solver, strategy).pi
+        return torch.autograd.grad(pi[..., :20].sum(), rates)[0]
+
+    exact = one(Exact(), st.GTH())
+    strategy = Infinity(p=0.5, seed=0, series=Preconditioned())
+    draws = torch.stack([one(strategy, solver) for _ in range(60)])
+    error = (draws.mean(0) - exact).abs().max()
+    assert error <= 4 * draws.std(0).max() / 60**0.5 + 1e-9 * exact.abs().max()
+    assert not torch.equal(draws[0], exact)

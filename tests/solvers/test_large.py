@@ -347,29 +347,48 @@ class Failing(Solver):
 def test_a_failure_falls_to_the_next_row_and_is_logged(error, monkeypatch, caplog):
     lattice = tandem((50, 50), 0.9, [1.0, 1.0])
     monkeypatch.setattr(auto, "SparseLU", lambda: Failing(error))
-    monkeypatch.setattr(auto, "_multigrid", list)
     state = st.steady_state(lattice)
-    assert state.solver == st.Krylov()
-    assert "Krylov" in state.status
+    assert state.solver == st.Multigrid()
+    assert "Multigrid" in state.status
     [record] = [r for r in caplog.records if r.name == auto.__name__]
     assert record.levelno == logging.WARNING
     reason = str(error) or "out of memory"
-    assert f"({reason}); trying Krylov" in record.getMessage()
+    assert f"({reason}); trying Multigrid" in record.getMessage()
     torch.testing.assert_close(state.pi, st.SparseLU().factor(lattice).pi, rtol=0, atol=1e-12)
 
 
+def test_an_adjoint_that_fails_falls_through_too(monkeypatch, caplog):
+    lattice = tandem((50, 50), 0.9, [1.0, 1.0])
+
+    class HalfWay(st.SparseLU):
+        def factor(self, generator):
+            factor = super().factor(generator)
+            factor.solve = lambda h: Failing(SolverError("lost the way")).factor(generator)
+            return factor
+
+    monkeypatch.setattr(auto, "SparseLU", HalfWay)
+    rates = lattice.rates.clone().requires_grad_()
+    state = st.steady_state(st.Generator(lattice.edges, rates))
+    (found,) = torch.autograd.grad(state.pi[..., :50].sum(), rates)
+    assert "(lost the way); trying Multigrid" in caplog.text
+    assert state.solver == HalfWay()  # which did find the steady state
+    rates = lattice.rates.clone().requires_grad_()
+    exact = st.steady_state(st.Generator(lattice.edges, rates), solver=st.GTH())
+    (expected,) = torch.autograd.grad(exact.pi[..., :50].sum(), rates)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-8 * expected.abs().max())
+
+
 def test_if_all_fail_each_is_named(monkeypatch):
-    failures = {"SparseLU": "no room", "Krylov": "stuck", "GaussSeidel": "slow"}
+    failures = {"SparseLU": "no room", "Multigrid": "far off", "Krylov": "stuck"}
+    failures["GaussSeidel"] = "slow"
     for solver, why in failures.items():
         monkeypatch.setattr(auto, solver, lambda why=why: Failing(SolverError(why)))
-    monkeypatch.setattr(auto, "_multigrid", list)
-    with pytest.raises(SolverError, match=r"2,500 states.*no room.*stuck.*slow"):
+    with pytest.raises(SolverError, match=r"2,500 states.*no room.*far off.*stuck.*slow"):
         st.Auto().factor(tandem((50, 50), 0.9, [1.0, 1.0]))
 
 
 def test_auto_puts_multigrid_first_where_factors_grow_too_large(monkeypatch):
-    multigrid = Failing(SolverError("a stand-in"))
-    monkeypatch.setattr(auto, "_multigrid", lambda: [multigrid])
+    multigrid = st.Multigrid()
     plane, solid = tandem((300, 300), 0.9, [1.0] * 2), tandem((50, 50, 50), 0.9, [1.0] * 3)
     assert st.Auto().choose(plane) == st.SparseLU()
     assert st.Auto().candidates(plane)[1] == multigrid

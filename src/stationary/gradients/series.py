@@ -247,10 +247,12 @@ class Preconditioned(Series):
                 f"the factor is of chains of shape {tuple(factor.pi.shape)}, the gradient of "
                 f"shape {tuple(h.shape)}; make the factor from the same windows"
             )
-        term = factor.precondition(h)
+        # What is left of the equation, and not T of the last term: a cycle need not be linear.
+        left = h
         while True:
+            term = factor.precondition(left)
             yield term
-            term = term + factor.precondition(generator_times(generator, term))
+            left = left + generator_times(generator, term)
 
     def stop(self, generator: Generator) -> Tensor:
         """The given one."""

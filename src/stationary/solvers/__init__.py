@@ -8,6 +8,7 @@ from stationary.solvers.gauss_seidel import GaussSeidel
 from stationary.solvers.gth import GTH
 from stationary.solvers.krylov import Krylov
 from stationary.solvers.lu import LU
+from stationary.solvers.multigrid import Multigrid
 from stationary.solvers.reused import Reused
 from stationary.solvers.sparse import SparseLU
 
@@ -21,6 +22,7 @@ __all__ = [
     "GaussSeidel",
     "Jacobi",
     "Krylov",
+    "Multigrid",
     "Reused",
     "Solver",
     "SparseLU",

@@ -44,7 +44,7 @@ class Factor(ABC):
 
     edges: Edges
     pi: Tensor
-    accuracy: ClassVar[Accuracy]
+    accuracy: Accuracy
     solver: Solver | None = None
     by_chain: ClassVar[tuple[str, ...]] = ()
     """Attributes beside ``pi`` whose first dimension is the flattened batch."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -98,7 +97,7 @@ class ChainsFactor(Factor):
         One for each chain of the flattened batch.
     """
 
-    accuracy: ClassVar[Accuracy] = Accuracy.NORMWISE
+    accuracy = Accuracy.NORMWISE
     by_chain = ("_chains",)
 
     def __init__(self, generator: Generator, solved: Sequence[Solved]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from torch import Tensor
 
 from stationary.errors import SolverError
 from stationary.generator import Generator
@@ -18,6 +19,7 @@ from stationary.solvers.gauss_seidel import GaussSeidel
 from stationary.solvers.gth import GTH
 from stationary.solvers.krylov import Krylov
 from stationary.solvers.lu import LU
+from stationary.solvers.multigrid import Multigrid
 from stationary.solvers.sparse import SparseLU, half_the_memory
 
 _log = logging.getLogger(__name__)
@@ -80,8 +82,8 @@ class Auto(Solver):
                 return [GTH()]
             direct, last = [SparseLU()], [Krylov(), GaussSeidel()]
             if _plane(generator):
-                return [*direct, *_multigrid(), *last]
-            return [*_multigrid(), *direct, *last]
+                return [*direct, Multigrid(), *last]
+            return [Multigrid(), *direct, *last]
         if n <= _MOST_TENSOR_GTH:
             return [GTH()]
         return [LU()] if n <= _MOST_LU else [Jacobi()]
@@ -89,23 +91,66 @@ class Auto(Solver):
     def factor(self, generator: Generator) -> Factor:
         """Factor with the first solver of the row that succeeds."""
         solvers = self.candidates(generator)
-        failures: list[str] = []
-        for k, solver in enumerate(solvers):
+        if len(solvers) > 1:
+            return _FallingThrough(generator, solvers)
+        factor = solvers[0].factor(generator)
+        factor.solver = solvers[0]
+        return factor
+
+
+class _FallingThrough(Factor):
+    """The factor of the first solver that succeeds, also at the adjoint equations, asked later."""
+
+    def __init__(self, generator: Generator, solvers: Sequence[Solver]) -> None:
+        self.edges = generator.edges
+        self._generator, self._left = generator, list(solvers)
+        self._failures: list[str] = []
+        self._next()
+        self.pi = self._factor.pi
+
+    def solve(self, h: Tensor) -> Tensor:
+        return self._ask(lambda factor: factor.solve(h))
+
+    def solve_transposed(self, b: Tensor) -> Tensor:
+        return self._ask(lambda factor: factor.solve_transposed(b))
+
+    def precondition(self, r: Tensor) -> Tensor:
+        return self._ask(lambda factor: factor.precondition(r))
+
+    def select(self, chains: Tensor) -> Factor:
+        return self._factor.select(chains)
+
+    def _ask(self, question: Callable[[Factor], Tensor]) -> Tensor:
+        while True:
             try:
-                factor = solver.factor(generator)
+                return question(self._factor)
             except (SolverError, MemoryError) as error:
-                if len(solvers) == 1:
-                    raise
-                why = str(error) or "out of memory"
-                failures.append(f"{solver!r}: {why}")
-                if k + 1 < len(solvers):
-                    _log.warning("%r failed (%s); trying %r next", solver, why, solvers[k + 1])
+                self._failed(error)
+            self._next()
+
+    def _next(self) -> None:
+        """Take the next solver that can factor the chains."""
+        while True:
+            solver = self._left.pop(0)
+            try:
+                self._factor = solver.factor(self._generator)
+            except (SolverError, MemoryError) as error:
+                self.solver = solver
+                self._failed(error)
             else:
-                factor.solver = solver
-                return factor
-        raise SolverError(
-            f"no solver could solve the chain of {generator.n:,} states; " + "; ".join(failures)
-        )
+                self.solver, self.accuracy = solver, self._factor.accuracy
+                return
+
+    def _failed(self, error: Exception) -> None:
+        """Log why a solver failed and which is next, or raise if there is none."""
+        why = str(error) or "out of memory"
+        self._failures.append(f"{self.solver!r}: {why}")
+        if not self._left:
+            raise SolverError(
+                f"no solver could solve the chain of {self._generator.n:,} states; "
+                + "; ".join(self._failures)
+            ) from error
+        _log.warning("%r failed (%s); trying %r next", self.solver, why, self._left[0])
 
 
 def _plane(generator: Generator) -> bool:
@@ -117,10 +162,3 @@ def _plane(generator: Generator) -> bool:
     entries = 2.7 * n * math.log2(n) + 24.0 * cut**2
     memory = 32.0 * entries * generator.batch_shape.numel()
     return 40.0 * cut**3 < _MOST_OPERATIONS and memory < half_the_memory()
-
-
-def _multigrid() -> list[Solver]:
-    try:
-        return [importlib.import_module("stationary.solvers.multigrid").Multigrid()]
-    except ModuleNotFoundError:
-        return []
