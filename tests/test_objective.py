@@ -1,11 +1,14 @@
 """What a fit minimises: value, gradient and Hessian against oracles, and what leaves them alone."""
 
+import threading
+
 import mpmath
 import numpy as np
 import pytest
 import torch
 
 import stationary as st
+from stationary.chunks import probabilities
 from stationary.losses import conditional_nll
 from stationary.objective import Objective
 from stationary.solvers import GTH
@@ -261,3 +264,24 @@ def test_the_hessian_of_a_large_chain_takes_no_factor_of_its_own(monkeypatch):
     assert batches == [1, 1, 1]  # one chain at a time, each once
     objective.value_and_gradient(z + 0.1)
     assert len(batches) == 6
+
+
+def test_parts_of_large_chains_run_in_threads(monkeypatch):
+    model, observe = MODELS["mmmk"]
+    data, z = windows(model, observe), np.array([0.3])
+    expected = Objective(model, data).hessian(z)
+    monkeypatch.setattr("stationary.chunks._SPARSE", 1)
+    monkeypatch.setattr("stationary.chunks._NUMBERS", 1)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 3)
+    names = set()
+
+    class Watched(GTH):
+        def factor(self, generator):
+            names.add(threading.current_thread().name)
+            return super().factor(generator)
+
+    found = Objective(model, data, Watched()).hessian(z)
+    assert threading.main_thread().name not in names
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    pi = probabilities(model, model.as_inputs([3.0, 5.0]), solver=Watched())
+    assert not pi.requires_grad

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
 import torch
 from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.models import Model
 from stationary.solvers import Solver
+from stationary.solvers.sparse import half_the_memory
 from stationary.steady import steady_state
+
+T = TypeVar("T")
 
 _NUMBERS = 20_000_000
 """Numbers that chains solved side by side may take, the factor included: 160 MB."""
@@ -18,6 +25,10 @@ _SPARSE = 2_000
 
 _FILL = 200
 """... into so many numbers a state, as for a lattice of a million states in two dimensions."""
+
+
+_PEAK = 4_000
+"""Bytes a state while a chain is factored and differentiated twice."""
 
 
 def is_large(edges: Edges) -> bool:
@@ -31,12 +42,25 @@ def together(edges: Edges) -> int:
     return max(1, _NUMBERS // each)
 
 
+def in_parts(function: Callable[..., T], edges: Edges, *rows: Tensor) -> list[T]:
+    """Return a function of every part of some rows, one a chain; see `split`.
+
+    Parts of large chains run in threads: a factorisation takes one core and releases the GIL. There
+    are as many as torch uses and memory has room for.
+    """
+    parts = zip(*(split(part, edges) for part in rows), strict=True)
+    threads = min(torch.get_num_threads(), int(half_the_memory() / (_PEAK * edges.n)))
+    if threads < 2 or not is_large(edges):
+        return [function(*part) for part in parts]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(lambda part: function(*part), parts))
+
+
 def split(x: Tensor, edges: Edges) -> tuple[Tensor, ...]:
     """Cut rows, one a chain, into those that are solved side by side."""
     return torch.split(x, together(edges))
 
 
-@torch.no_grad()
 def probabilities(
     model: Model, x: Tensor, theta: Tensor | None = None, solver: Solver | None = None
 ) -> Tensor:
@@ -54,5 +78,9 @@ def probabilities(
         As for `steady_state`.
     """
     theta = model.theta if theta is None else theta
-    parts = split(model.as_inputs(x), model.edges)
-    return torch.cat([steady_state(model.generator(part, theta), solver).pi for part in parts])
+
+    def solved(part: Tensor) -> Tensor:
+        with torch.no_grad():  # which does not reach into threads
+            return steady_state(model.generator(part, theta), solver).pi
+
+    return torch.cat(in_parts(solved, model.edges, model.as_inputs(x)))

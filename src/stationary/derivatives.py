@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.chunks import split
+from stationary.chunks import in_parts
 from stationary.edges import Edges
 
 Array = np.ndarray[Any, Any]
@@ -46,13 +45,9 @@ def by_input(
 
     As many inputs at a time as chains on these edges are solved side by side.
     """
-    parts = [
-        value_and_jacobian(functools.partial(_swapped, function, part), z)
-        for part in split(x, edges)
-    ]
-    values, slopes = zip(*parts, strict=True)
+
+    def of_part(part: Tensor) -> tuple[Array, Array]:
+        return value_and_jacobian(lambda z: function(z, part), z)
+
+    values, slopes = zip(*in_parts(of_part, edges, x), strict=True)
     return np.concatenate(values), np.concatenate(slopes)
-
-
-def _swapped(function: Callable[[Tensor, Tensor], Tensor], x: Tensor, z: Tensor) -> Tensor:
-    return function(z, x)

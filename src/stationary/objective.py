@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.chunks import is_large, probabilities, split
+from stationary.chunks import in_parts, is_large, probabilities
 from stationary.data.windows import Windows
 from stationary.derivatives import by_input
 from stationary.losses import conditional_nll, conditional_probabilities, nll_and_gradient
@@ -135,19 +135,20 @@ class Objective:
         known = self.visits.get(z)
         if known is not None:
             return known
-        free = torch.tensor(z, requires_grad=True)
-        total = _derivatives(self.model.penalty(self.scale.natural(free)), free)
-        edges = self.model.edges
-        for part in zip(split(self.x, edges), split(self.counts, edges), strict=True):
-            more = _derivatives(self._nll(free, *part), free)
-            total = [a + b for a, b in zip(total, more, strict=True)]
-        value, gradient, hessian = total
+
+        def of_part(x: Tensor, counts: Tensor) -> list[Array]:
+            return _derivatives(lambda free: self._nll(free, x, counts), z)
+
+        parts = in_parts(of_part, self.model.edges, self.x, self.counts)
+        parts.append(_derivatives(lambda free: self.model.penalty(self.scale.natural(free)), z))
+        value, gradient, hessian = (sum(terms) for terms in zip(*parts, strict=True))
         return self.visits.keep(z, (float(value), gradient, (hessian + hessian.T) / 2))
 
 
-def _derivatives(value: Tensor | float, free: Tensor) -> list[Array]:
-    """A function of ``free``, its gradient and its Hessian."""
-    size = len(free)
+def _derivatives(function: Callable[[Tensor], Tensor | float], z: Array) -> list[Array]:
+    """A function's value, gradient and Hessian."""
+    size, free = len(z), torch.tensor(z, requires_grad=True)
+    value = function(free)
     if not isinstance(value, Tensor):
         return [np.array(value), np.zeros(size), np.zeros((size, size))]
     (gradient,) = torch.autograd.grad(value, free, create_graph=True)

@@ -5,6 +5,7 @@ import gc
 import logging
 import pickle
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import hypothesis
@@ -268,7 +269,7 @@ def test_an_old_factor_serves_a_nearby_chain(which, caplog):
         h = h - (factor.pi * h).sum()
         v = factor.solve(h)
     assert counting.calls == [LATTICES[which].n]
-    assert "window 0: reused" in caplog.text
+    assert "an old factor did, in" in caplog.text
     # Two paths really ran: a new factor gives the same to rounding, not bit by bit.
     anew = st.SparseLU().factor(LATTICES[which])
     assert not torch.equal(factor.pi, anew.pi)
@@ -289,29 +290,42 @@ def test_a_factor_too_old_is_replaced_and_said_so(caplog):
     torch.testing.assert_close(pi, st.SparseLU().factor(LATTICES[1]).pi, rtol=0, atol=1e-13)
 
 
-def test_windows_are_told_apart_by_their_index():
-    lattice = LATTICES[0]
-    rates = torch.stack([lattice.rates, 1.5 * lattice.rates, nearby(lattice, 0.3).rates])
+def at_loads(*loads):
+    edges = LATTICES[0].edges
+    lattices = [tandem((40, 40), load, [1.0, 1.0]) for load in loads]
+    return st.Generator(edges, torch.stack([lattice.rates for lattice in lattices]))
+
+
+def test_the_nearest_of_the_kept_factors_is_taken():
     counting = Counting()
-    solver = st.Reused(counting)
-    solver.factor(st.Generator(lattice.edges, rates, index=torch.tensor([7, 8, 9])))
-    swapped = st.Generator(lattice.edges, rates[[2, 0]], index=torch.tensor([9, 7]))
-    pi = solver.factor(swapped).pi
-    assert len(counting.calls) == 3
-    torch.testing.assert_close(pi, st.SparseLU().factor(swapped).pi, rtol=0, atol=1e-12)
+    solver = st.Reused(counting, steps=8)
+    solver.factor(at_loads(0.4, 0.9))
+    assert len(counting.calls) == 2
+    moved = at_loads(0.905, 0.402)
+    factor = solver.factor(moved)
+    assert len(counting.calls) == 2
+    torch.testing.assert_close(factor.pi, st.SparseLU().factor(moved).pi, rtol=0, atol=1e-11)
 
 
 def test_only_so_many_factors_are_kept():
-    lattice = tandem((8, 8), 0.9, [1.0, 1.0])
-    batch = st.Generator(lattice.edges, lattice.rates.expand(3, -1))
     counting = Counting()
-    solver = st.Reused(counting, most=2)
-    solver.factor(batch)
-    assert list(solver._memory.factors) == [1, 2]
-    solver.factor(st.Generator(lattice.edges, lattice.rates, index=torch.tensor(2)))
+    solver = st.Reused(counting, steps=3, most=2)
+    solver.factor(at_loads(0.3, 0.6, 0.9))
     assert len(counting.calls) == 3
-    solver.factor(st.Generator(lattice.edges, lattice.rates, index=torch.tensor(0)))
+    assert len(solver._memory.kept) == 2
+    solver.factor(at_loads(0.9))
+    assert len(counting.calls) == 3
+    solver.factor(at_loads(0.3))  # which was forgotten first
     assert len(counting.calls) == 4
+
+
+def test_threads_share_a_memory():
+    solver = st.Reused(steps=8, most=2)
+    loads = [0.3, 0.6, 0.9] * 4
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda load: solver.factor(at_loads(load)).pi[0], loads))
+    expected = st.SparseLU().factor(at_loads(*loads)).pi
+    torch.testing.assert_close(torch.stack(found), expected, rtol=0, atol=1e-11)
 
 
 def test_memory_stays_behind():
@@ -321,7 +335,7 @@ def test_memory_stays_behind():
     solver.factor(lattice)
     for copied in (solver.fresh(), pickle.loads(pickle.dumps(solver)), copy.deepcopy(solver)):  # noqa: S301
         assert copied == solver
-        assert not copied._memory.factors
+        assert not copied._memory.kept
     other = tandem((9, 8), 0.9, [1.0, 1.0])
     torch.testing.assert_close(solver.factor(other).pi, st.GTH().factor(other).pi)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+import threading
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,23 +21,65 @@ from stationary.solvers.sparse import SparseLU
 
 _log = logging.getLogger(__name__)
 _ADVICE = "the remembered factor is too old"
+_SAME_CHAIN = 0.05
+"""Mean relative difference of rates up to which a new factor takes the place of an old one."""
+
+
+@dataclass(eq=False)
+class _Kept:
+    """A factor, the rates it is of, and the steady state that was last found with it."""
+
+    factor: Factor
+    rates: Array
+    steady: Array
+
+    def distance(self, rates: Array) -> float:
+        """Mean relative difference of the rates from those of a chain."""
+        total = self.rates + rates
+        return float((np.abs(self.rates - rates) / np.where(total > 0, total, 1.0)).mean())
 
 
 class _Memory:
-    """Factors by window, the last used last; a copy starts empty, factors cannot be copied."""
+    """Factors, the last used last; a copy starts empty, for factors cannot be copied."""
 
     def __init__(self) -> None:
         self.edges: Edges | None = None
-        self.factors: OrderedDict[int, Factor] = OrderedDict()
-        self.steady: dict[int, Array] = {}
+        self.kept: list[_Kept] = []
+        self._lock = threading.Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return _Memory().__dict__
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Memory, ()
+
+    def on(self, edges: Edges) -> None:
+        """Forget the factors of chains on other edges."""
+        with self._lock:
+            if self.edges is not edges:
+                self.edges, self.kept = edges, []
+
+    def nearest(self, rates: Array) -> _Kept | None:
+        """Return the factor of the chain nearest to one with these rates, if there is any."""
+        with self._lock:
+            if not self.kept:
+                return None
+            found = min(self.kept, key=lambda kept: kept.distance(rates))
+            self.kept.remove(found)
+            self.kept.append(found)
+            return found
+
+    def add(self, new: _Kept, most: int) -> None:
+        """Keep a factor, and forget those that were not used for longest."""
+        with self._lock:
+            self.kept = [*self.kept, new][-most:]
+
+    def drop(self, old: _Kept) -> None:
+        """Forget a factor."""
+        with self._lock:
+            self.kept = [kept for kept in self.kept if kept is not old]
 
 
 @dataclass(frozen=True)
 class Reused(Solver):
-    """Solve a chain with the factor of an earlier one of the same window; CPU only.
+    """Solve a chain with the factor of an earlier one, the nearest that is kept; CPU only.
 
     GMRES around the old factor, from the last steady state, takes a few substitutions where the
     rates moved by a percent. Where it takes more than ``steps``, the chain is factored anew.
@@ -52,7 +94,8 @@ class Reused(Solver):
         Substitutions worth trying before a new factor; a sparse one costs about 40 at a million
         states.
     most : int
-        Factors that are kept, those used last.
+        Factors that are kept, those used last: as many as a fit has different inputs, if memory
+        allows.
     """
 
     solver: Solver = field(default_factory=SparseLU)
@@ -73,47 +116,28 @@ class Reused(Solver):
     def factor(self, generator: Generator) -> Factor:
         """Solve every chain, with an old factor where there is one and it will do."""
         chains = chains_of(generator, "Reused()")
-        memory = self._memory
-        if memory.edges is not generator.edges:
-            memory.edges = generator.edges
-            memory.factors.clear()
-            memory.steady.clear()
-        windows = generator.windows()
-        solved = [
-            _Reusing(self, chain, window) for chain, window in zip(chains, windows, strict=True)
-        ]
-        return ChainsFactor(generator, solved)
-
-    def remember(self, window: int, factor: Factor) -> None:
-        """Keep a factor, and forget the one that was not used for longest."""
-        factors = self._memory.factors
-        factors[window] = factor
-        factors.move_to_end(window)
-        while len(factors) > self.most:
-            forgotten, _ = factors.popitem(last=False)
-            self._memory.steady.pop(forgotten, None)
-            _log.debug("forgot the factor of window %d: %d are kept", forgotten, self.most)
+        self._memory.on(generator.edges)
+        return ChainsFactor(generator, [_Reusing(self, chain) for chain in chains])
 
 
 class _Reusing(Solved):
     """One chain, solved around an old factor for as long as that converges."""
 
-    def __init__(self, solver: Reused, chain: SparseChain, window: int) -> None:
-        self._solver, self._chain, self._window = solver, chain, window
-        memory = solver._memory
-        old = memory.factors.get(window)
+    def __init__(self, solver: Reused, chain: SparseChain) -> None:
+        self._solver, self._chain = solver, chain
+        old = solver._memory.nearest(chain.rates)
         if old is None:
             self._anew("there is none")
+            return
+        self._kept = old
+        self._around = _around(old.factor, chain, solver.steps)
+        try:
+            self._around.find(old.steady)
+        except SolverError as error:
+            self._anew(str(error))
         else:
-            memory.factors.move_to_end(window)
-            self._around = _around(old, chain, solver.steps)
-            try:
-                self._around.find(memory.steady[window])
-                self.pi = self._around.pi
-                _log.debug("window %d: reused, %d iterations", window, self._around.iterations)
-            except SolverError as error:
-                self._anew(str(error))
-        memory.steady[window] = self.pi
+            self.pi = old.steady = self._around.pi
+            _log.debug("an old factor did, in %d iterations", self._around.iterations)
 
     def solve(self, h: Array) -> Array:
         try:
@@ -134,15 +158,18 @@ class _Reusing(Solved):
         return self._around.precondition(r)
 
     def _anew(self, why: str) -> None:
-        _log.info("window %d: a new factor by %r: %s", self._window, self._solver.solver, why)
-        # Frees the old one, unless an earlier result holds it, before there are two.
-        self._solver._memory.factors.pop(self._window, None)
-        vars(self).pop("_around", None)
+        _log.info("a new factor by %r: %s", self._solver.solver, why)
+        memory = self._solver._memory
+        if "_kept" in vars(self) and self._kept.distance(self._chain.rates) < _SAME_CHAIN:
+            # Frees the old one, unless an earlier result holds it, before there are two.
+            memory.drop(self._kept)
+            del self._kept, self._around
         rates = torch.from_numpy(self._chain.rates)
         factor = self._solver.solver.factor(Generator(self._chain.edges, rates))
-        self._solver.remember(self._window, factor)
-        self._around = _around(factor, self._chain, self._solver.steps)
         self.pi = factor.pi.numpy()
+        self._kept = _Kept(factor, self._chain.rates, self.pi)
+        memory.add(self._kept, self._solver.most)
+        self._around = _around(factor, self._chain, self._solver.steps)
         self._around.adopt(self.pi)
 
 
