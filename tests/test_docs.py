@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ def test_python_blocks_run_in_order(page, tmp_path):
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "bash")], ids=lambda p: p.name)
 def test_commands_run_in_order(page, tmp_path):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     for line in "".join(blocks(page, "bash")).splitlines():
         program, *arguments = shlex.split(line)
         assert program == "stationary", f"{page.name} shows a command that no test runs: {line}"

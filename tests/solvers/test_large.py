@@ -22,7 +22,7 @@ from stationary.errors import InputError, SolverError
 from stationary.solvers import Accuracy, Factor, Solver, _dissection, auto, sparse
 from stationary.solvers._chain import SparseChain
 from stationary.solvers._gmres import gmres
-from stationary.solvers._sweeps import likely_state
+from stationary.solvers._walk import likely_state
 
 name = repr
 
@@ -240,8 +240,32 @@ def test_nested_dissection_keeps_factors_small():
 def test_the_ground_is_a_likely_state(which, exact):
     lattice, pi = LATTICES[which], exact[which].pi
     chain = SparseChain(lattice.edges, lattice.rates.numpy())
-    ground = likely_state(chain, _dissection.dissect(lattice.edges).blocks())
+    ground = likely_state(chain)
     assert float(pi[ground]) > 1e-2 * float(pi.max())
+
+
+def impatient(side):
+    """A tandem whose far states are too rare for float64."""
+    return st.models.RuleModel(
+        variables={"q1": (0, side - 1), "q2": (0, side - 1)},
+        rules={
+            "arrive": f"q1 < {side - 1} -> q1 += 1 at load",
+            "move": f"q1 > 0 and q2 < {side - 1} -> q1 -= 1, q2 += 1 at 12",
+            "leave": "q2 > 0 -> q2 -= 1 at 9 + patience * q2",
+        },
+        params={"patience": 1.0},
+    )
+
+
+@pytest.mark.parametrize("solver", [st.SparseLU(), st.Multigrid(), st.Krylov()], ids=name)
+def test_far_states_too_rare_for_float64(solver):
+    # Poisson-like in one direction: 1e-700 and less at the far end.
+    generator = impatient(300)([7.0])
+    state = st.steady_state(generator, solver)
+    small = impatient(40)([7.0])
+    expected = st.GTH().factor(small).pi.reshape(40, 40)
+    found = state.pi.detach().reshape(300, 300)[:40, :40]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
 # Remembered factors.

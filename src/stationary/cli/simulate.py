@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stationary.errors import InputError
+
+if TYPE_CHECKING:
+    from stationary.models import Model
 
 _MOST_WINDOWS = 1_000_000
 
@@ -19,6 +22,7 @@ class SchemeName(StrEnum):
     EVENTS = "events"
     ARRIVALS = "arrivals"
     POISSON = "poisson"
+    REQUESTS = "requests"
 
 
 def simulate(
@@ -37,7 +41,8 @@ def simulate(
         SchemeName,
         typer.Option(
             help="events: the uniformized chain at its own events (the paper's Algorithm 1); "
-            "arrivals: what each arriving request finds; poisson: independent counts."
+            "arrivals: what each arriving request finds; poisson: independent counts; requests: a "
+            "log of every request, for stationary ingest."
         ),
     ] = SchemeName.EVENTS,
     gamma: Annotated[
@@ -48,7 +53,7 @@ def simulate(
         bool, typer.Option("--overwrite", help="Replace a file that is already there.")
     ] = False,
 ) -> None:
-    """Simulate windows and write them as CSV: load, Q=0, Q=1, ...
+    """Simulate windows, or requests, and write them as CSV: load, Q=0, Q=1, ...
 
     stationary simulate mmmk:servers=1,capacity=20,service_rate=25 --x 11:15 --windows 10
     -o windows.csv
@@ -84,12 +89,35 @@ def simulate(
                 if ":" in model
                 else f"to simulate, give every parameter a value, as in {model}:{unset[0]}=25"
             )
+    loads = [value for value in points for _ in range(windows)]
+    if scheme is SchemeName.REQUESTS:
+        _write_requests(chain, loads, duration, seed, output)
+        return
     schemes = {
         SchemeName.EVENTS: Events(gamma=gamma),
         SchemeName.ARRIVALS: Arrivals(),
         SchemeName.POISSON: PoissonCounts(),
     }
-    loads = [value for value in points for _ in range(windows)]
     data = run(chain, loads, duration=duration, seed=seed, scheme=schemes[scheme])
     data.to_csv(output)
     typer.echo(f"wrote {len(data)} windows to {output}")
+
+
+def _write_requests(
+    chain: Model, loads: list[float], duration: float, seed: int, output: Path
+) -> None:
+    import numpy as np
+    import pandas as pd
+
+    from stationary.atomic import replacing
+    from stationary.data.served import simulate_requests
+    from stationary.models import MMmK
+
+    if not isinstance(chain, MMmK):
+        raise InputError("--scheme requests simulates mmmk, the queue of M/M/m/K, only")
+    log = simulate_requests(chain, loads, duration, seed)
+    status = np.where(log.answered, 200, 503)
+    table = pd.DataFrame({"arrival": log.arrival, "response": log.response, "status": status})
+    with replacing(output) as part:
+        table.to_csv(part, index=False, lineterminator="\n")
+    typer.echo(f"wrote {len(log)} requests to {output}; next: stationary ingest {output}")

@@ -112,3 +112,28 @@ def walk(
         states[jumps] = state
         jumps += 1
     return times[:jumps].copy(), states[:jumps].copy()
+
+
+@numba.njit(cache=True)
+def serve(arrival: Floats, service: Floats, servers: int, capacity: int) -> Floats:
+    """Response times of requests, first come, first served; NaN for those that find no room."""
+    response = np.empty(len(arrival))
+    free = np.zeros(servers)  # when each server is
+    leaves = np.empty(capacity)  # when those inside leave
+    inside = 0
+    for i in range(len(arrival)):
+        staying = 0
+        for k in range(inside):
+            if leaves[k] > arrival[i]:
+                leaves[staying] = leaves[k]
+                staying += 1
+        inside = staying
+        if inside == capacity:
+            response[i] = np.nan
+            continue
+        first = free.argmin()
+        free[first] = max(arrival[i], free[first]) + service[i]
+        leaves[inside] = free[first]
+        inside += 1
+        response[i] = free[first] - arrival[i]
+    return response

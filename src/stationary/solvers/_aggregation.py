@@ -21,6 +21,7 @@ from typing import Self
 
 import numpy as np
 
+from stationary.errors import SolverError
 from stationary.solvers import _kernels
 from stationary.solvers import _multigrid_kernels as kernels
 from stationary.solvers._batches import Array
@@ -32,11 +33,13 @@ COARSEST = 300  # states that are eliminated directly
 _PASSES = 2  # of pairing: groups of four
 _WORK = 4.0  # most that all visits of one level may cost, in visits of the finest
 _SMALLEST = 1e-280  # factor of a cycle
+_SHRINKS = 0.9  # groups a state, at most: or levels would never end
 
 
 def group_states(rows: Rows, columns: Rows, out: Array) -> tuple[Array, Rows, Array]:
     """Groups of about four states that exchange much flow, the flows between them, their sums."""
-    group = np.arange(len(out), dtype=rows[1].dtype)
+    n = len(out)
+    group = np.arange(n, dtype=rows[1].dtype)
     for k in range(_PASSES):
         if k > 0:
             columns = kernels.transpose(*rows, len(out))
@@ -45,6 +48,11 @@ def group_states(rows: Rows, columns: Rows, out: Array) -> tuple[Array, Rows, Ar
         start, index, values, out = kernels.coarsen(*rows, pairs, count)
         rows = (start, index, values)
         group = pairs[group]
+    if len(out) > _SHRINKS * n:
+        raise SolverError(
+            "multigrid finds no groups of states: flows are too far apart for float64; leave out "
+            "transitions that never happen"
+        )
     return group, rows, out
 
 

@@ -52,11 +52,6 @@ class Dissection:
         layout = scipy.sparse.csr_array((which, (row, column)), shape=(n, n)).tocsc()
         self._start, self._index, self._which = layout.indptr, layout.indices, layout.data
 
-    def blocks(self, most: int = 256) -> Array:
-        """Number the states by blocks of neighbours, at most so many blocks."""
-        n = len(self.place)
-        return self.place * min(n, most) // n
-
     def grounded(self, rates: Array, exits: Array, ground: int) -> Any:
         """``-Q`` in this order as a CSC matrix, the ground's equation and unknown cut off.
 

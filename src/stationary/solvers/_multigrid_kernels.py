@@ -11,16 +11,23 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+_LEAST = 1e-300
 _jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 @_jit
 def flows(start, source_rates, x, values, out):
-    """``F_ij = x_i q_ij`` and its row sums."""
+    """``F_ij = x_i q_ij`` and its row sums.
+
+    A flow that underflows is kept as the least there is: states may be too rare for float64, but
+    without any flow they would belong to no group.
+    """
     for i in range(len(x)):
         total = 0.0
         for k in range(start[i], start[i + 1]):
             values[k] = x[i] * source_rates[k]
+            if values[k] < _LEAST and source_rates[k] > 0.0:
+                values[k] = _LEAST
             total += values[k]
         out[i] = total
 

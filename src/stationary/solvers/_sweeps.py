@@ -6,6 +6,7 @@ import numba
 import numpy as np
 import torch
 
+from stationary.errors import SolverError
 from stationary.generator import Generator
 from stationary.solvers._batches import Array
 from stationary.solvers._chain import SparseChain
@@ -75,17 +76,13 @@ def rough(chain: SparseChain, block: Array, rounds: int = 4) -> Array:
         size = np.bincount(block, weights=p, minlength=count)
         flow = np.bincount(pair, weights=p[src] * chain.rates, minlength=count * count)
         coarse = torch.from_numpy(flow.reshape(count, count) / size[:, None])
-        weight = GTH().factor(Generator.from_dense(coarse)).pi.numpy()
+        try:
+            weight = GTH().factor(Generator.from_dense(coarse)).pi.numpy()
+        except SolverError:  # blocks too far apart for float64: what there is must do
+            return p
         p = p * (weight / size)[block]
         sweeps.balance(p, 2)
     return p
-
-
-def likely_state(chain: SparseChain, block: Array) -> int:
-    """The likeliest state of the likeliest block; a rough guess piles up in unlikely corners."""
-    p = rough(chain, block)
-    states = np.flatnonzero(block == np.bincount(block, weights=p).argmax())
-    return int(states[p[states].argmax()])
 
 
 @_jit

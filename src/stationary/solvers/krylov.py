@@ -17,6 +17,7 @@ from stationary.solvers._chain import ChainsFactor, Solved, SparseChain, chains_
 from stationary.solvers._dissection import neighbours
 from stationary.solvers._iterated import Budget, Iterated
 from stationary.solvers._sweeps import rough
+from stationary.solvers._walk import likely_state
 
 _BLOCKS = 256
 _ADVICE = (
@@ -62,7 +63,7 @@ class Krylov(Solver):
         block = np.empty(n, dtype=np.int64)
         block[order] = np.arange(n) * min(n, _BLOCKS) // n
         start = rough(chain, block)
-        ground = int(start.argmax())
+        ground = likely_state(chain)
         kept = order[order != ground]
         try:
             ilu = spilu(

@@ -36,7 +36,8 @@ class _Kept:
     def distance(self, rates: Array) -> float:
         """Mean relative difference of the rates from those of a chain."""
         total = self.rates + rates
-        return float((np.abs(self.rates - rates) / np.where(total > 0, total, 1.0)).mean())
+        apart = np.abs(self.rates - rates) / np.where(total > 0, total, 1.0)
+        return float(apart.sum()) / max(len(apart), 1)
 
 
 class _Memory:

@@ -23,7 +23,7 @@ from stationary.solvers._chain import (
 )
 from stationary.solvers._dissection import Dissection, dissect
 from stationary.solvers._kernels import RARE_GROUND
-from stationary.solvers._sweeps import likely_state
+from stationary.solvers._walk import likely_state
 
 _TRIES = 4
 
@@ -71,7 +71,7 @@ class _Factored(Solved):
 
     def __init__(self, chain: SparseChain, dissection: Dissection) -> None:
         self._chain, self._dissection = chain, dissection
-        ground = likely_state(chain, dissection.blocks())
+        ground = likely_state(chain)
         for _ in range(_TRIES):
             factored = self._factor(ground)
             ground, before = int(self.pi.argmax()), ground
