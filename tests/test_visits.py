@@ -53,6 +53,25 @@ def test_cut_off_and_resumed_gives_the_same_bits(tmp_path):
     assert rest.made == straight.made - 9
 
 
+def test_a_folder_is_free_again_when_the_fit_has_ended(tmp_path):
+    first = st.fit(MODEL, WINDOWS, folder=tmp_path)
+    again = solver()
+    resumed = st.fit(MODEL, WINDOWS, solver=again, folder=tmp_path, resume=True)
+    assert resumed.estimates == first.estimates
+    other = WINDOWS.observing([0, 1])
+    assert st.fit(MODEL, other, folder=tmp_path).windows is other
+    with pytest.raises(InputError, match="resume=True needs folder="):
+        st.fit(MODEL, WINDOWS, resume=True)
+
+
+def test_other_counts_are_another_run(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        st.fit(MODEL, WINDOWS, solver=solver(dies_at=5), folder=tmp_path)
+    swapped = st.Windows(WINDOWS.x, WINDOWS.counts, observe=[0, 1, 3])
+    with pytest.raises(RunError, match="of another run"):
+        st.fit(MODEL, swapped, folder=tmp_path, resume=True)
+
+
 def test_a_large_chain_has_one_start():
     assert st.fit(MODEL, WINDOWS).starts == 1
     assert st.fit(MODEL, WINDOWS, starts=2).starts == 2

@@ -32,6 +32,8 @@ def fingerprint(model: Model, windows: Windows) -> dict[str, str]:
     return {
         "data": hashlib.sha256(data).hexdigest(),
         "model": f"{type(model).__name__}({model.options}) {model.param_names}",
+        "chain": hashlib.sha256(b"".join(end.tobytes() for end in model.edges.numpy)).hexdigest(),
+        "observed": f"{windows.observe} {windows.sampling}",
     }
 
 

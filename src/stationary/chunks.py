@@ -21,14 +21,14 @@ _NUMBERS = 20_000_000
 """Numbers that chains solved side by side may take, the factor included: 160 MB."""
 
 _SPARSE = 2_000
-"""States from which a chain is factored sparsely ..."""
+"""States above which a chain of few edges is factored sparsely ..."""
 
-_FILL = 200
-"""... into so many numbers a state, as for a lattice of a million states in two dimensions."""
+_FEW_EDGES = 20
+"""... few a state ..."""
 
-
-_PEAK = 4_000
-"""Bytes a state while a chain is factored and differentiated twice."""
+_FILL = 500
+"""... into so many numbers a state, with what a second derivative takes: a plane lattice of a
+million states has 200 in its factors."""
 
 
 def is_large(edges: Edges) -> bool:
@@ -38,8 +38,13 @@ def is_large(edges: Edges) -> bool:
 
 def together(edges: Edges) -> int:
     """How many chains on these edges are solved side by side."""
-    each = len(edges) + edges.n * (_FILL if is_large(edges) else min(edges.n, _FILL))
-    return max(1, _NUMBERS // each)
+    return max(1, int(_NUMBERS / _numbers(edges)))
+
+
+def _numbers(edges: Edges) -> float:
+    """Numbers that one chain takes while it is factored and differentiated, about."""
+    sparse = is_large(edges) and len(edges) <= _FEW_EDGES * edges.n
+    return len(edges) + edges.n * (_FILL if sparse else float(edges.n))
 
 
 def in_parts(function: Callable[..., T], edges: Edges, *rows: Tensor) -> list[T]:
@@ -49,7 +54,7 @@ def in_parts(function: Callable[..., T], edges: Edges, *rows: Tensor) -> list[T]
     are as many as torch uses and memory has room for.
     """
     parts = zip(*(split(part, edges) for part in rows), strict=True)
-    threads = min(torch.get_num_threads(), int(half_the_memory() / (_PEAK * edges.n)))
+    threads = min(torch.get_num_threads(), int(half_the_memory() / (8 * _numbers(edges))))
     if threads < 2 or not is_large(edges):
         return [function(*part) for part in parts]
     with ThreadPoolExecutor(threads) as pool:

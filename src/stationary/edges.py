@@ -74,6 +74,12 @@ class Edges:
     def __len__(self) -> int:
         return len(self.src)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Edges:
+        return self  # immutable, and what is remembered of it serves the copy too
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Edges, (self.src, self.dst, self.n)  # what is remembered is made again
+
     @cached_property
     def numpy(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Source and destination as NumPy index arrays, for the compiled kernels."""

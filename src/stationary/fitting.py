@@ -127,6 +127,8 @@ def fit(
             model, windows, solver, gradient, training, resume, seed, covariance
         )
     else:
+        if resume and folder is None:
+            raise InputError("resume=True needs folder=, where the unfinished fit is")
         objective = Objective(model, windows, solver)
         large = is_large(model.edges)
         if large and folder is not None:
@@ -135,6 +137,7 @@ def fit(
         result = _fit_exact(
             objective, windows, starts, seed, max_iterations, progress, covariance, cluster
         )
+        objective.visits.finish()
     return warn_unless_converged(result)
 
 

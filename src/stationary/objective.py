@@ -86,19 +86,24 @@ class Objective:
         self.evaluations += 1
         if self._is_large(len(z)):
             return self._visit(z)[:2]
+
+        def of_part(x: Tensor, counts: Tensor) -> tuple[float, Array]:
+            free = torch.from_numpy(z.copy()).requires_grad_()
+            generator = self.model.generator(x, self.scale.natural(free))
+            factor = self.solver.factor(generator)
+            nll, g = nll_and_gradient(factor.pi, counts, self.observation)
+            (gradient,) = torch.autograd.grad(generator.rates, free, factor.rate_gradient(g))
+            return nll, gradient.numpy()
+
+        parts = in_parts(of_part, self.model.edges, self.x, self.counts)
+        value = sum(nll for nll, _ in parts)
+        gradient = np.sum([slope for _, slope in parts], axis=0)
         free = torch.from_numpy(z.copy()).requires_grad_()
-        theta = self.scale.natural(free)
-        generator = self.model.generator(self.x, theta)
-        factor = self.solver.factor(generator)
-        nll, g = nll_and_gradient(factor.pi, self.counts, self.observation)
-        outputs, weights = [generator.rates], [factor.rate_gradient(g)]
-        penalty = self.model.penalty(theta)
+        penalty = self.model.penalty(self.scale.natural(free))
         if isinstance(penalty, Tensor):
-            outputs.append(penalty)
-            weights.append(torch.ones_like(penalty))
+            gradient = gradient + torch.autograd.grad(penalty, free)[0].numpy()
             penalty = penalty.item()
-        (gradient,) = torch.autograd.grad(outputs, free, weights)
-        return nll + penalty, gradient.numpy()
+        return value + penalty, gradient
 
     def curvature(self, z: Array) -> Callable[[Array], Array]:
         """Return the product of the Hessian at ``z`` with a vector, one backward pass each."""

@@ -19,6 +19,7 @@ Visit = tuple[float, Array, Array]
 """Value, gradient and Hessian."""
 
 FILE = "visits.jsonl"
+_END = b'{"ended": true}\n'
 
 
 class Visits:
@@ -39,6 +40,8 @@ class Visits:
         self._file = None if folder is None else folder / FILE
         if folder is None or self._file is None:
             return
+        if self._file.exists() and not resume and self._file.read_bytes().endswith(_END):
+            self._file.unlink()
         if self._file.exists():
             if not resume:
                 raise InputError(
@@ -69,6 +72,10 @@ class Visits:
         self._append({"at": z.tolist(), "found": [value, gradient.tolist(), hessian.tolist()]})
         return visit
 
+    def finish(self) -> None:
+        """Note that the fit has ended: another may take the folder."""
+        self._append({"ended": True})
+
     def _append(self, record: dict[str, Any]) -> None:
         if self._file is not None:
             with self._file.open("a", encoding="utf-8") as stream:
@@ -83,6 +90,8 @@ class Visits:
             first, *records = [json.loads(line) for line in whole.splitlines()]
             found = first["owner"]
             for record in records:
+                if "ended" in record:
+                    continue
                 value, gradient, hessian = record["found"]
                 at = np.array(record["at"], dtype=np.float64).tobytes()
                 self._known[at] = float(value), np.array(gradient), np.array(hessian)

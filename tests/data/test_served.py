@@ -18,7 +18,7 @@ def test_losses_and_responses_are_those_of_the_queue(servers):
     # What arrivals find, and Little's law.
     found = np.bincount(log.found, minlength=7)[:6] / len(log)
     np.testing.assert_allclose(found, pi[:6].detach().numpy(), atol=0.01)
-    inside = float((pi * np.arange(7)).sum())
+    inside = float((pi.numpy() * np.arange(7)).sum())
     mean = np.nanmean(log.response)
     assert mean == pytest.approx(inside / (9.0 * (1 - float(pi[-1]))), rel=0.05)
 

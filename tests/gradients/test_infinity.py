@@ -383,10 +383,12 @@ def test_beside_an_exact_factor_one_term_is_all():
 
 
 def test_the_gap_of_a_large_chain_is_not_known(monkeypatch):
-    monkeypatch.setattr("stationary.gradients.series.MOST_STATES", 3)
+    monkeypatch.setattr("stationary.gradients.series._MOST_STATES", 3)
     generator = CHAINS["sparse"]
     assert Infinity(p=0.1).has_heavy_tails(generator)
     assert not Infinity(p=0.1, series=Preconditioned()).has_heavy_tails(generator)
+    with pytest.raises(SolverError, match=r'p="auto" needs the spectral gap.* 71 states'):
+        gradient(generator, Infinity(p="auto"))
     monkeypatch.setattr("stationary.spectrum.MOST_STATES", 3)
     with pytest.raises(InputError, match="up to 3 states; got"):
         st.spectral_gap(generator)

@@ -268,6 +268,45 @@ def test_far_states_too_rare_for_float64(solver):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
+def clusters(eps, n=1000, seed=0):
+    """Two sets of states, every other one in each, that hardly communicate."""
+    rng = np.random.default_rng(seed)
+    rates = {}
+    for first in (0, 1):
+        states = np.arange(first, n, 2)
+        for k, state in enumerate(states):
+            for other in (states[k - 1], states[(k + 1) % len(states)], rng.choice(states)):
+                if other != state:
+                    rates[int(state), int(other)] = rng.uniform(0.5, 2.0)
+    rates |= {(0, 1): eps, (1, 0): 3 * eps}
+    edges = torch.tensor(list(rates)).T
+    return st.Generator(edges, torch.tensor(list(rates.values())).double(), n=n)
+
+
+@pytest.mark.parametrize("eps", [1e-6, 1e-9, 1e-13, 1e-15])
+def test_sets_that_hardly_communicate_are_right_or_refused(eps):
+    generator = clusters(eps)
+    mass = float(st.GTH().factor(generator).pi[::2].sum())
+    solvers = [st.SparseLU(), st.Multigrid(), st.Krylov(), st.GaussSeidel(most=2_000), st.Auto()]
+    answers = []
+    for solver in solvers:
+        try:
+            answers.append(float(solver.factor(generator).pi[::2].sum()))
+        except SolverError:
+            continue
+    assert answers  # somebody dares
+    np.testing.assert_allclose(answers, mass, rtol=0, atol=1e-7)
+
+
+def test_rates_of_zero_are_no_neighbours():
+    random = torch.Generator().manual_seed(0)
+    Q = torch.rand(400, 400, generator=random, dtype=torch.float64)
+    Q = torch.where(torch.rand(400, 400, generator=random) < 0.05, Q, 0.0)
+    Q[:, 0] = Q[0, :] = 1e-3
+    pi = st.Multigrid().factor(st.Generator.from_dense(Q)).pi
+    torch.testing.assert_close(pi, st.GTH().factor(st.Generator.from_dense(Q)).pi)
+
+
 # Remembered factors.
 
 

@@ -19,12 +19,15 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from stationary.errors import InputError
+from stationary.errors import InputError, SolverError
 from stationary.generator import Generator
 from stationary.gradients._kernels import stopped_powers
 from stationary.solvers import Factor
 from stationary.solvers.device import Products
-from stationary.spectrum import MOST_STATES, spectral_gap
+from stationary.spectrum import spectral_gap
+
+_MOST_STATES = 2_000
+"""Up to here a gap is found before a fit begins: it takes dense eigenvalues of every window."""
 
 _NOTHING = 1e-14
 """Size of a block, over the sum so far, at which it is taken for rounding."""
@@ -128,11 +131,11 @@ class Powers(Series):
 
     def terms(self, generator: Generator, h: Tensor) -> Iterator[Tensor]:
         """``P^l h / gamma``."""
-        gamma = self.gamma(generator)
+        gamma, Q = self.gamma(generator), Products(generator)
         term = h / gamma[..., None]
         while True:
             yield term
-            term = term + generator_times(generator, term) / gamma[..., None]
+            term = term + Q.times(term) / gamma[..., None]
 
     def stopped(
         self, generator: Generator, h: Tensor, stop: Tensor, p: Tensor, least: int
@@ -165,7 +168,7 @@ class Powers(Series):
         asks for ``p < delta``, which is enough but not needed. Zero where the chain is too large
         for its gap to be known.
         """
-        if generator.n > MOST_STATES:
+        if generator.n > _MOST_STATES:
             return generator.rates.new_zeros(generator.batch_shape)
         delta = spectral_gap(generator, self.gamma(generator))
         return delta * (2 - delta)
@@ -176,6 +179,11 @@ class Powers(Series):
         Work times variance grows with p as ``1 / (largest - p)``, so half the largest costs twice
         the unattainable best of p = 0, and a larger p soon costs much more.
         """
+        if generator.n > _MOST_STATES:
+            raise SolverError(
+                f'p="auto" needs the spectral gap, which takes too long to find for '
+                f"{generator.n:,} states: choose p, or series=Preconditioned()"
+            )
         return self.largest_stop(generator) / 2
 
 
@@ -248,11 +256,11 @@ class Preconditioned(Series):
                 f"shape {tuple(h.shape)}; make the factor from the same windows"
             )
         # What is left of the equation, and not T of the last term: a cycle need not be linear.
-        left = h
+        left, Q = h, Products(generator)
         while True:
             term = factor.precondition(left)
             yield term
-            left = left + generator_times(generator, term)
+            left = left + Q.times(term)
 
     def stop(self, generator: Generator) -> Tensor:
         """The given one."""

@@ -114,6 +114,27 @@ def rescaled(rows: Rows, columns: Rows, out: Array, finest: bool = True) -> Arra
     return e
 
 
+def cycled(rates: Rows, x: Array) -> tuple[Array, Array]:
+    """One multiplicative cycle on a distribution: a new one, and each state's imbalance before.
+
+    The imbalance is a share of the state's own flow.
+    """
+    values, out = np.empty_like(rates[2]), np.empty_like(x)
+    kernels.flows(rates[0], rates[2], x, values, out)
+    rows = (rates[0], rates[1], values)
+    columns: Rows = kernels.transpose(*rows, len(out))
+    left = np.empty_like(x)
+    kernels.residual(*columns, out, np.zeros_like(x), np.ones_like(x), left)
+    e = rescaled(rows, columns, out)
+    if e is None:
+        raise SolverError(
+            "rates or probabilities are too far apart for float64; leave out transitions that "
+            "never happen, or pass a start"
+        )
+    after = x * e
+    return after / after.sum(), np.abs(left) / out
+
+
 def smooth(rows: Rows, out: Array, rhs: Array, v: Array) -> None:
     """Gauss-Seidel in both orders."""
     # Either order alone fails where the chain drifts against it.

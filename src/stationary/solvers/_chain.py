@@ -35,11 +35,14 @@ class SparseChain:
     ----------
     exits : Array [n]
         Total rate out of each state.
+    rows : tuple of Array
+        Rates by source, in compressed rows: where each starts, destinations, rates.
     """
 
     def __init__(self, edges: Edges, rates: Array) -> None:
         start, dst, order = edges.rows
         self.edges, self.rates, self.n = edges, rates, edges.n
+        self.rows = (start, dst, rates[order])
         self._moves = scipy.sparse.csr_array((rates[order], dst, start), shape=(edges.n, edges.n))
         self.exits: Array = self._moves @ np.ones(edges.n)
 

@@ -5,6 +5,7 @@ Found once for a set of edges, whatever the rates, and forgotten with the edges.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -83,11 +84,16 @@ class Cost:
 _known: WeakKeyDictionary[Edges, Dissection] = WeakKeyDictionary()
 
 
+_separators: WeakKeyDictionary[Edges, int] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
 def dissect(edges: Edges) -> Dissection:
     """Return the dissection of these edges, made at the first call."""
-    if edges not in _known:
-        _known[edges] = Dissection(edges)
-    return _known[edges]
+    with _lock:  # threads that solve chains on the same edges wait for one of them
+        if edges not in _known:
+            _known[edges] = Dissection(edges)
+        return _known[edges]
 
 
 def neighbours(edges: Edges) -> Any:
@@ -105,9 +111,12 @@ def separator(edges: Edges) -> int:
     Every set of states at one distance from a far state cuts the graph; the widest one is about
     ``n^(1/2)`` on a plane lattice and ``n^(2/3)`` on a solid one.
     """
+    if edges in _separators:
+        return _separators[edges]
     graph = neighbours(edges)
     _, far = _widest_level(graph.indptr, graph.indices, 0)
-    return int(_widest_level(graph.indptr, graph.indices, far)[0])
+    _separators[edges] = int(_widest_level(graph.indptr, graph.indices, far)[0])
+    return _separators[edges]
 
 
 def _nested_dissection(graph: Any) -> Array:

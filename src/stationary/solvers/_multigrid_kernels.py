@@ -12,6 +12,7 @@ import numba
 import numpy as np
 
 _LEAST = 1e-300
+_WEAK = 1e-2  # beside the strongest tie of a state: a pair that is not made
 _jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
@@ -57,8 +58,9 @@ def pair(start, index, values, t_start, t_index, t_values, out, group):
     """Pair every state with the one it exchanges most flow with; return the number of groups.
 
     A pair is as good as its exchange is large beside the harmonic mean of the two states' flows:
-    Notay's measure for matrices whose rows and columns sum to zero. A state with no neighbour left
-    joins the pair that it exchanges most with.
+    Notay's measure for matrices whose rows and columns sum to zero. A state whose neighbours are
+    taken, but for some that it exchanges far less with, joins the pair that it exchanges most with:
+    a group across two sets that hardly communicate would hide from coarser levels that they do.
     """
     n = len(out)
     exchange = np.zeros(n)
@@ -71,12 +73,16 @@ def pair(start, index, values, t_start, t_index, t_values, out, group):
             continue
         found = 0
         for k in range(start[i], start[i + 1]):
+            if values[k] == 0.0:
+                continue
             j = index[k]
             if exchange[j] == 0.0:
                 near[found] = j
                 found += 1
             exchange[j] += values[k]
         for k in range(t_start[i], t_start[i + 1]):
+            if t_values[k] == 0.0:
+                continue
             j = t_index[k]
             if exchange[j] == 0.0:
                 near[found] = j
@@ -92,7 +98,7 @@ def pair(start, index, values, t_start, t_index, t_values, out, group):
             if group[j] >= 0 and strength > best_taken * (1.0 + 1e-9):
                 best_taken, taken = strength, j
             exchange[j] = 0.0
-        if partner < 0 and taken >= 0:
+        if taken >= 0 and best < _WEAK * best_taken:
             group[i] = group[taken]
         else:
             group[i] = count

@@ -25,8 +25,7 @@ class Sweeps:
     def __init__(self, chain: SparseChain) -> None:
         start, source, order = chain.edges.columns
         self._into = (start, source, chain.rates[order])
-        start, target, order = chain.edges.rows
-        self._out_of = (start, target, chain.rates[order])
+        self._out_of = chain.rows
         self._exits = chain.exits
 
     def balance(self, p: Array, sweeps: int = 1) -> None:

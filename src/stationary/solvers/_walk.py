@@ -20,10 +20,9 @@ def likely_state(chain: SparseChain) -> int:
     """
     if chain.n == 1:
         return 0
-    start, target, order = chain.edges.rows
     draws = np.random.default_rng(_SEED).random(2 * _STEPS)
     spent = np.zeros(chain.n)
-    _walk(start, target, chain.rates[order], chain.exits, draws, spent)
+    _walk(*chain.rows, chain.exits, draws, spent)
     return int(spent.argmax())
 
 

@@ -106,7 +106,8 @@ class _FallingThrough(Factor):
         self._generator, self._left = generator, list(solvers)
         self._failures: list[str] = []
         self._next()
-        self.pi = self._factor.pi
+        self.pi, self.accuracy = self._factor.pi, self._factor.accuracy
+        self.solver = self._asked
 
     def solve(self, h: Tensor) -> Tensor:
         return self._ask(lambda factor: factor.solve(h))
@@ -126,31 +127,30 @@ class _FallingThrough(Factor):
                 return question(self._factor)
             except (SolverError, MemoryError) as error:
                 self._failed(error)
+            del self._factor  # before there are two
             self._next()
 
     def _next(self) -> None:
         """Take the next solver that can factor the chains."""
         while True:
-            solver = self._left.pop(0)
+            self._asked = self._left.pop(0)
             try:
-                self._factor = solver.factor(self._generator)
+                self._factor = self._asked.factor(self._generator)
             except (SolverError, MemoryError) as error:
-                self.solver = solver
                 self._failed(error)
             else:
-                self.solver, self.accuracy = solver, self._factor.accuracy
                 return
 
     def _failed(self, error: Exception) -> None:
         """Log why a solver failed and which is next, or raise if there is none."""
         why = str(error) or "out of memory"
-        self._failures.append(f"{self.solver!r}: {why}")
+        self._failures.append(f"{self._asked!r}: {why}")
         if not self._left:
             raise SolverError(
                 f"no solver could solve the chain of {self._generator.n:,} states; "
                 + "; ".join(self._failures)
             ) from error
-        _log.warning("%r failed (%s); trying %r next", self.solver, why, self._left[0])
+        _log.warning("%r failed (%s); trying %r next", self._asked, why, self._left[0])
 
 
 def _plane(generator: Generator) -> bool:

@@ -182,6 +182,11 @@ class Jacobi(Solver):
         )
 
 
+def _relative(change: Tensor, pi: Tensor) -> Tensor:
+    """Size of a change over what changes; what underflows has no digits to compare."""
+    return change.abs() / pi.clamp_min(torch.finfo(pi.dtype).tiny / 1e-16)
+
+
 class _JacobiFactor(Factor):
     accuracy = Accuracy.NORMWISE
 
@@ -194,7 +199,7 @@ class _JacobiFactor(Factor):
         self._share = solver.damping / exits.where(exits > 0, 1.0)
         self._exits = exits
         start = torch.full_like(exits, 1.0 / generator.n)
-        self.pi = self._solver.settle(start, self._flowed, lambda change, pi: change.abs() / pi)
+        self.pi = self._solver.settle(start, self._flowed, _relative)
 
     def _flowed(self, pi: Tensor) -> Tensor:
         stay = 1 - self._share * self._exits

@@ -8,6 +8,7 @@ import numpy as np
 
 from stationary.errors import SolverError
 from stationary.generator import Generator
+from stationary.solvers._aggregation import COARSEST, cycled
 from stationary.solvers._base import Factor, Solver
 from stationary.solvers._batches import Array
 from stationary.solvers._chain import EntrywiseChainsFactor, Solved, SparseChain, chains_of
@@ -19,6 +20,7 @@ _CHECK = 8
 _ACCEPTED = 1e-9
 _ROUNDING = 4 * float(np.finfo(float).eps)
 _TINY = float(np.finfo(float).tiny)
+_SETTLED = 1e-10  # share of probability that groups of states may still exchange
 _ADVICE = "the chain mixes slowly: use GTH() if it is small enough, SparseLU() or Krylov() if not"
 
 
@@ -64,6 +66,13 @@ class GaussSeidel(Solver):
             # first round has nothing to be compared with.
             rate = change / before if before < np.inf else 1.0
             done = change <= _ROUNDING or change * rate < self.tolerance * (1.0 - rate)
+            if done and n > COARSEST:
+                # Sets of states that hardly communicate are balanced each by itself, long before
+                # all are: what moves between groups of states tells.
+                after, _ = cycled(chain.rows, p)
+                done = float(np.abs(after - p).sum()) < _SETTLED
+                if not done:
+                    p, change = after, np.inf
         solved = Iterated(chain, sweeps.poisson, sweeps.transposed, Budget(60, 3_000), _ADVICE)
         solved.adopt(p)
         residual = _relative_change(chain.exits * p, chain.exits * p + chain.balance(p))

@@ -11,9 +11,10 @@ from scipy.sparse.linalg import spilu
 
 from stationary.errors import SolverError
 from stationary.generator import Generator
+from stationary.solvers._aggregation import COARSEST, cycled
 from stationary.solvers._base import Factor, Solver
 from stationary.solvers._batches import Array
-from stationary.solvers._chain import ChainsFactor, Solved, SparseChain, chains_of
+from stationary.solvers._chain import TOLERANCE, ChainsFactor, Solved, SparseChain, chains_of
 from stationary.solvers._dissection import neighbours
 from stationary.solvers._iterated import Budget, Iterated
 from stationary.solvers._sweeps import rough
@@ -94,11 +95,19 @@ class Krylov(Solver):
             _ADVICE,
         )
         solved.find(start)
+        if n > COARSEST:
+            # An incomplete factor may not see at all that sets of states hardly communicate.
+            after, _ = cycled(chain.rows, solved.pi)
+            moved = float(np.abs(after - solved.pi).sum())
+            if not moved < TOLERANCE:
+                raise SolverError(
+                    f"groups of states still exchange {moved:.1e} of all probability; {_ADVICE}"
+                )
         return solved
 
 
 def _matrix(chain: SparseChain) -> scipy.sparse.csr_array:
     """``-Q``."""
-    start, dst, which = chain.edges.rows
-    moves = scipy.sparse.csr_array((chain.rates[which], dst, start), shape=(chain.n, chain.n))
+    start, dst, rates = chain.rows
+    moves = scipy.sparse.csr_array((rates, dst, start), shape=(chain.n, chain.n))
     return (scipy.sparse.diags_array(chain.exits) - moves).tocsr()

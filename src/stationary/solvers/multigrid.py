@@ -22,7 +22,7 @@ from torch import Tensor
 from stationary.errors import InputError, SolverError
 from stationary.generator import Generator
 from stationary.solvers import _multigrid_kernels as kernels
-from stationary.solvers._aggregation import COARSEST, Level, Rows, krylov, rescaled
+from stationary.solvers._aggregation import COARSEST, Level, Rows, cycled, krylov
 from stationary.solvers._base import Accuracy, Factor, Solver
 from stationary.solvers._batches import Array, batch_of, rows_of
 from stationary.solvers.gth import GTH
@@ -174,20 +174,11 @@ class _Chain:
         Return the share of probability that it moved, and the largest imbalance of a state before,
         as a share of its own flow, those left out that underflow.
         """
-        rows, out = self._flows(rates)
-        columns: Rows = kernels.transpose(*rows, len(out))
-        r = _imbalance(columns, out, np.ones_like(out))
-        e = rescaled(rows, columns, out)
-        if e is None:
-            raise SolverError(
-                "rates or probabilities are too far apart for float64; leave out transitions that "
-                "never happen, or pass a start"
-            )
         before = self.pi
-        self.pi = before * e
+        self.pi, imbalance = cycled(rates, before)
         self._normalise()
-        imbalance = (np.abs(r) / out)[before > _LOST].max()
-        return float(np.abs(self.pi - before).sum()), float(imbalance)
+        moved = float(np.abs(self.pi - before).sum())
+        return moved, float(imbalance[before > _LOST].max())
 
     def _approach(self, rates: Rows) -> None:
         for _ in range(_CYCLES):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from stationary.solvers._kernels import RARE_GROUND
 from stationary.solvers._walk import likely_state
 
 _TRIES = 4
+_CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True)
@@ -59,11 +62,14 @@ class SparseLU(Solver):
 
 
 def half_the_memory() -> float:
-    """Half of what the machine has, in bytes, or 4 GiB where it does not say."""
+    """Half of what the machine, or the container, has, in bytes; 4 GiB where neither says."""
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2
+        found = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):  # not a POSIX system
-        return 4.0 * 2**30
+        found = 8.0 * 2**30
+    with contextlib.suppress(OSError, ValueError):  # no limit is written in a word
+        found = min(found, float(_CONTAINER.read_text(encoding="ascii")))
+    return found / 2
 
 
 class _Factored(Solved):
