@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from stationary.chunks import in_parts
 from stationary.derivatives import by_input
 from stationary.errors import InputError
 from stationary.generator import Generator
@@ -157,13 +158,23 @@ def evaluate(model: Model, inputs: Tensor, scale: Scale) -> tuple[Array, Array]:
     return by_input(measures, z, inputs, model.edges)
 
 
-@torch.no_grad()
 def values_at(model: Model, inputs: Tensor, thetas: Tensor) -> Array:
     """Values ``[B, G, K]`` of every measure at inputs ``[B, G, d]`` for parameters ``[B, P]``."""
-    rates = _for_each(model.rates, inputs, thetas)
-    pi = steady_state(Generator(model.edges, rates)).pi
-    found = [_for_each(measure, inputs, pi, thetas) for measure in model.measures.values()]
-    return torch.stack(found, -1).numpy()
+    count, grid_size = inputs.shape[:2]
+    flat, each = inputs.flatten(0, 1), thetas.repeat_interleave(grid_size, 0)
+
+    def of_part(x: Tensor, theta: Tensor) -> Tensor:
+        with torch.no_grad():
+            rates = _for_each(lambda x, theta: model.rates(x[None], theta)[0], x, theta)
+            pi = steady_state(Generator(model.edges, rates)).pi
+            found = [
+                _for_each(lambda x, pi, theta, m=m: m(x[None], pi[None], theta)[0], x, pi, theta)
+                for m in model.measures.values()
+            ]
+            return torch.stack(found, -1)
+
+    parts = in_parts(of_part, model.edges, flat, each)
+    return torch.cat(parts).unflatten(0, (count, grid_size)).numpy()
 
 
 def _for_each(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
