@@ -77,7 +77,11 @@ class Cluster:
         """End everything; a nanny is asked to, because it ends its worker first."""
         for process in self.nannies:
             process.terminate()
-            process.wait(20)
+        for process in self.nannies:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.kill(process)
         for process in [*self.workers, self.scheduler]:
             if process.poll() is None:
                 self.kill(process)

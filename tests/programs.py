@@ -3,19 +3,32 @@
 import os
 import shutil
 import socket
+import time
 
 import pytest
+
+
+def absent(what):
+    """Skip the test, or fail where all engines must be there."""
+    if os.environ.get("CI_REQUIRES_ENGINES") == "1":
+        pytest.fail(what)
+    pytest.skip(what)
 
 
 def required(name):
     """Path of a program; without it the test is skipped, or fails where all engines must be."""
     found = shutil.which(name)
     if found is None:
-        reason = f"{name} is not installed (Debian: apt-get install prometheus)"
-        if os.environ.get("CI_REQUIRES_ENGINES") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        absent(f"{name} is not installed (Debian: apt-get install prometheus)")
     return found
+
+
+def wait_until(ready, what, seconds=20.0):
+    """Wait until something is so; fail where that takes too long."""
+    end = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < end, f"{what} took too long"
+        time.sleep(0.05)
 
 
 def free_port():

@@ -15,6 +15,7 @@ import pytest
 
 import stationary as st
 from clusters import HERE, Cluster
+from programs import wait_until
 from stationary import parallel
 from stationary.errors import InputError, ReducibleError, RunError
 from stationary.parallel import as_ready, in_parallel
@@ -57,10 +58,12 @@ def refuse(item):
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     made = Cluster(tmp_path_factory.mktemp("cluster"))
-    made.add_worker()
-    made.add_worker()
-    yield made.wait_for(2)
-    made.close()
+    try:  # or processes would be left behind where workers do not come
+        made.add_worker()
+        made.add_worker()
+        yield made.wait_for(2)
+    finally:
+        made.close()
 
 
 @pytest.fixture
@@ -109,7 +112,7 @@ def test_an_interrupted_command_leaves_no_work_behind(cluster, tmp_path):
         stderr=subprocess.PIPE,
     )
     draw = Draw(tmp_path)
-    _until(lambda: len(draw.ran()) >= 4)
+    wait_until(lambda: len(draw.ran()) >= 4, "the fourth task")
     command.send_signal(signal.SIGINT)
     _, said = command.communicate(timeout=30)
     assert b"KeyboardInterrupt" in said
@@ -179,7 +182,7 @@ def test_a_killed_worker_takes_nothing_with_it(own_cluster, tmp_path):
 
     def progress(done, _):
         if done == 1:
-            _until(draw.in_hand)
+            wait_until(draw.in_hand, "the first task")
             own_cluster.kill(workers[draw.in_hand()[0]])
 
     found = in_parallel(draw, range(14), cluster=own_cluster.address, progress=progress)
@@ -233,18 +236,12 @@ def test_a_scheduler_that_dies_is_an_error(own_cluster, tmp_path, monkeypatch):
 def _assert_calm(cluster, draw):
     """Nothing waits on the cluster, and nothing starts any more."""
     with cluster.client() as client:
-        _until(
-            lambda: client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0
+        wait_until(
+            lambda: client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0,
+            "the scheduler's rest",
         )
-        _until(lambda: not any(client.processing().values()))
+        wait_until(lambda: not any(client.processing().values()), "the workers' rest")
     ran = len(draw.ran())
     assert ran < 20
     time.sleep(0.5)
     assert len(draw.ran()) == ran
-
-
-def _until(condition, seconds=20.0):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.05)

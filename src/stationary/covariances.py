@@ -97,7 +97,10 @@ class Curved:
             return np.asarray(scores.T @ scores)
         slopes = self.slopes[self.group]
         total = np.einsum("uc,ucp->p", self.windows.counts.numpy(), slopes)
-        squares = np.einsum("ucp,ucd,udq->pq", slopes, moments.squares.numpy(), slopes)
+        # In pairs: all three at once would take C times as long.
+        squares = np.einsum(
+            "ucp,ucd,udq->pq", slopes, moments.squares.numpy(), slopes, optimize=True
+        )
         return np.asarray(squares - np.outer(total, total) / self.windows.recorded)
 
     def scores(self) -> Array:
@@ -245,16 +248,32 @@ def overdispersion(model: Model, windows: Windows, theta: Tensor) -> tuple[float
 
     Pearson's statistic over its degrees of freedom. Categories expected less than once in a window
     are taken together, since a single count there would weigh like many elsewhere.
+
+    Of windows that were pooled, all at one input are weighed by their mean number of counts. With
+    ``S = sum_w y_w y_w^T``,
+
+        sum_w (y_wc - n_w p_c)^2 = S_cc - 2 p_c sum_d S_cd + p_c^2 sum_de S_de,
+
+    which gives Pearson's own where they have equally many, and expects the same where not.
     """
-    windows.check_single("the overdispersion of counts")
     p = predicted(model, theta, windows)
-    counts = windows.counts.numpy()
-    expected = counts.sum(-1, keepdims=True) * p
+    counts, many = windows.counts.numpy(), windows.many.numpy()
+    expected = counts.sum(-1, keepdims=True) / many[:, None] * p
     rare = expected < 1
-    pooled = np.stack([(part * rare).sum(-1) for part in (counts, expected)])
-    use = pooled[1] >= 1
-    squares = np.where(rare, 0.0, (counts - expected) ** 2 / np.where(rare, 1.0, expected)).sum()
-    squares += ((pooled[0] - pooled[1])[use] ** 2 / pooled[1][use]).sum()
-    cells = int((~rare).sum() + use.sum()) - len(windows)
+    together = (expected * rare).sum(-1)
+    use = together >= 1
+    if windows.moments is None:
+        off = counts - expected
+        apart, joint = off**2, (off * rare).sum(-1) ** 2
+    else:
+        S, share = windows.moments.squares.numpy(), (p * rare).sum(-1)
+        whole = S.sum((1, 2))[:, None]
+        apart = np.einsum("ucc->uc", S) - 2 * p * S.sum(-1) + p**2 * whole
+        cross = np.einsum("uc,ucd->u", rare, S)
+        joint = np.einsum("uc,ucd,ud->u", rare, S, rare, optimize=True)
+        joint = joint - 2 * share * cross + share**2 * whole[:, 0]
+    squares = np.where(rare, 0.0, apart / np.where(rare, 1.0, expected)).sum()
+    squares += (joint[use] / together[use]).sum()
+    cells = int((many * ((~rare).sum(-1) + use - 1)).sum())
     df = max(cells - len(theta), 1)
     return float(squares / df), df

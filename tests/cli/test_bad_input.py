@@ -218,6 +218,14 @@ FIT = {
     ),
     "no duration": (("good.csv", *MODEL, "--duration", "0"), "duration must be positive"),
     "unknown sampling": (("good.csv", *MODEL, "--sampling", "clock"), "sampling must be .*'clock'"),
+    "cluster for one start": (
+        ("good.csv", *MODEL, "--cluster", "tcp://127.0.0.1:1", "--starts", "1"),
+        "--cluster has nothing to share out",
+    ),
+    "cluster for stochastic steps": (
+        ("good.csv", *MODEL, "--cluster", "tcp://127.0.0.1:1", "--epochs", "2"),
+        "--cluster has nothing to share out",
+    ),
 }
 
 

@@ -1,6 +1,7 @@
 """``stationary ingest``: from requests to a fit, and what is said about bad input."""
 
 import json
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -48,6 +49,17 @@ def test_a_fit_recovers_the_service_rate(call, log, tmp_path, sampling, ending):
     row = fitted.table(0.999).iloc[0]
     assert row["low"] < RATE < row["high"]
     assert row["high"] - row["low"] < 0.15 * RATE
+
+
+def test_the_next_command_is_that_of_these_windows(call, log, tmp_path):
+    file = tmp_path / "my windows.csv"
+    _, out, _ = call("ingest", log, "-o", file, "--window", "20s", "--capacity", CAPACITY)
+    after = out.splitlines()[-1].removeprefix("next: ")
+    assert after == (
+        f"stationary fit '{file}' --model mmmk:servers=1,capacity={CAPACITY} --observe 0-3"
+    )
+    code, _, err = call(*shlex.split(after)[1:])
+    assert (code, err) == (0, "")
 
 
 def test_json(call, log, tmp_path):

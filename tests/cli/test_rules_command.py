@@ -88,6 +88,11 @@ def test_a_forecast_as_a_file(call, run, fit, tmp_path, name, read):
     assert "Forecast with 95% intervals" in out
     expected = fit.forecast([10.0, 20.0, 30.0])
     pd.testing.assert_frame_equal(read(path), expected, check_dtype=False)
+    code, _, err = call("forecast", run, "--x", "10:20:10", "-o", path)
+    assert (code, "exists; name another file, or pass --overwrite" in err) == (2, True)
+    assert len(read(path)) == 3
+    assert call("forecast", run, "--x", "10:20:10", "-o", path, "--overwrite")[0] == 0
+    assert len(read(path)) == 2
 
 
 def test_a_limit_as_a_file(call, run, fit, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 import stationary as st
 from stationary.backtest import cuts, horizon, misplaced
-from stationary.covariances import Curved
+from stationary.covariances import Curved, overdispersion
 from stationary.data.tables import ParquetTable, TextTable
 from stationary.errors import DataWarning, InputError
 from stationary.objective import Objective, predicted
@@ -95,6 +95,53 @@ def test_the_scatter_of_scores_is_about_their_mean(single):
     np.testing.assert_allclose(other.scatter(), scores.T @ scores, rtol=1e-9)
 
 
+def equal_counts(windows, looks, seed):
+    """Overdispersed windows of equally many counts, at a few loads; some categories are rare."""
+    rng = np.random.default_rng(seed)
+    p = predicted(TRUTH, TRUTH.theta.detach(), windows)
+    shares = np.array([rng.dirichlet(20 * row) for row in p])
+    counts = np.array([rng.multinomial(looks, share) for share in shares])
+    return st.Windows(windows.x, counts, windows.observe, windows.sampling)
+
+
+@pytest.mark.parametrize("looks", [12, 200], ids=["rare categories", "all frequent"])
+def test_the_overdispersion_of_equally_many_counts_is_pearsons(single, looks):
+    data = equal_counts(single, looks, seed=1)
+    theta = TRUTH.theta.detach()
+    one, other = (overdispersion(TRUTH, part, theta) for part in (data, data.pooled(moments=True)))
+    assert one[0] > 1.3
+    assert other[0] == pytest.approx(one[0], rel=1e-10)
+    assert other[1] == one[1]
+
+
+def test_the_overdispersion_of_unequally_many_counts_is_the_same_but_for_chance():
+    """Counts of independent looks scatter once as much, and six times as much if each is six."""
+    rng = np.random.default_rng(5)
+    loads = rng.choice([10.0, 14.0, 18.0], size=900)
+    blank = st.Windows(loads, np.ones((900, 5), dtype=int), range(5), "arrival")
+    p = predicted(TRUTH, TRUTH.theta.detach(), blank)
+    draws = [rng.multinomial(n, row) for n, row in zip(rng.integers(100, 500, 900), p, strict=True)]
+    for times in (1, 6):
+        data = st.Windows(loads, times * np.array(draws), range(5), "arrival")
+        phi, df = overdispersion(TRUTH, data.pooled(moments=True), TRUTH.theta.detach())
+        assert df == 900 * 4 - 2
+        assert phi == pytest.approx(times, rel=0.1)
+
+
+def test_few_windows_are_fitted_pooled_as_they_are_single():
+    """Too few for a sandwich, and nobody said how long they are."""
+    data = st.Windows(
+        [10.0, 10.0, 13.0], [[50, 30, 9], [55, 27, 11], [40, 30, 20]], range(3), "time"
+    )
+    one, other = (
+        st.fit(M.MMmK(capacity=9), part, starts=1) for part in (data, data.pooled(moments=True))
+    )
+    assert "overdispersion" in one.covariance.kind
+    assert "overdispersion" in other.covariance.kind
+    assert other.covariance.df == one.covariance.df
+    np.testing.assert_allclose(other.covariance.matrix, one.covariance.matrix, rtol=0.02)
+
+
 def test_forecasts_and_their_horizon_are_the_same(fits):
     one, other = (horizon(fit.model, fit.windows) for fit in fits)
     assert other.load == pytest.approx(one.load)
@@ -173,8 +220,6 @@ def test_what_needs_single_windows_says_so(fits, tmp_path):
         st.bootstrap(fit, 20)
     with pytest.raises(InputError, match=f"a sandwich over blocks of 5 windows {needs}"):
         st.fit(MODEL, fit.windows, starts=1, covariance=st.Sandwich(block=5))
-    with pytest.raises(InputError, match=f"the overdispersion of counts {needs}"):
-        st.fit(MODEL, fit.windows, starts=1, covariance=st.Dispersed())
     with pytest.raises(InputError, match=f"a choice of categories {needs}"):
         fit.windows.observing([0, 1])
     with pytest.raises(InputError, match=f"a file of one line a window {needs}"):
@@ -213,6 +258,9 @@ def test_the_command_line_pools(file, call):
     assert "600 windows pooled into 12" in other
     assert other.replace(" pooled into 12", "").splitlines()[:6] == one.splitlines()[:6]
     code, _, said = call("fit", file, *options, "--pool", "--bootstrap", "50")
+    assert code == 2
+    assert "--pool" in said
+    code, _, said = call("fit", file, *options, "--pool", "--errors", "sandwich:block=5")
     assert code == 2
     assert "--pool" in said
 

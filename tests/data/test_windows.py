@@ -203,9 +203,15 @@ def test_frame_has_a_column_per_input_and_category():
 def test_csv_layout(tmp_path):
     windows().to_csv(tmp_path / "w.csv")
     assert (tmp_path / "w.csv").read_text() == (
-        "load,Q=0,Q=1,Q=2..4\n11.0,3,2,1\n12.0,4,1,0\n11.0,5,5,5\n"
+        "# stationary: sampling=time\nload,Q=0,Q=1,Q=2..4\n11.0,3,2,1\n12.0,4,1,0\n11.0,5,5,5\n"
     )
     assert read_windows(tmp_path / "w.csv") == windows()
+
+
+def test_a_csv_says_how_it_was_made(tmp_path):
+    made = windows(sampling="arrival", duration=2.5)
+    made.to_csv(tmp_path / "w.csv")
+    assert read_windows(tmp_path / "w.csv") == made
 
 
 def test_csv_is_written_whole_or_not_at_all(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 
 import stationary as st
 from stationary.errors import DataWarning, InputError
-from stationary.ingest import apache, envoy, nginx
+from stationary.ingest import Columns, Cut, Source, Unit, apache, envoy, nginx, windows_from_events
 from stationary.ingest.access_logs import FORMATS
 
 # The latest Ibis still calls DuckDB by a name that the latest DuckDB deprecates.
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWar
 
 HEAD = '203.0.113.7 - - [10/Oct/2000:13:55:36 -0700] "GET /a?b=1,2 HTTP/1.1" 200 2326'
 COMBINED = f'{HEAD} "http://example.org/" "Mozilla/5.0 (X11; Linux x86_64)"'
-LOGGED = datetime(2000, 10, 10, 20, 55, 36, tzinfo=UTC).timestamp()
+LOGGED = 971_211_336_000_000  # that moment, in microseconds since 1970
 MSEC = "971211336.789"
 ENVOY = (
     '[2016-04-15T20:17:00.310Z] "POST /api/v1/locations HTTP/2" 204 - 154 0 226 100 '
@@ -40,17 +40,13 @@ def rows(connection, tmp_path):
         path.write_bytes(b"".join(line.encode("latin-1") + b"\n" for line in lines))
         table = reader(connection, path)
         assert dict(table.schema().items()) == {
-            "arrival": ibis.dtype("float64"),
-            "response": ibis.dtype("float64"),
+            "arrival": ibis.dtype("int64"),
+            "response": ibis.dtype("int64"),
             "status": ibis.dtype("string"),
         }
         return [tuple(row.values()) for row in table.to_pyarrow().to_pylist()]
 
     return read
-
-
-def test_the_formats_of_the_command_line():
-    assert list(FORMATS) == ["nginx", "apache", "apache-seconds", "envoy"]
 
 
 # nginx.
@@ -68,20 +64,19 @@ def test_the_formats_of_the_command_line():
 )
 def test_nginx_logs_when_a_request_is_done(rows, tail):
     [(arrival, response, status)] = rows(nginx, COMBINED + tail)
-    assert arrival == pytest.approx(float(MSEC) - 0.25, abs=1e-6)
-    assert (response, status) == (0.25, "200")
+    assert (arrival, response, status) == (LOGGED + 789_000 - 250_000, 250_000, "200")
 
 
 def test_nginx_without_milliseconds(rows):
     with pytest.warns(DataWarning, match=r"1 of 1 lines have the time in whole .*add \$msec"):
         [(arrival, response, _)] = rows(nginx, f"{COMBINED} 0.250")
-    assert (arrival, response) == (LOGGED - 0.25, 0.25)
+    assert (arrival, response) == (LOGGED - 250_000, 250_000)
 
 
 def test_nginx_without_response_times(rows):
     with pytest.warns(DataWarning, match=r"lines have no response time; add \$request_time"):
         [(arrival, response, _)] = rows(nginx, f"{COMBINED} {MSEC}")
-    assert (arrival, response) == (float(MSEC), None)
+    assert (arrival, response) == (LOGGED + 789_000, None)
 
 
 def test_lines_that_are_hard_to_read(rows):
@@ -92,7 +87,7 @@ def test_lines_that_are_hard_to_read(rows):
         "",
     ]
     found = rows(nginx, *lines)
-    assert [row[1:] for row in found] == [(0.001, "499"), (0.002, "400"), (0.003, "408")]
+    assert [row[1:] for row in found] == [(1000, "499"), (2000, "400"), (3000, "408")]
 
 
 # Apache.
@@ -100,10 +95,11 @@ def test_lines_that_are_hard_to_read(rows):
 
 def test_apache_logs_when_a_request_came(rows):
     line = COMBINED.replace(":36 -", ":36.250000 -")
-    assert rows(apache, f"{line} 1500") == [(LOGGED + 0.25, 0.0015, "200")]
-    assert rows(FORMATS["apache-seconds"], f"{line} 3") == [(LOGGED + 0.25, 3.0, "200")]
+    assert rows(apache, f"{line} 1500") == [(LOGGED + 250_000, 1500, "200")]
+    seconds = rows(FORMATS["apache-seconds"], f"{line} 3")
+    assert seconds == [(LOGGED + 250_000, 3_000_000, "200")]
     common = HEAD.replace(":36 -", ":36.5 -")
-    assert rows(apache, f"{common} 1500") == [(LOGGED + 0.5, 0.0015, "200")]
+    assert rows(apache, f"{common} 1500") == [(LOGGED + 500_000, 1500, "200")]
 
 
 def test_apache_as_it_is_out_of_the_box(rows):
@@ -119,7 +115,7 @@ def test_zones(rows, hours):
     moment = datetime(2024, 2, 29, 23, 59, 59, 125000, timezone(timedelta(hours=hours)))
     stamp = moment.strftime("%d/%b/%Y:%H:%M:%S.%f %z")
     [(arrival, _, _)] = rows(apache, f'h - - [{stamp}] "GET /" 200 - "-" "-" 10')
-    assert arrival == moment.timestamp()
+    assert arrival == round(moment.timestamp() * 1e6)
 
 
 def test_a_unit_that_is_none(rows):
@@ -132,18 +128,17 @@ def test_a_unit_that_is_none(rows):
 
 def test_envoy(rows):
     began = datetime(2016, 4, 15, 20, 17, 0, 310000, tzinfo=UTC).timestamp()
-    found = rows(envoy, ENVOY)
-    assert found == [(pytest.approx(began, abs=1e-6), 0.226, "204")]
+    assert rows(envoy, ENVOY) == [(round(began * 1e6), 226_000, "204")]
 
 
 def test_envoy_whose_client_went_away(rows):
     line = ENVOY.replace("204 - 154 0 226 100", "0 DC 154 0 3 -")
-    assert rows(envoy, line)[0][1:] == (0.003, "0")
+    assert rows(envoy, line)[0][1:] == (3000, "0")
 
 
 def test_envoy_as_istio_sets_it_up(rows):
     line = ENVOY.replace("204 - 154", '503 UH no_healthy_upstream - "-" 154')
-    assert rows(envoy, line)[0][1:] == (0.226, "503")
+    assert rows(envoy, line)[0][1:] == (226_000, "503")
 
 
 # Lines that are something else.
@@ -194,12 +189,50 @@ def test_the_queue_of_a_generated_log(connection, tmp_path):
                 head = f'h - - [{stamp}] "GET / HTTP/1.1" 200 1 "-" "-"'
                 file.write(f"{head} {response[k]:.3f} {done:.3f}\n")
     table = nginx(connection, tmp_path / "access.log.*.gz").to_pyarrow()
-    came = table["arrival"].to_numpy()
-    took = table["response"].to_numpy()[np.argsort(came, kind="stable")]
+    came = table["arrival"].to_numpy() / 1e6
+    took = table["response"].to_numpy()[np.argsort(came, kind="stable")] / 1e6
     # Milliseconds are rounded twice, and neighbours may change places.
     assert np.abs(np.sort(came) - arrival).max() <= 1.001e-3
     assert np.sort(took) == pytest.approx(np.sort(response), abs=0.501e-3)
-    log = st.RequestLog(came, table["response"].to_numpy())
+    log = st.RequestLog(came, table["response"].to_numpy() / 1e6)
     windows = st.windows_from_logs(log.cut(10.0), duration=10.0, capacity=40).counted
     fit = st.fit(st.models.MMmK(servers=1, capacity=40), windows.observing(range(4)))
     assert fit.estimates["service_rate"] == pytest.approx(80.0, rel=0.1)
+
+
+def closed_loop(count, seed):
+    """Ends and lengths, in milliseconds, of requests of which each comes as the last one ends."""
+    took = np.random.default_rng(seed).integers(1, 300, count)
+    return 1_700_000_000_000 + np.cumsum(took), took
+
+
+def nginx_line(done, took):
+    stamp = datetime.fromtimestamp(done // 1000, UTC).strftime("%d/%b/%Y:%H:%M:%S %z")
+    head = f'h - - [{stamp}] "GET / HTTP/1.1" 200 1 "-" "-"'
+    return f"{head} {took // 1000}.{took % 1000:03d} {done // 1000}.{done % 1000:03d}\n"
+
+
+def envoy_line(done, took):
+    began = datetime.fromtimestamp((done - took) // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    part = (done - took) % 1000
+    return f'[{began}.{part:03d}Z] "GET / HTTP/2" 200 - 0 1 {took} 1 "-" "-" "-" "-" "-"\n'
+
+
+@pytest.mark.parametrize(("form", "line"), [("nginx", nginx_line), ("envoy", envoy_line)])
+def test_who_comes_as_the_last_one_ends_finds_nobody(tmp_path, form, line):
+    """A client that waits for its answer before it asks again never meets itself."""
+    path = tmp_path / "access.log"
+    ends = zip(*(part.tolist() for part in closed_loop(3000, seed=2)), strict=True)
+    path.write_text("".join(line(done, took) for done, took in ends))
+    made = windows_from_events(Source(str(path), format=form), Cut(10.0))
+    counts = made.table.filter(like="Q=")
+    assert list(counts) == ["Q=0"]
+    assert counts.to_numpy().sum() > 2900
+
+
+def test_a_format_has_its_own_unit(tmp_path):
+    path = tmp_path / "access.log"
+    path.write_text(f"{COMBINED} 0.250 {MSEC}\n")
+    source = Source(str(path), Columns(unit=Unit.MS), format="nginx")
+    with pytest.raises(InputError, match=r"format 'nginx' has units of its own; leave out --unit"):
+        windows_from_events(source, Cut(1.0))

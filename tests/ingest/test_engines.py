@@ -4,6 +4,7 @@ import getpass
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
+from programs import absent
 from request_logs import queue
 from stationary.data import Sampling
 from stationary.errors import InputError, ProgramError
@@ -27,6 +29,7 @@ from stationary.ingest import (
     windows_from_events,
     windows_from_gauge,
 )
+from stationary.ingest.sources import open_table
 
 CUTS = {
     "arrivals": Cut(20.0, capacity=5, lost_status=("5xx",), warm_up=40.0),
@@ -42,13 +45,6 @@ CUTS = {
     ),
 }
 LOOKS = Cut(20.0, sampling=Sampling.TIME, capacity=5)
-
-
-def absent(what):
-    """Skip, or fail where the engines must be there."""
-    if os.environ.get("CI_REQUIRES_ENGINES") == "1":
-        pytest.fail(what)
-    pytest.skip(what)
 
 
 @pytest.fixture(scope="module")
@@ -135,14 +131,21 @@ def test_what_a_gauge_shows_is_what_the_clock_sees(files, tables, expected):
 
 
 @pytest.fixture(scope="module")
-def spark():
-    """A session of Spark on this machine, which the engine finds running."""
+def java():
+    """What Spark needs."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         absent("Spark needs Java, and there is none")
     try:
-        from pyspark.sql import SparkSession
+        import pyspark  # noqa: F401
     except ImportError:
         absent("there is no pyspark")
+
+
+@pytest.fixture(scope="module")
+def spark(java):
+    """A session of Spark on this machine, which the engine finds running."""
+    from pyspark.sql import SparkSession
+
     session = (
         SparkSession.builder.master("local[2]")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -161,9 +164,51 @@ def spark():
 def test_spark(spark, files, expected):
     # Spark takes its time to plan, so the plainest of the cuts is left out.
     kinds = ("clock", "pooled")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     found = made(*sources(files), Spark("local[2]"), kinds)
     assert_same(found, {name: expected[name] for name in (*kinds, "gauge")})
-    assert spark.sql("SELECT 1").count() == 1  # a session that was there stays
+    assert spark.sql("SELECT 1").count() == 1  # a session that was there stays, as it was
+    assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+
+
+def test_what_spark_does_not_do(spark, tmp_path):
+    path = tmp_path / "access.log"
+    path.write_text("x")
+    with pytest.raises(InputError, match="access logs are read by DuckDB"):
+        windows_from_events(Source(str(path), format="nginx"), Cut(1.0), Spark())
+    for engine, said in (
+        (Spark("local[7]"), r"is running at local\[2\], and 'local\[7\]' was asked for"),
+        (Spark(memory="1GB"), "whose memory cannot become '1GB'"),
+    ):
+        with pytest.raises(InputError, match=said), engine.open():
+            pass
+
+
+def test_spark_reads_text_with_tabs(spark, tmp_path):
+    path = tmp_path / "log[1].tsv"
+    path.write_text("arrival\tresponse\n0\t1.5\n1\t0.5\n9\t1\n")
+    with Spark().open() as session:
+        table = session.fetch(open_table(session, Source(str(path))))
+    assert table.to_numpy().tolist() == [[0.0, 1.5], [1.0, 0.5], [9.0, 1.0]]
+    assert list(table) == ["arrival", "response"]
+
+
+def test_spark_that_is_started_and_stopped_for_it(java):
+    """In a process of its own, where none was running."""
+    code = (
+        "from pyspark.sql import SparkSession\n"
+        "from stationary.ingest import Spark\n"
+        "with Spark('local[1]', '1GB').open() as session:\n"
+        "    print(session.fetch(session.ask('SELECT 7 AS a'))['a'].tolist())\n"
+        "    spark = SparkSession.getActiveSession()\n"
+        "    print(spark.sparkContext.master, spark.conf.get('spark.driver.memory'))\n"
+        "    print(spark.conf.get('spark.sql.session.timeZone'))\n"
+        "print(SparkSession.getActiveSession())\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False
+    )
+    assert ended.stdout.splitlines() == ["[7]", "local[1] 1g", "UTC", "None"], ended.stderr
 
 
 POSTGRES = Path("/usr/lib/postgresql")
@@ -232,7 +277,7 @@ def test_postgresql(database, expected):
 
 
 def test_a_query_of_postgresql(database):
-    early = "SELECT at, ms FROM requests WHERE at < timestamp '2020-09-13 12:31:40'"
+    early = "SELECT at, ms FROM requests WHERE at < timestamp '2020-09-13 12:31:40' -- early\n;"
     made_ = windows_from_events(Source(database, COLUMNS, query=early), Cut(20.0, capacity=5))
     assert made_.table["start"].max() < 1_600_000_300
 
@@ -243,6 +288,7 @@ def test_a_query_of_postgresql(database):
         ({}, "--table NAME, or --query"),
         ({"table": "nothing"}, "there is no table 'nothing'"),
         ({"query": "SELECT nothing"}, "failed: .*nothing"),
+        ({"query": "SELECT 1 AS a; CREATE TABLE gone (a int)"}, "failed: .*syntax"),
         (
             {"query": "SELECT 'soon' AS arrival, 1.0 AS response"},
             "column 'arrival': this is text; turn",
@@ -252,6 +298,8 @@ def test_a_query_of_postgresql(database):
 def test_bad_input_from_postgresql(database, options, message):
     with pytest.raises(InputError, match=message):
         windows_from_events(Source(database, **options), Cut(1.0))
+    with pytest.raises(InputError, match="there is no table 'gone'"):
+        windows_from_events(Source(database, table="gone"), Cut(1.0))
 
 
 def test_engines_that_are_not_there():
@@ -259,7 +307,38 @@ def test_engines_that_are_not_there():
         windows_from_events(Source("postgresql://nobody@/none?host=/nowhere", table="t"), Cut(1.0))
     with pytest.raises(InputError, match="memory 'lots'"), DuckDB(memory="lots").open():
         pass
-    assert isinstance(Postgres("postgresql://x"), Postgres)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:pass@secret@host/base",
+        "postgresql://me:pass/secret@host/base",
+        "postgresql://me:secret%zz@host/base",
+        "postgresql://me:secret@host/base?nonsense=1",
+    ],
+)
+def test_passwords_are_in_no_message(url):
+    source = Source(url, table="t")
+    with pytest.raises(InputError, match="cannot be read; it is written postgresql") as caught:
+        windows_from_events(source, Cut(1.0))
+    shown = f"{caught.value} {source} {source.name} {Postgres(url)}"
+    assert "secret" not in shown
+    assert caught.value.__cause__ is None
+
+
+def test_a_password_that_can_be_read_is_not_shown_either():
+    source = Source("postgresql://me:s%40cret@/base?host=/nowhere", table="t")
+    with pytest.raises(InputError, match="PostgreSQL cannot be reached") as caught:
+        windows_from_events(source, Cut(1.0))
+    assert source.name == "t in base"
+    assert "cret" not in f"{caught.value} {source} {source.name} {Postgres(source.location)}"
+
+
+@pytest.mark.parametrize("engine", [DuckDB(), Spark()])
+def test_a_database_is_its_own_engine(engine):
+    with pytest.raises(InputError, match=r"leave out --engine and --memory"):
+        windows_from_events(Source("postgresql://x/y", table="t"), Cut(1.0), engine)
 
 
 def test_too_little_memory_is_said(tmp_path):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from programs import free_port
+from stationary import fit, models, read_windows
 from stationary.cli.ingest_prometheus import parse_time
 from stationary.data import Sampling
 from stationary.errors import DataWarning, InputError, ProgramError
@@ -30,6 +31,8 @@ class StandIn:
         self.asked = []
         self.troubles = []  # HTTP answers to give first
         self.extra = {}
+        self.moved = lambda times: times  # what a cache does to the points
+        self.headers = []
 
     def set(self, query, value, scraped=lambda t: t):
         self.series[query] = [({"__name__": query}, value)]
@@ -44,7 +47,7 @@ class StandIn:
         times = [round(start + k * step, 3) for k in range(points)]
         result = []
         for labels, value in self.series.get(query, []):
-            pairs = [(t, value(t)) for t in times]
+            pairs = [(self.moved(t), value(t)) for t in times]
             values = [[t, str(v)] for t, v in pairs if v is not None]
             if values:
                 result.append({"metric": labels, "values": values})
@@ -63,6 +66,8 @@ def served(monkeypatch):
         def do_POST(self):
             form = self.rfile.read(int(self.headers["Content-Length"])).decode()
             args = dict(urllib.parse.parse_qsl(form))
+            fake.headers.append(self.headers)
+            assert args["nocache"] == "1"
             ends = [float(args[name]) for name in ("start", "end", "step")]
             if fake.troubles:
                 code, body = fake.troubles.pop(0)
@@ -92,8 +97,16 @@ def at(t):
 
 
 def read(fake, **options):
+    return made(fake, **options).windows()
+
+
+def made(fake, **options):
     usual = {"load": "load", "gauge": "gauge", "start": START, "end": START + 12.0}
     return windows_from_prometheus(fake.url, **{**usual, "step": 1.0, "window": 4.0, **options})
+
+
+def dropped(found):
+    return {item.why: (item.windows, item.rows) for item in found.dropped}
 
 
 # Gauges.
@@ -120,8 +133,9 @@ def test_a_last_part_of_a_window_is_left_out(served):
 def test_gaps_and_nan_are_dropped_and_counted(served):
     served.set("gauge", lambda t: {2: None, 3: math.nan}.get(at(t), 1))
     served.set("load", lambda t: None if at(t) == 1 else 5.0)
-    with pytest.warns(DataWarning, match="dropped 2 of 12 looks, at which the gauge has no value"):
-        windows = read(served)
+    found = made(served)
+    assert found.notes == ("left out 2 of 12 looks, at which the gauge has no value",)
+    windows = found.windows()
     assert windows.counts.sum(1).tolist() == [2, 4, 4]
     assert windows.loads.tolist() == [5.0, 5.0, 5.0]
 
@@ -129,18 +143,51 @@ def test_gaps_and_nan_are_dropped_and_counted(served):
 def test_windows_without_load_or_looks_are_dropped_and_counted(served):
     served.set("gauge", lambda t: None if at(t) <= 4 else at(t) % 2)
     served.set("load", lambda t: math.nan if at(t) > 8 else 5.0)
-    said = "1 of 3 windows, in which the load has no value; 1 of 3 windows, in which no queue"
-    with pytest.warns(DataWarning, match=said):
-        windows = read(served)
-    assert windows.counts.tolist() == [[2, 2]]
+    found = made(served)
+    assert dropped(found) == {"load not known": (1, 4), "no queue length seen": (1, 4)}
+    assert found.windows().counts.tolist() == [[2, 2]]
+
+
+def test_idle_windows_are_left_out_so_that_the_file_can_be_read(served, tmp_path):
+    served.set("gauge", lambda t: 0 if at(t) <= 4 else at(t) % 2)
+    served.set("load", lambda t: 0.0 if at(t) <= 4 else 5.0)
+    found = made(served)
+    assert dropped(found) == {"load 0 or less": (1, 4)}
+    found.write(tmp_path / "windows.csv")
+    back = read_windows(tmp_path / "windows.csv")
+    assert back == found.windows()
+    assert back.counts.tolist() == [[2, 2], [2, 2]]
+    assert fit(models.MMmK(capacity=1), back).converged
+    served.set("load", lambda t: 0.0)
+    with pytest.raises(InputError, match=r"no window is left; left out: 3 \(load 0 or less\)"):
+        made(served)
+
+
+def test_large_states_share_a_column(served, monkeypatch):
+    served.set("gauge", lambda t: [0, 1, 2, 7][at(t) % 4])
+    served.set("load", lambda t: 5.0)
+    together = read(served, most=1, capacity=9)
+    assert together.labels == ("0", "1", "2..9")
+    assert together.counts.tolist() == [[1, 1, 2]] * 3
+    found = made(served, most=1)
+    assert "left out 6 of 12 looks, which found more than 1 (give --capacity" in found.notes[0]
+    assert found.windows().counts.tolist() == [[1, 1]] * 3
+    with pytest.raises(InputError, match="goes up to 7, more than capacity=6"):
+        read(served, capacity=6)
+    with pytest.raises(InputError, match=r"most= .--most. is of a gauge"):
+        read(served, gauge=None, histogram="buckets", most=2)
+    monkeypatch.setattr("stationary.ingest.tally._MOST_CELLS", 20)
+    with pytest.raises(InputError, match=r"3 windows with 8 columns is too large.*--most"):
+        read(served)
+    assert len(read(served, most=2)) == 3
 
 
 def test_a_scrape_is_counted_once_however_often_it_is_looked_at(served):
     served.set("gauge", lambda t: at(t) // 2 % 2, scraped=lambda t: START + 2 * (at(t) // 2))
     served.set("load", lambda t: 5.0)
-    with pytest.warns(DataWarning, match="dropped 6 of 12 looks, which found no newer scrape"):
-        windows = read(served)
-    assert windows.counts.sum(1).tolist() == [2, 2, 2]
+    found = made(served)
+    assert found.notes[0].startswith("left out 6 of 12 looks, which found no newer scrape")
+    assert found.windows().counts.sum(1).tolist() == [2, 2, 2]
 
 
 def test_long_times_are_asked_for_in_parts(served):
@@ -179,8 +226,9 @@ def test_buckets_become_bins(served):
 
 def test_what_has_no_states_is_not_counted(served):
     buckets(served, ["0", "1", "4", "+Inf"], [5, 8, 9, 11])
-    with pytest.warns(DataWarning, match="dropped 24 observations above the last bucket, 4"):
-        windows = read(served, gauge=None, histogram="buckets")
+    found = made(served, gauge=None, histogram="buckets")
+    assert found.notes[0].startswith("left out 24 observations above the last bucket, 4")
+    windows = found.windows()
     assert windows.labels == ("0", "1", "2..4")
     assert windows.counts.tolist() == [[20, 12, 4]] * 3
 
@@ -193,8 +241,9 @@ def test_windows_with_a_restart_or_a_gap_are_left_out(served):
         ({"le": edge}, lambda t, k=k: total.get(at(t), 100 + k * at(t)))
         for k, edge in enumerate(["0", "1", "+Inf"], 1)
     ]
-    with pytest.warns(DataWarning, match="dropped 1 of 3 windows, in which a bucket's counter"):
-        assert len(read(served, gauge=None, histogram="buckets", capacity=2)) == 1
+    found = made(served, gauge=None, histogram="buckets", capacity=2)
+    assert dropped(found) == {"a bucket's counter fell": (1, 4), "no queue length seen": (1, 4)}
+    assert len(found.windows()) == 1
 
 
 def test_increases_by_hand():
@@ -360,8 +409,58 @@ def test_arguments_that_make_no_sense(served, options, message):
 
 @pytest.mark.parametrize("url", ["127.0.0.1:9090", "file:///etc/passwd", "http://", ""])
 def test_addresses_that_are_none(url):
-    with pytest.raises(InputError, match="is written http://127"):
+    with pytest.raises(InputError, match="is written http://127") as caught:
         prometheus_client.Prometheus(url)
+    assert f"got {url!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://me:secret@host",
+        "http://me:pass/secret@host:9090",
+        "http://me:1/secret@host:9090",
+        "http://host:9090/?token=secret",
+        "http://me:pass#secret@host:9090",
+    ],
+)
+def test_passwords_in_addresses_that_are_none(url):
+    with pytest.raises(InputError, match=r"written %40 %2F") as caught:
+        prometheus_client.Prometheus(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_password_goes_to_the_server_and_nowhere_else(served):
+    served.set("gauge", lambda t: 1)
+    served.set("load", lambda t: 5.0)
+    served.url = served.url.replace("http://", "http://me:s%40cret:1@")
+    found = made(served)
+    assert {headers["Authorization"] for headers in served.headers} == {"Basic bWU6c0BjcmV0OjE="}
+    assert "cret" not in f"{found.record()} {prometheus_client.Prometheus(served.url)}"
+    for trouble, error in (((200, "[]"), InputError), ((503, "{}"), ProgramError)):
+        served.troubles = [trouble]
+        with pytest.raises(error) as caught:
+            read(served, retries=0)
+        assert "cret" not in str(caught.value)
+        assert "127.0.0.1" in str(caught.value)
+    with pytest.raises(InputError, match="has no value") as caught:
+        read(served, gauge="nothing")
+    assert "cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [lambda t: t - 1.0, lambda t: t + 1.0, lambda t: t + 0.3],
+    ids=["one before", "one after", "between"],
+)
+def test_points_that_nobody_asked_for(served, moved):
+    served.set("gauge", lambda t: at(t) % 3)
+    served.set("load", lambda t: 5.0)
+    served.moved = moved
+    with pytest.raises(InputError, match=r"none of the 12 points asked for.*a cache"):
+        read(served)
+    served.moved = lambda t: round(t + 0.0004, 4)
+    assert len(read(served)) == 3
 
 
 # The command line's times.
@@ -402,3 +501,20 @@ def test_the_command_refuses_before_it_asks(call, tmp_path):
     assert (code, "windows are written to .csv or .parquet files" in err) == (2, True)
     code, _, err = call(*args, "--gauge", "x", "-o", tmp_path / "w.csv", "--retries", "0")
     assert (code, "Connection refused" in err) == (2, True)
+
+
+def test_the_command_says_what_was_left_out(call, served, tmp_path):
+    served.set("gauge", lambda t: None if at(t) == 6 else at(t) % 2)
+    served.set("load", lambda t: 0.0 if at(t) <= 4 else 5.0)
+    args = ("ingest", "prometheus", served.url, "--load", "load", "--gauge", "gauge")
+    args += ("--start", START, "--end", START + 12, "--step", "1s", "--window", "4s")
+    path = tmp_path / "two words.csv"
+    code, out, err = call(*args, "-o", path)
+    assert (code, err) == (0, "")
+    assert "load 0 or less" in out
+    assert "Left out 1 of 12 looks, at which the gauge has no value." in out
+    assert f"next: stationary fit '{path}' --model" in out
+    code, out, _ = call(*args, "-o", path, "--overwrite", "--json")
+    told = json.loads(out)
+    assert (code, told["windows"], told["rows"]) == (0, 2, 12)
+    assert told["dropped"] == [{"why": "load 0 or less", "windows": 1, "rows": 4}]

@@ -4,27 +4,20 @@ import itertools
 import subprocess
 import time
 import urllib.request
-import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 
 import stationary as st
-from programs import free_port, required
+from programs import free_port, required, wait_until
 from queue_server import BUCKETS, QueueServer
 from stationary.data import Sampling
-from stationary.errors import DataWarning, InputError
+from stationary.errors import InputError
 from stationary.ingest import windows_from_prometheus
 
 SCRAPE, WINDOW, WINDOWS, BACK = 0.2, 2.0, 4, 2.0
 LOAD = "rate(requests_total[2s])"
-
-
-def wait_until(ready, what, seconds=20.0):
-    end = time.monotonic() + seconds
-    while not ready():
-        assert time.monotonic() < end, f"{what} took too long"
-        time.sleep(0.05)
 
 
 def answers(url):
@@ -35,14 +28,40 @@ def answers(url):
         return False
 
 
+def decided(process, url):
+    """Whether it has started, or never will."""
+    return process.poll() is not None or answers(f"{url}/-/ready")
+
+
+def started(program, folder, config):
+    """A Prometheus that answers, and its address; somebody else may take a free port first."""
+    for _ in range(5):
+        port = free_port()
+        url = f"http://127.0.0.1:{port}"
+        with (folder / "log").open("a") as log:
+            process = subprocess.Popen(
+                [
+                    program,
+                    f"--config.file={config}",
+                    f"--storage.tsdb.path={folder / 'data'}",
+                    f"--web.listen-address=127.0.0.1:{port}",
+                ],
+                stdout=log,
+                stderr=log,
+            )
+        wait_until(partial(decided, process, url), "the start of Prometheus")
+        if process.poll() is None:
+            return process, url
+    pytest.fail((folder / "log").read_text())
+
+
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     """A Prometheus that has scraped a queue for a while, and the queue, which has ended."""
     program = required("prometheus")
     folder = tmp_path_factory.mktemp("prometheus")
     system = QueueServer(load=40.0, service_rate=50.0, capacity=6, seed=1)
-    port, pace = free_port(), f"{round(1000 * SCRAPE)}ms"
-    url = f"http://127.0.0.1:{port}"
+    pace = f"{round(1000 * SCRAPE)}ms"
     with system.running() as metrics:
         config = folder / "prometheus.yml"
         config.write_text(
@@ -51,19 +70,8 @@ def recorded(tmp_path_factory):
             f"  - job_name: queue\n"
             f"    static_configs: [{{targets: ['127.0.0.1:{metrics}']}}]\n"
         )
-        log = (folder / "log").open("w")
-        process = subprocess.Popen(
-            [
-                program,
-                f"--config.file={config}",
-                f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address=127.0.0.1:{port}",
-            ],
-            stdout=log,
-            stderr=log,
-        )
+        process, url = started(program, folder, config)
         try:
-            wait_until(lambda: answers(f"{url}/-/ready"), "the start of Prometheus")
             wait_until(lambda: len(system.scrapes) > 15, "the first scrapes")
             start = time.time()
             time.sleep(WINDOWS * WINDOW + 2 * SCRAPE)
@@ -71,7 +79,6 @@ def recorded(tmp_path_factory):
         finally:
             process.terminate()
             process.wait(20)
-            log.close()
 
 
 def told(system, start, names):
@@ -86,13 +93,13 @@ def read(recorded, **options):
     url, _, start = recorded
     usual = {"load": LOAD, "step": SCRAPE, "window": WINDOW}
     end = start + WINDOWS * WINDOW
-    return windows_from_prometheus(url, **{**usual, "start": start, "end": end, **options})
+    options = {**usual, "start": start, "end": end, **options}
+    return windows_from_prometheus(url, **options).windows()
 
 
 def test_a_gauge_is_counted_as_the_queue_told_it(recorded):
     # Looks ten times as often as scrapes: every scrape is seen, and counted once.
-    with pytest.warns(DataWarning, match=r"looks, which found no newer scrape"):
-        windows = read(recorded, gauge="inflight", step=SCRAPE / 10)
+    windows = read(recorded, gauge="inflight", step=SCRAPE / 10)
     assert (len(windows), windows.sampling, windows.duration) == (WINDOWS, Sampling.TIME, WINDOW)
     expected = [
         np.bincount(seen[:, 0], minlength=windows.counts.shape[1])
@@ -104,11 +111,13 @@ def test_a_gauge_is_counted_as_the_queue_told_it(recorded):
 
 
 def test_looks_at_the_pace_of_scrapes_lose_little(recorded):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # scrapes are not quite regular
-        windows = read(recorded, gauge="inflight")
+    windows = read(recorded, gauge="inflight")
     expected = np.concatenate(told(recorded[1], recorded[2], ["inflight"]))
-    assert windows.counts.sum() >= 0.8 * len(expected)
+    # A look loses a scrape only where two of them came in one step.
+    moments = np.array([moment for moment, _ in recorded[1].scrapes])
+    inside = moments[(moments > recorded[2]) & (moments <= recorded[2] + WINDOWS * WINDOW)]
+    steps = np.unique(np.ceil((inside - recorded[2]) / SCRAPE))
+    assert windows.counts.sum() >= len(steps) - 0.1 * len(expected)
 
 
 def test_the_load_is_that_of_the_queue(recorded):
@@ -154,8 +163,7 @@ def test_prometheuss_own_words_are_passed_on(recorded):
 
 def test_more_points_than_prometheus_answers_at_once(recorded):
     start = recorded[2] - 20.0
-    with pytest.warns(DataWarning):
-        windows = read(recorded, gauge="inflight", start=start, step=0.001)  # 30,000 points
+    windows = read(recorded, gauge="inflight", start=start, step=0.001)  # 30,000 points
     # Those of the windows and of before, each once, though chunks end among them.
     assert WINDOWS * WINDOW / SCRAPE < windows.counts.sum() + 5 <= len(recorded[1].scrapes) + 5
 

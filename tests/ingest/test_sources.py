@@ -17,6 +17,7 @@ from stationary.ingest import (
     Columns,
     Counter,
     Cut,
+    Format,
     Rate,
     Source,
     Unit,
@@ -67,7 +68,7 @@ def test_a_format_that_somebody_adds(log, expected, tmp_path, monkeypatch):
     def read(backend, name):
         return backend.read_csv(name, delim="|", header=False, names=["arrival", "response"])
 
-    monkeypatch.setitem(FORMATS, "bars", read)
+    monkeypatch.setitem(FORMATS, "bars", Format(read))
     made = windows_from_events(Source(str(path), format="bars"), Cut(20.0, capacity=4))
     assert_array_equal(counts(made.table), expected)
 
@@ -101,7 +102,10 @@ def test_bad_rows_are_counted(tmp_path):
     assert "column 'response': 1 of 3 rows are no number, such as 'fast'" in bad(tmp_path, rows)
     rows = "arrival,done\n5,6\n6,5\n9,9\n"
     message = bad(tmp_path, rows, Columns(completion="done"))
-    assert "column 'done': 1 of 3 rows are negative" in message
+    assert "column 'done': 1 of 3 rows are before the arrival, or infinite" in message
+    rows = "arrival,done\n5.5,6\n6.5,inf\n9.5,9.5\n"
+    message = bad(tmp_path, rows, Columns(completion="done"))
+    assert "column 'done': 1 of 3 rows are before the arrival, or infinite" in message
 
 
 def test_a_bad_row_far_down(tmp_path):
@@ -163,7 +167,8 @@ GAUGE = pd.DataFrame(
     ("load", "loads", "rows"),
     [
         (Rate("rate"), [5.0, 8.0, 2.0, 2.0], [0, 1, 2, 3]),
-        (Arrived("since"), [5.0, 8.0, 2.0, 2.0], [0, 1, 2, 3]),
+        # Nobody knows since when those of the first look came.
+        (Arrived("since"), [6.0, 8.0, 2.0, 2.0], [0, 1, 2, 3]),
         (Counter("total"), [8.0, 2.0], [1, 3]),
     ],
 )
@@ -193,14 +198,136 @@ def test_bad_gauges(tmp_path):
         windows_from_gauge(source, "value", Rate("rate"), replace(cut, propagation=1.0))
 
 
+def loads_of(table, load, tmp_path, window=4.0):
+    """Loads by the begin of a window, and what was left out."""
+    path = tmp_path / "looks.parquet"
+    pd.DataFrame(table).to_parquet(path)
+    cut = Cut(window, sampling="time", most=3)
+    made = windows_from_gauge(Source(str(path), Columns("time")), "value", load, cut)
+    dropped = {item.why: item.windows for item in made.dropped}
+    return dict(zip(made.table["start"], made.table["load"], strict=True)), dropped
+
+
+def test_a_counter_that_starts_anew_inside_a_window(tmp_path):
+    """It is beyond where it was when the window ends, so the ends alone do not tell."""
+    total = [1, 2, 3, 4, 0, 20, 40, 60, 64, 68, 72, 76, 77, 50, 90, 99, 100]
+    table = {"time": np.arange(17.0), "value": 1, "total": total}
+    loads, dropped = loads_of(table, Counter("total"), tmp_path)
+    assert loads == {8.0: 4.0}
+    assert dropped["load not known"] == 3  # the first, and the two in which it fell
+
+
+def test_a_counter_that_is_missing_at_a_look(tmp_path):
+    total = [0, 4, 8, 12, 16, None, 24, 28, 32, None, 2, 6, 10, 14, 18, 22, 26]
+    table = {"time": np.arange(17.0), "value": 1, "total": total}
+    loads, _ = loads_of(table, Counter("total"), tmp_path)
+    assert loads == {4.0: 4.0, 12.0: 4.0}
+
+
+def test_looks_that_are_missing_do_not_lower_the_load(tmp_path):
+    """Three arrive a second; the looks at 5 and 6 were made, but nobody kept what they told."""
+    time = np.arange(0.0, 17.0)
+    since = np.where(np.isin(time, [5, 6]), np.nan, 3.0)
+    loads, _ = loads_of({"time": time, "value": 1, "since": since}, Arrived("since"), tmp_path)
+    assert loads == dict.fromkeys([0.0, 4.0, 8.0, 12.0], 3.0)
+    # Nobody looked from 5 to 13: what is told then came in the windows before.
+    kept = (time < 5) | (time > 13)
+    since = np.where(time == 14, 30.0, 3.0)
+    table = {"time": time[kept], "value": 1, "since": since[kept]}
+    loads, dropped = loads_of(table, Arrived("since"), tmp_path)
+    assert loads == {0.0: 3.0, 4.0: 3.0}
+    assert dropped["load not known"] == 1
+
+
+def test_loads_that_are_no_numbers(tmp_path):
+    rate = [2.0, np.nan, 2.0, 2.0, np.nan, np.nan, np.nan, np.nan, 0, 0, 0, 0, 3, 3, 3, 3, 3]
+    table = {"time": np.arange(17.0), "value": 1, "rate": np.array(rate, dtype=float)}
+    loads, dropped = loads_of(table, Rate("rate"), tmp_path)
+    assert loads == {0.0: 2.0, 12.0: 3.0}
+    assert (dropped["load not known"], dropped["empty"]) == (1, 1)
+    for wrong in (np.inf, -1.0):
+        table["rate"][3] = wrong
+        with pytest.raises(InputError, match="column 'rate': 1 of 17 rows are negative or infin"):
+            loads_of(table, Rate("rate"), tmp_path)
+
+
+def test_outcomes_that_nobody_wrote_down(tmp_path):
+    rows = "arrival,response\n0,1\n1,1\n9,1\n"
+    message = bad(tmp_path, rows, lost_status=("5xx",))
+    assert "--lost-status 5xx" in message
+    assert "with --status" in message
+    path = tmp_path / "status.csv"
+    path.write_text("arrival,response,status\n0,1,200\n1,1,200\n9,1,404\n")
+    made = windows_from_events(Source(str(path)), Cut(1.0, lost_status=("5xx", "429")))
+    assert "no request has the status 5xx,429: is --lost-status right?" in made.notes
+    made = windows_from_events(Source(str(path)), Cut(1.0, lost_status=("404",)))
+    assert not any("--lost-status" in note for note in made.notes)
+
+
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("250us", 250e-6), ("10ms", 0.01), ("2", 2), ("1.5m", 90), ("1h", 3600)]
+    ("done", "said"),
+    [
+        (pd.to_datetime([1, 2, 9], unit="s"), "'at' has whole numbers and 'done' timestamps"),
+        ([1.0, 2.0, 9.0], "'at' has whole numbers and 'done' numbers with a point"),
+    ],
+)
+def test_arrivals_and_completions_of_two_kinds(tmp_path, done, said):
+    path = tmp_path / "kinds.parquet"
+    pd.DataFrame({"at": [0, 1, 8], "done": done}).to_parquet(path)
+    with pytest.raises(InputError, match=said):
+        windows_from_events(Source(str(path), Columns("at", completion="done")), Cut(1.0))
+
+
+def test_short_numbers_of_a_coarse_unit(tmp_path):
+    """Milliseconds in 32 bits, to be added to nanoseconds in 64."""
+    at = 1_700_000_000_000_000_000 + np.array([0, 4, 10, 21]) * 10**9
+    took = np.array([5000, 3000, 10, 10], dtype=np.int32)
+    pd.DataFrame({"at": at, "took": took}).to_parquet(tmp_path / "short.parquet")
+    columns = Columns("at", response="took", unit=Unit.NS, response_unit=Unit.MS)
+    made = windows_from_events(Source(str(tmp_path / "short.parquet"), columns), Cut(20.0))
+    assert counts(made.table).tolist() == [[2, 1]]
+
+
+def test_zoned_timestamps_are_what_plain_ones_are(log, expected, tmp_path):
+    micros = np.rint(log["arrival"] * 1e6).astype(np.int64)
+    done = micros + np.rint(log["response"].fillna(0) * 1e6).astype(np.int64)
+    stamps = {}
+    for name, column in (("at", micros), ("done", done)):
+        times = pd.Series(pd.to_datetime(column, unit="us", utc=True)).dt.as_unit("us")
+        stamps[name] = times.where(log["response"].notna() | (name == "at"))
+    for zone in (None, "America/New_York"):
+        table = {name: column.dt.tz_convert(zone) for name, column in stamps.items()}
+        pd.DataFrame(table).to_parquet(tmp_path / "zoned.parquet")
+        source = Source(str(tmp_path / "zoned.parquet"), Columns("at", completion="done"))
+        made = windows_from_events(source, Cut(20.0, capacity=4))
+        assert_array_equal(counts(made.table), expected)
+
+
+def test_a_file_with_brackets_in_its_name(log, expected, tmp_path):
+    for name in ("log[1].csv", "log[1].parquet"):
+        path = tmp_path / name
+        log.to_csv(path, index=False) if name.endswith("csv") else log.to_parquet(path)
+        made = windows_from_events(Source(str(path)), Cut(20.0, capacity=4))
+        assert_array_equal(counts(made.table), expected)
+
+
+def test_tables_that_do_not_fit_into_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("stationary.ingest.tally._MOST_CELLS", 5)
+    message = bad(tmp_path, "arrival,response\n0,3\n1,3\n2,3\n3,1\n9,1\n")
+    assert "4 windows with 3 columns is too large" in message
+    assert "--window" in message
+    assert "--most" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("250us", 250e-6), ("10ms", 0.01), ("2", 2), ("1.5m", 90), ("1h30m", 5400)],
 )
 def test_spans(text, seconds):
     assert parse_span(text, "x") == pytest.approx(seconds, rel=1e-15)
 
 
-@pytest.mark.parametrize("text", ["", "s", "-1s", "1 week", "1.2.3s", "nan"])
+@pytest.mark.parametrize("text", ["", "s", "-1s", "1 week", "1.2.3s", "1m30", "nan"])
 def test_bad_spans(text):
     with pytest.raises(InputError, match="--window is a length of time such as 10ms"):
         parse_span(text, "--window")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stationary.errors import InputError
+
 if TYPE_CHECKING:
     from stationary.data.windows import Windows
 
@@ -64,6 +66,9 @@ Present = Annotated[
 ]
 Level = Annotated[float, typer.Option(help="Coverage of the intervals.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace a file that is already there.")
+]
 Jobs = Annotated[int, typer.Option(help="Processes to use; -1 for one a core.")]
 Cluster = Annotated[
     str | None, typer.Option(help="Run on a Dask cluster instead, as in tcp://host:8786.")
@@ -96,6 +101,12 @@ def read(
         duration=duration,
         pooled=pooled,
     )
+
+
+def check_new(path: Path, overwrite: bool) -> None:
+    """Raise where a file is already there, and nobody said that it may be replaced."""
+    if path.exists() and not overwrite:
+        raise InputError(f"{path} exists; name another file, or pass --overwrite")
 
 
 def command_line() -> str:

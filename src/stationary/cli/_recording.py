@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from stationary.cli._options import check_new
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ def check_output(output: Path, raw: Path | None, overwrite: bool) -> None:
     if raw is not None:
         check_trace_path(raw)
     for path in filter(None, (output, raw)):
-        if path.exists() and not overwrite:
-            raise InputError(f"{path} exists; name another file, or pass --overwrite")
+        check_new(path, overwrite)
         if not path.parent.is_dir():
             raise InputError(f"{path}: there is no folder {path.parent}; make it first")
     if output == raw:

@@ -128,6 +128,7 @@ def fit(
     """
     from dataclasses import replace
 
+    from stationary.chunks import is_large
     from stationary.cli._parse import (
         parse_bound,
         parse_errors,
@@ -136,6 +137,7 @@ def fit(
         parse_options,
     )
     from stationary.cli._show import as_json, progress_bar
+    from stationary.covariances import Sandwich
     from stationary.fitting import fit as run_fit
     from stationary.gradients import Exact
     from stationary.inference import check_level
@@ -187,6 +189,17 @@ def fit(
     folder = None if output is None else _unfinished(output)
     if bootstrap is not None and pool:
         raise InputError("--bootstrap redraws single windows, which --pool adds up: leave one out")
+    if pool and isinstance(kind, Sandwich) and kind.block > 1:
+        raise InputError(
+            "--errors sandwich:block=... needs the order of windows, which --pool adds up: leave "
+            "one out"
+        )
+    single = training is not None or (starts or (1 if is_large(chain.edges) else 3)) == 1
+    if cluster is not None and single and bootstrap is None:
+        raise InputError(
+            "--cluster has nothing to share out: it runs the starts of a fit that is not "
+            "stochastic side by side (--starts 3), or the refits of a --bootstrap"
+        )
     data = read(windows, x, counts, observe, loads, sampling, duration, drop_empty, pool)
     if training is None:
         with progress_bar("start", starts or 3) as bar:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stationary.cli._options import Json, Level, Present, Slo
+from stationary.cli._options import Json, Level, Overwrite, Present, Slo, check_new
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def forecast(
         Path | None, typer.Option(help="Also draw the measure here, as .png, .svg or .pdf.")
     ] = None,
     measure: Annotated[str, typer.Option(help="Measure to draw.")] = "loss",
+    overwrite: Overwrite = False,
 ) -> None:
     """Forecast loss, queue, throughput, response time and utilisation at loads of your choice.
 
@@ -66,6 +67,8 @@ def forecast(
 
     _check_options(x, slo, present, what_if, next_experiment, json, csv, plot)
     _check_output(x, slo, output)
+    if output is not None:
+        check_new(output, overwrite)
     observed = load(run)
     fit = observed
     if what_if is not None:

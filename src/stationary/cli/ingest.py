@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from stationary.cli._options import Json
+from stationary.cli._ingested import finish
+from stationary.cli._options import Json, Overwrite, check_new
 from stationary.cli.ingest_prometheus import prometheus
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
     from stationary.ingest.engines import Engine
     from stationary.ingest.gauge import Load
-    from stationary.ingest.result import Ingested
     from stationary.ingest.spans import Unit
 
 
@@ -124,9 +124,7 @@ def requests(
     memory: Annotated[
         str | None, typer.Option(help="Memory of the engine, as in 4GB; the rest goes to disk.")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is already there.")
-    ] = False,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Turn requests, or looks at a gauge, into windows that `stationary fit` reads as they are.
@@ -138,15 +136,14 @@ def requests(
 
     Exit codes: 0 done; 2 bad input.
     """
-    from stationary.cli._show import as_json, stages
+    from stationary.cli._show import stages
     from stationary.data.windows import Sampling, as_sampling
     from stationary.ingest import Columns, Cut, Source, windows_from_events, windows_from_gauge
     from stationary.ingest.result import check_output
     from stationary.ingest.spans import parse_span
 
     check_output(output)
-    if output.exists() and not overwrite:
-        raise InputError(f"{output} exists; name another file, or pass --overwrite")
+    check_new(output, overwrite)
     columns = Columns(
         arrival,
         response,
@@ -170,17 +167,14 @@ def requests(
         steady_only=steady_only,
     )
     place = Source(source, columns, format, table, query)
-    where = _engine(engine, memory)
+    # A database is its own engine, unless somebody insists.
+    where = None if (engine, memory) == ("duckdb", None) else _engine(engine, memory)
     with stages() as progress:
         if gauge is not None and told is not None:
             made = windows_from_gauge(place, gauge, told, cut, where, progress)
         else:
             made = windows_from_events(place, cut, where, progress)
-    made.write(output)
-    if json:
-        typer.echo(as_json({**made.record(), "output": str(output)}))
-    else:
-        _show(made, output)
+    finish(made, output, capacity, json)
 
 
 def _unit(text: str, what: str) -> Unit:
@@ -214,21 +208,5 @@ def _engine(text: str, memory: str | None) -> Engine:
     if name == "duckdb" and not master:
         return DuckDB(memory)
     if name == "spark":
-        return Spark(master or "local[*]", memory)
+        return Spark(master or None, memory)
     raise InputError(f"--engine is duckdb, spark or spark:MASTER; got {text!r}")
-
-
-def _show(made: Ingested, output: Path) -> None:
-    from stationary.cli._show import table
-
-    loads = made.table["load"]
-    typer.echo(
-        f"wrote {len(made.table)} windows to {output}: load {loads.min():g} to {loads.max():g}, "
-        f"of {made.rows} rows; sampling={made.sampling}"
-        + ("" if made.duration is None else f", duration={made.duration:g}")
-    )
-    rows = [[item.why, str(item.windows), str(item.rows)] for item in made.dropped]
-    table("left out", ["why", "windows", "rows"], rows)
-    for note in made.notes:
-        typer.echo(f"{note[0].upper()}{note[1:]}.")
-    typer.echo(f"next: stationary fit {output} --model mmmk:servers=1,capacity=20 --observe 0-3")

@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from stationary.cli._ingested import finish
+from stationary.cli._options import Json, Overwrite, check_new
 from stationary.errors import InputError
 
 
@@ -43,47 +45,51 @@ def prometheus(
         typer.Option(help="Who observed the histogram: 'arrival' (by default) or 'time'."),
     ] = None,
     capacity: Annotated[
-        int | None, typer.Option(help="Most requests in the system, for the bucket +Inf.")
+        int | None,
+        typer.Option(
+            help="Most requests in the system, for the bucket +Inf, or the states above --most."
+        ),
+    ] = None,
+    most: Annotated[
+        int | None,
+        typer.Option(help="Largest state of a gauge with a column of its own."),
     ] = None,
     timeout: Annotated[str, typer.Option(help="How long to wait for an answer.")] = "30s",
     retries: Annotated[int, typer.Option(help="How often to ask again after a failure.")] = 3,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is already there.")
-    ] = False,
+    overwrite: Overwrite = False,
+    json: Json = False,
 ) -> None:
     """Make windows of what a Prometheus scraped: load, Q=0, Q=1, ...
 
     stationary ingest prometheus http://127.0.0.1:9090 --load 'sum(rate(requests_total[10s]))'
     --gauge 'sum(inflight)' --start now-6h --step 1s --window 30s -o windows.csv
     """
+    from stationary.cli._show import stages
     from stationary.ingest.prometheus import windows_from_prometheus
-    from stationary.ingest.result import Ingested, check_output
+    from stationary.ingest.result import check_output
     from stationary.ingest.spans import parse_span
 
     check_output(output)
-    if output.exists() and not overwrite:
-        raise InputError(f"{output} exists; name another file, or pass --overwrite")
+    check_new(output, overwrite)
     now = time.time()
-    windows = windows_from_prometheus(
-        url,
-        load=load,
-        gauge=gauge,
-        histogram=histogram,
-        start=parse_time(start, now, "--start"),
-        end=parse_time(end, now, "--end"),
-        step=parse_span(step, "--step"),
-        window=parse_span(window, "--window"),
-        sampling=sampling,
-        capacity=capacity,
-        timeout=parse_span(timeout, "--timeout"),
-        retries=retries,
-    )
-    Ingested.of(windows, url).write(output)
-    typer.echo(
-        f"wrote {len(windows)} windows to {output}: load {windows.loads.min():g} to "
-        f"{windows.loads.max():g} per second, {windows.counts.sum():.0f} counts; "
-        f"sampling={windows.sampling}, duration={windows.duration:g}"
-    )
+    with stages() as progress:
+        made = windows_from_prometheus(
+            url,
+            load=load,
+            gauge=gauge,
+            histogram=histogram,
+            start=parse_time(start, now, "--start"),
+            end=parse_time(end, now, "--end"),
+            step=parse_span(step, "--step"),
+            window=parse_span(window, "--window"),
+            sampling=sampling,
+            capacity=capacity,
+            most=most,
+            timeout=parse_span(timeout, "--timeout"),
+            retries=retries,
+            progress=progress,
+        )
+    finish(made, output, capacity, json)
 
 
 def parse_time(text: str, now: float, what: str) -> float:

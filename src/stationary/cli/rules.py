@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stationary.cli._options import Level
+from stationary.cli._options import Level, Overwrite, check_new
 from stationary.errors import InputError
 
 
@@ -36,9 +36,7 @@ def rules(
         list[str] | None, typer.Option(help="Label of every rule, as in service=web; repeatable.")
     ] = None,
     level: Level = 0.95,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is already there.")
-    ] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write rules for Prometheus: the load, its limit, and alerts when it comes near or above.
 
@@ -57,8 +55,7 @@ def rules(
     if output is not None:
         if output.suffix.lower() not in (".yml", ".yaml"):
             raise InputError(f"{output}: rules are YAML; give the file the ending .yml")
-        if output.exists() and not overwrite:
-            raise InputError(f"{output} exists; name another file, or pass --overwrite")
+        check_new(output, overwrite)
     limit = load(run).max_load(level, **dict([parse_bound(slo)]))
     text = alert_rules(limit, load_expr, headroom=headroom, hold=hold, labels=_labels(label or []))
     if output is None:

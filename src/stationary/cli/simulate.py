@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stationary.cli._options import Overwrite, check_new
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,9 +50,7 @@ def simulate(
         float | None, typer.Option(help="Event rate for events; just enough by default.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is already there.")
-    ] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Simulate windows, or requests, and write them as CSV: load, Q=0, Q=1, ...
 
@@ -73,8 +72,7 @@ def simulate(
         )
     if output.suffix.lower() != ".csv":
         raise InputError(f"{output}: simulate writes CSV; give the file the ending .csv")
-    if output.exists() and not overwrite:
-        raise InputError(f"{output} exists; name another file, or pass --overwrite")
+    check_new(output, overwrite)
     if gamma is not None and scheme is not SchemeName.EVENTS:
         raise InputError("--gamma goes with --scheme events")
     if Path(model).is_dir():

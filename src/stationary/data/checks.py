@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -39,17 +40,21 @@ def find_bad_input(x: NDArray[np.float64]) -> tuple[int, int, str] | None:
     return row, column, f"the value is {value!r}; inputs must be finite: correct it or remove it"
 
 
-def load_mask(
-    loads: NDArray[np.float64], low: float | None, high: float | None, name: str = "load"
-) -> NDArray[np.bool_]:
-    """Where a load lies in ``[low, high]``; an error when nowhere."""
+def as_range(low: float | None, high: float | None) -> tuple[float, float]:
+    """Return the ends of a range of loads, checked; infinite where they are open."""
     try:
-        least = -np.inf if low is None else float(low)
-        most = np.inf if high is None else float(high)
+        return -np.inf if low is None else float(low), np.inf if high is None else float(high)
     except (TypeError, ValueError):
         raise InputError(
             f"a range of loads is two numbers, or None for an open end; got {low!r} and {high!r}"
         ) from None
+
+
+def load_mask(
+    loads: NDArray[np.float64], low: float | None, high: float | None, name: str = "load"
+) -> NDArray[np.bool_]:
+    """Where a load lies in ``[low, high]``; an error when nowhere."""
+    least, most = as_range(low, high)
     mask: NDArray[np.bool_] = (loads >= least) & (loads <= most)
     if not mask.any():
         raise InputError(
@@ -57,6 +62,20 @@ def load_mask(
             f"{loads.min():g} to {loads.max():g}"
         )
     return mask
+
+
+def listed(names: Sequence[str], most: int = 30) -> str:
+    """Names for a message, not too many."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def no_column(where: str, name: str, columns: Sequence[str]) -> InputError:
+    """Return an error for a column that is not there; it lists those that are."""
+    near = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
+    meant = f" (did you mean {near[0]!r}?)" if near else ""
+    return InputError(
+        f"{where}: there is no column {name!r}{meant}; the columns are: {listed(columns)}"
+    )
 
 
 def name_rows(kind: str, rows: Sequence[int], most: int = 10) -> str:

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stationary.data.categories import Category, Observed, as_categories, find_categories, label
-from stationary.data.checks import find_bad_count, find_bad_input, load_mask, name_rows
+from stationary.data.checks import (
+    as_range,
+    find_bad_count,
+    find_bad_input,
+    listed,
+    load_mask,
+    name_rows,
+)
 from stationary.data.tables import Table
 from stationary.errors import DataWarning, InputError
 
@@ -149,21 +156,9 @@ def about(table: Table) -> Iterator[None]:
         raise InputError(f"{table.path}: {error}") from None
 
 
-def listed(names: Sequence[str], most: int = 30) -> str:
-    """Names for a message, not too many."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def _ends(loads: Loads) -> tuple[float, float]:
     try:
         low, high = loads
     except (TypeError, ValueError):
         raise InputError(f"loads must be a pair (low, high); got {loads!r}") from None
-    try:
-        least = -np.inf if low is None else float(low)
-        most = np.inf if high is None else float(high)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"a range of loads is two numbers, or None for an open end; got {low!r} and {high!r}"
-        ) from None
-    return least, most
+    return as_range(low, high)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +15,8 @@ from stationary.data.categories import (
     parse_category,
     split_list,
 )
-from stationary.data.checks import as_duration, input_names
-from stationary.data.cleaning import Cleaner, about, listed
+from stationary.data.checks import as_duration, input_names, listed, no_column
+from stationary.data.cleaning import Cleaner, about
 from stationary.data.moments import Pool
 from stationary.data.tables import Table, open_table
 from stationary.data.windows import Sampling, Windows, as_sampling
@@ -53,7 +52,7 @@ def read_windows(
         Categories to keep; all by default.
     sampling : Sampling or str, optional
         How the counts were taken, see `Windows`. By default what the file says (those of
-        `stationary.ingest` do), and ``time`` where it says nothing.
+        `stationary.ingest` and `Windows.to_csv` do), and ``time`` where it says nothing.
     drop_empty : bool
         Leave out windows in which no kept category was seen, with a `DataWarning`.
     loads : (low, high), optional
@@ -177,12 +176,7 @@ def _choose_columns(
             raise InputError(f"{table.path}: counts is an empty mapping; name at least two columns")
     for name in [*inputs, *(column for column, _ in chosen)]:
         if name not in present:
-            near = difflib.get_close_matches(str(name), present, n=1, cutoff=0.5)
-            raise InputError(
-                f"{table.path}: there is no column {name!r}"
-                + (f" (did you mean {near[0]!r}?)" if near else "")
-                + f"; the columns are: {listed(present)}"
-            )
+            raise no_column(str(table.path), str(name), present)
         if present.count(name) > 1:
             raise InputError(
                 f"{table.path}: column {name!r} is there {present.count(name)} times; rename or "

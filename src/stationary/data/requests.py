@@ -128,11 +128,11 @@ class RequestLog:
 
     def found_at(self, propagation: float) -> Sizes:
         """Requests in the server at each arrival, which is ``propagation`` away and back."""
-        stay = self.response - propagation
-        inside = stay > 0
+        leaves = self.arrival + (self.response - propagation)
+        # Not ``response > propagation``: a stay lost in rounding would end before it began.
+        inside = leaves > self.arrival
         before: Sizes = np.asarray(np.cumsum(inside) - inside + len(self.in_flight))
-        own = (self.arrival + stay)[inside]
-        departures = np.sort(np.concatenate([self.in_flight - propagation, own]))
+        departures = np.sort(np.concatenate([self.in_flight - propagation, leaves[inside]]))
         return before - np.searchsorted(departures, self.arrival, side="right")
 
     @cached_property

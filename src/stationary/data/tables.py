@@ -260,6 +260,12 @@ def write_facts(facts: Mapping[str, str]) -> str:
     return " ".join([_MARK, *(f"{key}={value}" for key, value in facts.items())])
 
 
+def sampling_facts(sampling: str, duration: float | None) -> dict[str, str]:
+    """Return how windows were made, as a file of them says it; `read_windows` goes by it."""
+    facts = {"sampling": str(sampling)}
+    return facts if duration is None else facts | {"duration": repr(duration)}
+
+
 def read_facts(line: str) -> dict[str, str]:
     """Return the facts of a line; none where it is not one of ours."""
     if not line.startswith(_MARK):

@@ -42,6 +42,7 @@ from stationary.data.checks import (
 )
 from stationary.data.moments import Moments, Pool
 from stationary.data.observation import ObservationMap
+from stationary.data.tables import sampling_facts, write_facts
 from stationary.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
@@ -321,7 +322,7 @@ class Windows:
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write columns ``load``, ``Q=0``, ...; ``read_windows(path)`` reads them back.
 
-        Sampling and duration are not in the file: pass them to `read_windows`. The file appears
+        A first line says how the counts were sampled, and how long a window was. The file appears
         whole or not at all.
         """
         self.check_single("a file of one line a window")
@@ -339,6 +340,7 @@ class Windows:
             raise InputError(f"an input has the name of a count column; rename it: {header}")
         try:
             with replacing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+                file.write(f"{write_facts(sampling_facts(self.sampling, self.duration))}\n")
                 writer = csv.writer(file, lineterminator="\n")
                 writer.writerow(header)
                 for x, counts in zip(self.x.tolist(), self.counts.tolist(), strict=True):

@@ -5,10 +5,11 @@ from stationary.ingest.columns import Columns
 from stationary.ingest.cut import Cut
 from stationary.ingest.engines import DuckDB, Postgres, Spark
 from stationary.ingest.events import windows_from_events
+from stationary.ingest.formats import FORMATS, Format
 from stationary.ingest.gauge import Arrived, Counter, Rate, windows_from_gauge
 from stationary.ingest.prometheus import windows_from_prometheus
 from stationary.ingest.result import Dropped, Ingested
-from stationary.ingest.sources import FORMATS, Source
+from stationary.ingest.sources import Source
 from stationary.ingest.spans import Unit
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Cut",
     "Dropped",
     "DuckDB",
+    "Format",
     "Ingested",
     "Postgres",
     "Rate",

@@ -1,9 +1,11 @@
 r"""Access logs of web servers and proxies, to a table of requests.
 
-Each reader returns an Ibis table with a row a request: ``arrival`` (seconds since 1970),
-``response`` (seconds it took; null where the log does not say) and ``status`` (text). The table is
-a query over the file, not its content: DuckDB reads it line by line, so it may be larger than
-memory, compressed, or many files (``access.log*``).
+Each reader returns an Ibis table with a row a request: ``arrival`` (microseconds since 1970),
+``response`` (microseconds it took; null where the log does not say) and ``status`` (text). Times
+are whole numbers, so that a request that arrives in the millisecond in which another ends is seen
+to: seconds since 1970 as floats would tell the two apart by chance. The table is a query over the
+file, not its content: DuckDB reads it line by line, so it may be larger than memory, compressed, or
+many files (``access.log*``).
 
 What the servers must log:
 
@@ -77,10 +79,10 @@ def nginx(connection: Any, path: str | os.PathLike[str]) -> ir.Table:
         The file; ``*`` stands for anything, files that end in ``.gz`` or ``.zst`` are unpacked.
     """
     found = _fields(_lines(connection, path), _CLF, _CLF_FIELDS)
-    took = _number(found.rest.re_extract(r'(?:^|[ =])"?(\d{1,7}\.\d{3})"?(?: |$)', 1))
-    msec = _number(found.rest.re_extract(r'(?:^|[ =])"?(\d{9,11}\.\d{3})"?(?: |$)', 1))
+    took = _micros(found.rest.re_extract(r'(?:^|[ =])"?(\d{1,7}\.\d{3})"?(?: |$)', 1))
+    msec = _micros(found.rest.re_extract(r'(?:^|[ =])"?(\d{9,11}\.\d{3})"?(?: |$)', 1))
     table = found.mutate(
-        arrival=ibis.coalesce(msec, _local_time(found)) - ibis.coalesce(took, 0.0),
+        arrival=ibis.coalesce(msec, _local_time(found)) - ibis.coalesce(took, 0),
         response=took,
         fine=msec.notnull(),
     )
@@ -109,7 +111,7 @@ def apache(connection: Any, path: str | os.PathLike[str], unit: float = 1e-6) ->
     found = _fields(_lines(connection, path), _CLF, _CLF_FIELDS)
     table = found.mutate(
         arrival=_local_time(found),
-        response=_number(found.rest.re_extract(r"^ (\d+)(?: |$)", 1)) * unit,
+        response=_micros(found.rest.re_extract(r"^ (\d+)(?: |$)", 1), unit),
         fine=found.part != "",
     )
     return _requests(
@@ -128,8 +130,8 @@ def envoy(connection: Any, path: str | os.PathLike[str]) -> ir.Table:
     """
     found = _fields(_lines(connection, path), _ENVOY, _ENVOY_FIELDS)
     table = found.mutate(
-        arrival=_seconds(found, _ENVOY_FORM),
-        response=_number(found.took) / 1000,
+        arrival=_moment(found, _ENVOY_FORM),
+        response=_micros(found.took, 1e-3),
         fine=found.part != "",
     )
     return _requests(
@@ -185,24 +187,27 @@ def _fields(lines: ir.Table, pattern: str, names: Sequence[str]) -> ir.Table:
     return found.select("line", **{name: found.found[name] for name in names})
 
 
-def _number(text: ir.StringValue) -> ir.FloatingValue:
-    """Return a number that was extracted; null where there was none."""
-    return text.nullif("").try_cast("float64")
+def _micros(text: ir.StringValue, unit: float = 1.0) -> ir.IntegerValue:
+    """Microseconds of a number that was extracted, in seconds of ``unit``; null if there is none.
+
+    A float of seconds since 1970 is off by a tenth of a microsecond at most, so rounding is exact.
+    """
+    return (text.nullif("").try_cast("float64") * (unit * 1e6)).round().cast("int64")
 
 
-def _seconds(found: ir.Table, form: str) -> ir.FloatingValue:
-    """Seconds since 1970 of a moment and its fraction, in UTC; null where it is none."""
-    whole = _try_strptime(found.moment, form).epoch_seconds().cast("float64")
-    return whole + ibis.coalesce(_number(found.part), 0.0)
+def _moment(found: ir.Table, form: str) -> ir.IntegerValue:
+    """Microseconds since 1970 of a moment and its fraction, in UTC; null where it is none."""
+    whole = _try_strptime(found.moment, form).epoch_seconds().cast("int64") * 1_000_000
+    return whole + ibis.coalesce(_micros(found.part), 0)
 
 
-def _local_time(found: ir.Table) -> ir.FloatingValue:
-    """Seconds since 1970 of a local time.
+def _local_time(found: ir.Table) -> ir.IntegerValue:
+    """Microseconds since 1970 of a local time.
 
     Its zone is taken off by hand: a time with a zone would need an extension of DuckDB.
     """
-    away = 3600.0 * _number(found.hours) + 60.0 * _number(found.minutes)
-    return _seconds(found, _CLF_FORM) - ibis.ifelse(found.sign == "-", -1.0, 1.0) * away
+    away = _micros(found.hours, 3600.0) + _micros(found.minutes, 60.0)
+    return _moment(found, _CLF_FORM) - ibis.ifelse(found.sign == "-", -1, 1) * away
 
 
 @ibis.udf.scalar.builtin(name="try_strptime", signature=(("string", "string"), "timestamp"))

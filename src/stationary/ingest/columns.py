@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
+from stationary.data.checks import no_column
 from stationary.data.tables import MISSING
 from stationary.errors import InputError
 from stationary.ingest.engines import Session
@@ -72,6 +72,14 @@ class Moments:
         """Whether seconds are counted from the first."""
         return bool(self.column.type().is_integer() or self.column.type().is_timestamp())
 
+    @property
+    def kind(self) -> str:
+        """What the times are written as; two columns of one kind can be compared."""
+        kind = self.column.type()
+        if kind.is_timestamp():
+            return "timestamps" if kind.timezone is None else "timestamps with a zone"
+        return "whole numbers" if kind.is_integer() else "numbers with a point"
+
     def since(self, base: Any) -> Any:
         """Seconds of every row, from ``base`` in the column's own terms."""
         import ibis
@@ -79,7 +87,7 @@ class Moments:
         if self.column.type().is_timestamp():
             start = ibis.literal(base, type=self.column.type())
             return self.column.delta(start, unit="microsecond").cast("float64") / real(1e6)
-        shifted = self.column - int(base) if self.counted else self.column
+        shifted = self.column.cast("int64") - int(base) if self.counted else self.column
         return shifted.cast("float64") / real(self.unit.per_second)
 
     def plus(self, base: Any, column: Any, unit: Unit) -> Any:
@@ -96,9 +104,11 @@ class Moments:
             start = ibis.literal(base, type=self.column.type())
             whole, own = self.column.delta(start, unit="microsecond"), Unit.US.per_second
         else:
-            whole, own = self.column - int(base), self.unit.per_second
+            whole, own = self.column.cast("int64") - int(base), self.unit.per_second
         finest = max(own, unit.per_second)
-        total = whole * (finest // own) + column * (finest // unit.per_second)
+        # Of 64 bits each: milliseconds of 32 bits, in nanoseconds, do not fit into 32.
+        added = column.cast("int64") * (finest // unit.per_second)
+        total = whole.cast("int64") * (finest // own) + added
         return total.cast("float64") / real(finest)
 
     def seconds(self, value: Any, base: Any) -> float:
@@ -120,12 +130,7 @@ def find(table: Any, name: str, where: str) -> Any:
     """Return a column, or raise an error that lists those there are."""
     if name in table.columns:
         return table[name]
-    near = difflib.get_close_matches(name, table.columns, n=1, cutoff=0.5)
-    raise InputError(
-        f"{where}: there is no column {name!r}"
-        + (f" (did you mean {near[0]!r}?)" if near else "")
-        + f"; the columns are: {', '.join(table.columns[:30])}"
-    )
+    raise no_column(where, name, table.columns)
 
 
 def moments(session: Session, table: Any, name: str, unit: Unit, where: str) -> Moments:

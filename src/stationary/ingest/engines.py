@@ -7,20 +7,25 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 import tempfile
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stationary.errors import InputError, ProgramError
+from stationary.ingest.addresses import parse_database
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_HERE = "local[*]"
+_ZONE = "spark.sql.session.timeZone"
 _SHOWN = 300
 """Characters of an engine's own message that are passed on."""
 
@@ -47,6 +52,8 @@ class Session(ABC):
 
     reads_text = True
     """Whether it can tell which texts are numbers without failing at the first that is none."""
+    reads_lines = False
+    """Whether it has the functions that take lines of a log apart."""
 
     def __init__(self, backend: Any, failures: tuple[type[BaseException], ...]) -> None:
         self.backend = backend
@@ -56,11 +63,18 @@ class Session(ABC):
     def _store(self, name: str, query: str) -> None:
         """Run a query and have its result at hand under a name, for this session."""
 
+    def exactly(self, path: str) -> str:
+        """Return a pattern of files that only this path matches."""
+        return glob.escape(path)
+
     def ask(self, query: str) -> Any:
         """Return the table that a query of somebody else's makes."""
         # Not ibis' own Backend.sql nor, below, Table.cache: they drop what they made with
         # statements that not every release of sqlglot writes correctly.
-        self.backend.raw_sql(f"CREATE TEMPORARY VIEW stationary_query AS {query.rstrip(' ;')}")
+        # In parentheses, because then it can be one statement only.
+        inner = query.rstrip("; \n\t")
+        whole = f"SELECT * FROM ({inner}\n) AS q"  # noqa: S608 - whose query it is may do that
+        self.backend.raw_sql(f"CREATE TEMPORARY VIEW stationary_query AS {whole}")
         return self.backend.table("stationary_query")
 
     def keep(self, name: str, table: Any) -> Any:
@@ -141,7 +155,7 @@ class DuckDB(Engine):
                 ) from error
             try:
                 backend.raw_sql("SET enable_progress_bar = false")  # it would go to the output
-                yield _Database(backend, (duckdb.Error,))
+                yield _DuckDBSession(backend, (duckdb.Error,))
             finally:
                 backend.disconnect()
 
@@ -152,13 +166,14 @@ class Spark(Engine):
 
     Parameters
     ----------
-    master : str
-        ``local[*]`` for all cores of this machine, or the URL of a cluster.
+    master : str, optional
+        The URL of a cluster, or ``local[*]`` for all cores of this machine; the latter by default,
+        or that of a session which is running here.
     memory : str, optional
         Memory of the driver, as in ``4GB``; on this machine that is all there is.
     """
 
-    master: str = "local[*]"
+    master: str | None = None
     memory: str | None = None
 
     @contextmanager
@@ -175,29 +190,18 @@ class Spark(Engine):
                 "there is no Spark here: install it with pip install 'stationary[spark]'"
             ) from None
         running = SparkSession.getActiveSession()
-        settings: dict[str, Any] = {
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.sql.session.timeZone": "UTC",
-        }
-        if self.master.startswith("local"):
-            settings |= {
-                "spark.driver.bindAddress": "127.0.0.1",
-                "spark.driver.host": "127.0.0.1",
-                # The default of 200 is for a cluster: here most of the time would go into tasks.
-                "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
-            }
-        if self.memory is not None:
-            settings["spark.driver.memory"] = self.memory.lower().removesuffix("b")
+        if running is not None:
+            self._check_running(running)
         try:
-            builder = SparkSession.builder.master(self.master).appName("stationary")
-            spark = running or builder.config(map=settings).getOrCreate()
-            spark.sparkContext.setLogLevel("ERROR")
+            spark = running or self._start(SparkSession.builder.appName("stationary"))
         except (PySparkException, Py4JError, OSError, RuntimeError) as error:
             raise ProgramError(
-                f"Spark does not start at {self.master}: {str(error).splitlines()[0]:.{_SHOWN}}; "
+                f"Spark does not start at {self.master or _HERE}: "
+                f"{str(error).splitlines()[0]:.{_SHOWN}}; "
                 f"it needs Java 17 or newer (JAVA_HOME), and the cluster must be reachable"
             ) from error
+        zone = str(spark.conf.get(_ZONE))
+        spark.conf.set(_ZONE, "UTC")  # in which times without a zone are read and written
         with _quiet():
             session = _SparkSession(ibis.pyspark.connect(spark), (PySparkException, Py4JError))
         try:
@@ -206,13 +210,48 @@ class Spark(Engine):
             session.forget()
             if running is None:
                 spark.stop()
+            else:
+                spark.conf.set(_ZONE, zone)
+
+    def _start(self, builder: Any) -> Any:
+        master = self.master or _HERE
+        settings: dict[str, Any] = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        if master.startswith("local"):
+            settings |= {
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.driver.host": "127.0.0.1",
+                # The default of 200 is for a cluster: here most of the time would go into tasks.
+                "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
+            }
+        if self.memory is not None:
+            settings["spark.driver.memory"] = self.memory.lower().removesuffix("b")
+        spark = builder.master(master).config(map=settings).getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
+        return spark
+
+    def _check_running(self, spark: Any) -> None:
+        """Raise where a session that is running is not the one that was asked for."""
+        master = spark.sparkContext.master
+        if self.master not in (None, master):
+            raise InputError(
+                f"a session of Spark is running at {master}, and {self.master!r} was asked for: "
+                f"stop it first, or leave out master="
+            )
+        if self.memory is not None:
+            raise InputError(
+                f"a session of Spark is running, whose memory cannot become {self.memory!r}: stop "
+                f"it first, or leave out memory="
+            )
 
 
 @dataclass(frozen=True)
 class Postgres(Engine):
     """PostgreSQL, at the address that libpq takes: ``postgresql://user@host:5432/database``."""
 
-    url: str
+    url: str = field(repr=False)  # it may hold a password
 
     @contextmanager
     def open(self) -> Iterator[Session]:
@@ -226,8 +265,9 @@ class Postgres(Engine):
                 "there is no driver for PostgreSQL: install it with pip install "
                 "'stationary[postgres]'"
             ) from None
+        parts = parse_database(self.url)
         try:
-            connection = psycopg.connect(self.url, autocommit=True)
+            connection = psycopg.connect(**parts, autocommit=True)  # type: ignore[arg-type]
         except psycopg.Error as error:
             reason = " ".join(str(error).split())
             raise InputError(f"PostgreSQL cannot be reached: {reason:.{_SHOWN}}") from error
@@ -241,6 +281,10 @@ class _Database(Session):
         self.backend.raw_sql(f"CREATE TEMPORARY TABLE {name} AS {query}")
 
 
+class _DuckDBSession(_Database):
+    reads_lines = True
+
+
 class _PostgresSession(_Database):
     reads_text = False
 
@@ -249,6 +293,10 @@ class _SparkSession(Session):
     def __init__(self, backend: Any, failures: tuple[type[BaseException], ...]) -> None:
         super().__init__(backend, failures)
         self._kept: list[Any] = []
+
+    def exactly(self, path: str) -> str:
+        """As Hadoop writes it."""
+        return re.sub(r"[\\*?{}\[\]]", r"\\\g<0>", path)
 
     def _store(self, name: str, query: str) -> None:
         # Memory first, then disk, as a data frame is persisted by default.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from stationary.errors import InputError
 from stationary.ingest.cut import Cut, lay
-from stationary.ingest.engines import DuckDB, Engine, Postgres
-from stationary.ingest.occupancy import levels
+from stationary.ingest.engines import DuckDB, Engine, Postgres, Session
+from stationary.ingest.occupancy import levels, refused
 from stationary.ingest.result import Ingested
-from stationary.ingest.sources import Source, open_source
+from stationary.ingest.sources import Requests, Source, open_source
 from stationary.ingest.tally import Origin, tally
 
 Progress = Callable[[str], None]
@@ -45,16 +47,39 @@ def windows_from_events(
     with engine_for(source, engine).open() as session:
         said("checking the rows")
         requests = open_source(session, source)
+        notes = _about_outcomes(session, requests, cut)
         grid = lay(cut, requests.rows, requests.first, requests.last, requests.base, requests.name)
         said(f"sorting {requests.rows:,} requests into {grid.windows:,} windows")
         met = levels(session, requests, cut, grid)
         said("counting")
         origin = Origin(requests.name, requests.rows, requests.base)
-        return tally(session, met, cut, grid, origin)
+        made = tally(session, met, cut, grid, origin)
+    return replace(made, notes=(*made.notes, *notes))
 
 
 def engine_for(source: Source, engine: Engine | None) -> Engine:
     """Return the engine that reads a source."""
-    if source.is_database:
-        return Postgres(source.location)
-    return DuckDB() if engine is None else engine
+    if not source.is_database:
+        return DuckDB() if engine is None else engine
+    if engine is not None and not isinstance(engine, Postgres):
+        raise InputError(
+            f"a database runs its query itself; {engine!r} reads files: leave out --engine and "
+            f"--memory, or engine="
+        )
+    return Postgres(source.location) if engine is None else engine
+
+
+def _about_outcomes(session: Session, requests: Requests, cut: Cut) -> list[str]:
+    """Return what to say where no outcome is that of a lost request; raise where there are none."""
+    if cut.lost_pattern is None:
+        return []
+    asked = ",".join(cut.lost_status)
+    if not requests.told:
+        raise InputError(
+            f"{requests.name}: lost_status (--lost-status {asked}) needs outcomes, and there is no "
+            f"column 'status'; name the column they are in with --status"
+        )
+    lost = requests.table.filter(refused(requests.table, cut.lost_pattern))
+    if len(session.fetch(lost.limit(1), requests.name)):
+        return []
+    return [f"no request has the status {asked}: is --lost-status right?"]

@@ -12,14 +12,17 @@ from typing import Any
 
 from stationary.data.windows import Sampling
 from stationary.errors import InputError
-from stationary.ingest.columns import find, moments
+from stationary.ingest.columns import find, moments, without_nan
 from stationary.ingest.cut import Cut, lay
 from stationary.ingest.engines import Engine
 from stationary.ingest.events import Progress, engine_for
 from stationary.ingest.literals import real
 from stationary.ingest.result import Ingested
-from stationary.ingest.sources import Source, check, open_table
+from stationary.ingest.sources import Fault, Source, check, open_table, units
 from stationary.ingest.tally import Origin, tally
+
+_FAR = 1.5
+"""Lengths of a window that its looks may cover; beyond, one of them came after a gap."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,18 @@ class Arrived(Load):
     """Requests that arrived since the look before."""
 
     def per_window(self, looks: Any, window: float) -> Any:
-        """Return their sum over the length of the window."""
-        return looks.group_by("window").aggregate(load=looks.told.sum() / real(window))
+        """Return their sum over the time that the looks of the window cover.
+
+        A window after a gap has no load: what is told there came before it, for the most part.
+        """
+        import ibis
+
+        gap = looks.time - looks.time.lag().over(ibis.window(order_by="time"))
+        known = looks.mutate(gap=gap)
+        known = known.filter(known.told.notnull() & known.gap.notnull())
+        sums = known.group_by("window").aggregate(told=known.told.sum(), covered=known.gap.sum())
+        near = (sums.covered > 0) & (sums.covered < real(_FAR * window))
+        return sums.select("window", load=ibis.ifelse(near, sums.told / sums.covered, None))
 
 
 @dataclass(frozen=True)
@@ -65,13 +78,17 @@ class Counter(Load):
     def per_window(self, looks: Any, window: float) -> Any:
         """Return the growth between the last looks of this window and of the one before.
 
-        A window in which the counter fell has no load, nor one after which there was none.
+        A window has no load where the counter fell in it, even if it grew beyond again, or where
+        nobody looked in the one before.
         """
         import ibis
 
         del window
-        last = looks.group_by("window").aggregate(
-            told=looks.told.argmax(looks.time), time=looks.time.max()
+        known = looks.filter(looks.told.notnull())
+        fell = known.told < known.told.lag().over(ibis.window(order_by="time"))
+        known = known.mutate(fell=ibis.ifelse(fell.fill_null(False), 1, 0))
+        last = known.group_by("window").aggregate(
+            told=known.told.argmax(known.time), time=known.time.max(), fell=known.fell.max()
         )
         before = ibis.window(order_by="window")
         grown = last.mutate(
@@ -79,7 +96,7 @@ class Counter(Load):
             passed=last.time - last.time.lag().over(before),
             since=last.window - last.window.lag().over(before),
         )
-        known = (grown.since == 1) & (grown.more >= 0)
+        known = (grown.since == 1) & (grown.fell == 0)
         return grown.select("window", load=ibis.ifelse(known, grown.more / grown.passed, None))
 
 
@@ -119,7 +136,7 @@ def windows_from_gauge(
         said("checking the rows")
         raw, where = open_table(session, source), source.name
         name = source.columns.arrival
-        time = moments(session, raw, name, source.columns.unit, where)
+        time = moments(session, raw, name, units(source)[0], where)
         numbers = []
         for column in (gauge, load.column):
             number = find(raw, column, where)
@@ -130,9 +147,12 @@ def windows_from_gauge(
             numbers.append(number.cast("float64"))
         value, told = numbers
         wrong = ~((value >= 0) & (value == value.floor()) & (value < 2**31)).fill_null(False)
-        facts = check(
-            session, raw, time, name, where, gauge, wrong, "no whole numbers from zero up"
+        told = without_nan(told)
+        faults = (
+            Fault(gauge, wrong, "no whole numbers from zero up"),
+            Fault(load.column, (told < 0) | told.isinf(), "negative or infinite"),
         )
+        facts = check(session, raw, time, name, where, faults)
         grid = lay(cut, facts.rows, facts.first, facts.last, facts.absolute, where)
         at = raw.select(time=time.since(facts.base), value=value.cast("int64"), told=told)
         at = at.mutate(passed=(at.time - real(grid.origin)) / real(cut.window))

@@ -84,12 +84,15 @@ def _changes(table: Any, cut: Cut, grid: Grid) -> Any:
     """
     import ibis
 
-    stay = table.response - real(cut.propagation) if cut.propagation else table.response
-    departure = table.arrival + stay if cut.propagation else table.departure
+    departure = table.departure
+    if cut.propagation:
+        departure = table.arrival + (table.response - real(cut.propagation))
     lost = table.response.isnull()
     if cut.lost_pattern is not None:
-        lost = lost | table.status.re_search(cut.lost_pattern).fill_null(False)
-    came = ibis.cases((lost, _LOST), ((stay > 0).fill_null(False), _STAYS), else_=_PASSES)
+        lost = lost | refused(table, cut.lost_pattern)
+    # Not ``stay > 0``: a stay that is lost in rounding would end before it began.
+    stays = (departure > table.arrival).fill_null(False)
+    came = ibis.cases((lost, _LOST), (stays, _STAYS), else_=_PASSES)
     both = table.select("arrival", departure=departure, came=came, leaves=ibis.range(0, 2).unnest())
     both = both.filter((both.leaves == 0) | (both.came == _STAYS))
     at = both.select(
@@ -99,6 +102,11 @@ def _changes(table: Any, cut: Cut, grid: Grid) -> Any:
     at = at.mutate(passed=_passed(at.time, cut, grid))
     at = at.filter(at.passed < grid.windows)
     return at.select("time", "what", slot=(at.passed * grid.parts).floor().cast("int64"))
+
+
+def refused(table: Any, pattern: str) -> Any:
+    """Whether the outcome of a request is that of a lost one."""
+    return table.status.re_search(pattern).fill_null(False)
 
 
 def _passed(time: Any, cut: Cut, grid: Grid) -> Any:

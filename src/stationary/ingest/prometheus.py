@@ -14,7 +14,6 @@ A window goes from ``a``, exclusive, to ``b``, inclusive, because the value of a
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,9 +21,12 @@ from numpy.typing import NDArray
 
 from stationary.data.categories import Category
 from stationary.data.windows import Sampling, Windows, as_sampling
-from stationary.errors import DataWarning, InputError
+from stationary.errors import InputError
 from stationary.ingest.buckets import bins, increases, sorted_buckets
+from stationary.ingest.events import Progress
 from stationary.ingest.prometheus_client import Array, Clock, Prometheus, Series
+from stationary.ingest.result import Dropped, Ingested
+from stationary.ingest.tally import check_cells
 
 _MOST_LOOKS = 10_000_000
 _MOST_STATES = 100_000
@@ -49,11 +51,15 @@ class _Span:
 
 @dataclass(frozen=True, eq=False)
 class _Counts:
-    """Counts ``[windows, categories]``, what the categories are, and what was left out."""
+    """Counts ``[windows, categories]``, what the categories are, and what was left out.
+
+    ``dropped`` are numbers of windows by reason, ``notes`` tell of looks and observations.
+    """
 
     counts: NDArray[np.int64]
     observe: list[Category]
-    dropped: list[str]
+    dropped: dict[str, int]
+    notes: list[str]
 
 
 def windows_from_prometheus(
@@ -68,15 +74,18 @@ def windows_from_prometheus(
     window: float,
     sampling: Sampling | str | None = None,
     capacity: int | None = None,
+    most: int | None = None,
     timeout: float = 30.0,
     retries: int = 3,
-) -> Windows:
-    """Read windows from a Prometheus; what is left out is counted in a `DataWarning`.
+    progress: Progress | None = None,
+) -> Ingested:
+    """Read windows from a Prometheus.
 
     Parameters
     ----------
     url : str
-        Address of the Prometheus, as in ``http://127.0.0.1:9090``.
+        Address of the Prometheus, as in ``http://127.0.0.1:9090`` or
+        ``http://user:password@host:9090``; the password is in no message and no file.
     load : str
         Expression of the load per second, one series, as in
         ``sum(rate(http_requests_total[10s]))``; a window's load is its mean. Its range should be
@@ -97,43 +106,59 @@ def windows_from_prometheus(
     sampling : Sampling or str, optional
         Who observed the histogram; arriving requests by default. A gauge is read by the clock.
     capacity : int, optional
-        Most requests the system holds: gives the last bucket, ``+Inf``, its states. Without it
-        that bucket is not counted.
+        Most requests the system holds: gives the last bucket, ``+Inf``, its states, and those of
+        a gauge above ``most`` a column. Without it they are not counted.
+    most : int, optional
+        Largest state of a gauge with a column of its own.
     timeout, retries
         As for `stationary.ingest.prometheus_client.Prometheus`.
+    progress : callable, optional
+        Called with what is being done.
 
     Returns
     -------
-    Windows
-        With ``duration=window``, so loads are per second.
+    Ingested
+        With ``duration=window``, so loads are per second. It counts what was left out; so are
+        windows in which nothing arrived, because a load must be positive.
     """
     if (gauge is None) == (histogram is None):
         raise InputError("give one of gauge= and histogram=: the expression of the queue length")
     seen = as_sampling(sampling or (Sampling.TIME if gauge else Sampling.ARRIVAL))
     if gauge is not None and seen is not Sampling.TIME:
         raise InputError("a gauge is read by the clock: leave out sampling=, or say 'time'")
+    if gauge is None and most is not None:
+        raise InputError("most= (--most) is of a gauge: a histogram has the states of its buckets")
     span = _span(start, end, step, window)
     prometheus = Prometheus(url, timeout, retries)
+    said = progress or (lambda _: None)
+    said("reading the load")
     loads = _loads(prometheus, load, span)
+    said("reading queue lengths")
     if gauge is not None:
-        found = _count_gauge(prometheus, gauge, span)
+        found = _count_gauge(prometheus, gauge, span, capacity, most)
     else:
         found = _count_histogram(prometheus, str(histogram), span, capacity)
-    loaded, counted = np.isfinite(loads), found.counts.sum(1) > 0
-    notes = list(found.dropped)
-    if not loaded.all():
-        notes.append(f"{(~loaded).sum()} of {span.windows} windows, in which the load has no value")
-    if not counted[loaded].all():
-        empty = (loaded & ~counted).sum()
-        notes.append(f"{empty} of {span.windows} windows, in which no queue length was seen")
-    if not (loaded & counted).any():
-        raise InputError(f"no window is left. Dropped: {'; '.join(notes)}")
-    if notes:
-        warnings.warn(f"dropped {'; '.join(notes)}", DataWarning, stacklevel=2)
-    kept = loaded & counted
-    return Windows(
+    known, counted = np.isfinite(loads), found.counts.sum(1) > 0
+    busy = known & (loads > 0)
+    silent = int((busy & ~counted).sum()) - sum(found.dropped.values())
+    reasons = {
+        "load not known": int((~known).sum()),
+        "load 0 or less": int((known & ~busy).sum()),
+        **found.dropped,
+        "no queue length seen": max(silent, 0),
+    }
+    dropped = tuple(Dropped(why, n, n * span.looks) for why, n in reasons.items() if n)
+    kept = busy & counted
+    if not kept.any():
+        raise InputError(
+            f"{prometheus.web.url}: no window is left; left out: "
+            + ", ".join([*(f"{item.windows} ({item.why})" for item in dropped), *found.notes])
+        )
+    windows = Windows(
         loads[kept], found.counts[kept], found.observe, sampling=seen, duration=float(window)
     )
+    rows = span.looks * span.windows
+    return Ingested.of(windows, prometheus.web.url, rows, dropped, tuple(found.notes))
 
 
 def _span(start: float, end: float, step: float, window: float) -> _Span:
@@ -180,7 +205,9 @@ def _loads(prometheus: Prometheus, query: str, span: _Span) -> Array:
     return np.where(known.any(1), sums / np.maximum(known.sum(1), 1), np.nan)
 
 
-def _count_gauge(prometheus: Prometheus, query: str, span: _Span) -> _Counts:
+def _count_gauge(
+    prometheus: Prometheus, query: str, span: _Span, capacity: int | None, most: int | None
+) -> _Counts:
     clock = span.clock()
     values = _one(prometheus.values("gauge", query, clock), "gauge", query)
     missing = ~np.isfinite(values)
@@ -191,27 +218,45 @@ def _count_gauge(prometheus: Prometheus, query: str, span: _Span) -> _Counts:
             f"of requests is a whole number, zero or more: take the gauge itself, no mean or rate"
         )
     largest = values[~missing].max()
-    if largest > _MOST_STATES:
+    if capacity is not None and largest > capacity:
+        raise InputError(
+            f"gauge: {query!r} goes up to {largest:g}, more than capacity={capacity}; is it the "
+            f"number of requests in the system, with those in service?"
+        )
+    top = largest if most is None else min(most, largest)
+    if top > _MOST_STATES:
         raise InputError(
             f"gauge: {query!r} goes up to {largest:g}, and a chain has a state for each number up "
-            f"to {_MOST_STATES} at most; is it a number of requests?"
+            f"to {_MOST_STATES} at most; is it a number of requests? Otherwise let large ones "
+            f"share a column (--most, --capacity)"
         )
     scraped = prometheus.values("gauge", f"timestamp({query})", span.clock(with_start=True))
     taken = _one(scraped, "gauge", query)
     same = taken[1:] == taken[:-1]  # NaN equals nothing
-    use = ~missing & ~same
-    dropped = []
-    if missing.any():
-        dropped.append(f"{missing.sum()} of {len(values)} looks, at which the gauge has no value")
-    if same.any():
-        dropped.append(
-            f"{same.sum()} of {len(values)} looks, which found no newer scrape than the look "
-            f"before (take the scrape interval as step)"
-        )
-    counts = np.zeros((span.windows, int(largest) + 1), dtype=np.int64)
+    above = values > top
+    observe: list[Category] = list(range(int(top) + 1))
+    if above.any() and capacity is not None:
+        observe.append(range(int(top) + 1, capacity + 1))
+    parts = (
+        (missing, "at which the gauge has no value"),
+        (
+            same,
+            "which found no newer scrape than the look before (take the scrape interval as step)",
+        ),
+        (
+            above & ~same & (len(observe) == top + 1),
+            f"which found more than {top:g} (give --capacity to count them)",
+        ),
+    )
+    notes = [
+        f"left out {part.sum()} of {len(values)} looks, {why}" for part, why in parts if part.any()
+    ]
+    use = ~np.any([part for part, _ in parts], axis=0)
+    check_cells(span.windows, len(observe), query)
+    counts = np.zeros((span.windows, len(observe)), dtype=np.int64)
     where = np.arange(len(values)) // span.looks
-    np.add.at(counts, (where[use], values[use].astype(np.int64)), 1)
-    return _Counts(counts, list(range(counts.shape[1])), dropped)
+    np.add.at(counts, (where[use], np.minimum(values[use], len(observe) - 1).astype(np.int64)), 1)
+    return _Counts(counts, observe, {}, notes)
 
 
 def _count_histogram(
@@ -221,14 +266,11 @@ def _count_histogram(
     edges, totals = sorted_buckets(prometheus.values("histogram", query, clock), query)
     grown, reset, gap = increases(totals, span.looks)
     counts, observe, beyond = bins(edges, grown, query, capacity)
-    dropped = []
-    if reset:
-        dropped.append(f"{reset} of {span.windows} windows, in which a bucket's counter fell")
-    if gap:
-        dropped.append(f"{gap} of {span.windows} windows, at an end of which a bucket has no value")
+    notes = []
     if beyond:
-        dropped.append(
-            f"{beyond} observations above the last bucket, {edges[-2]:g} (give capacity= to count "
-            f"them)"
+        notes.append(
+            f"left out {beyond} observations above the last bucket, {edges[-2]:g} (give --capacity "
+            f"to count them)"
         )
-    return _Counts(counts, observe, dropped)
+    dropped = {"a bucket's counter fell": reset, "a bucket has no value at an end": gap}
+    return _Counts(counts, observe, dropped, notes)

@@ -14,13 +14,14 @@ import urllib.parse
 import urllib.request
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stationary.errors import DataWarning, InputError, ProgramError
+from stationary.ingest.addresses import Web, parse_web
 
 Array = NDArray[np.float64]
 
@@ -56,6 +57,19 @@ class Clock:
             count = min(MOST_POINTS, self.points - first)
             yield first, Clock(self.start + first * self.step, self.step, count)
 
+    def places(self, moments: Array, where: str) -> NDArray[np.int64]:
+        """Which points of the clock moments are, in seconds; an error that names ``where``."""
+        passed = 1000 * moments - self.start
+        points = np.rint(passed / self.step).astype(np.int64)
+        off = (points < 0) | (points >= self.points) | (np.abs(passed - points * self.step) > 1)
+        if off.any():
+            raise InputError(
+                f"{where} answers for {moments[off][0]:.3f} s since 1970, which is none of the "
+                f"{self.points} points asked for, {self.step} ms apart from {self.time(0)}: is "
+                f"there a cache before it that moves them?"
+            )
+        return points
+
     def time(self, point: int) -> str:
         """Write a point in time for people, in UTC."""
         moment = np.datetime64(self.start + point * self.step, "ms")
@@ -85,7 +99,8 @@ class Prometheus:
     Parameters
     ----------
     url : str
-        Where it is, as in ``http://127.0.0.1:9090``; a path before ``/api/v1`` may follow.
+        Where it is, as in ``http://127.0.0.1:9090``; a path before ``/api/v1`` may follow, and
+        ``user:password@`` may stand before the host, which no message shows.
     timeout : float
         Seconds to wait for an answer.
     retries : int
@@ -93,20 +108,25 @@ class Prometheus:
         the server is in trouble.
     """
 
-    url: str
+    url: str = field(repr=False)
     timeout: float = 30.0
     retries: int = 3
 
     def __post_init__(self) -> None:
-        parts = urllib.parse.urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise InputError(
-                f"the address of a Prometheus is written http://127.0.0.1:9090; got {self.url!r}"
-            )
+        _ = self.web
         if not self.timeout > 0:
             raise InputError(f"timeout must be positive, in seconds; got {self.timeout!r}")
         if not isinstance(self.retries, int) or self.retries < 0:
             raise InputError(f"retries must be a whole number, 0 or more; got {self.retries!r}")
+
+    @property
+    def web(self) -> Web:
+        """The address, and apart from it who asks."""
+        return parse_web(
+            self.url,
+            "the address of a Prometheus is written http://127.0.0.1:9090, or "
+            "http://user:password@127.0.0.1:9090",
+        )
 
     def values(self, what: str, query: str, clock: Clock) -> list[Series]:
         """Every series of an expression, at the points of a clock; at least one.
@@ -127,14 +147,16 @@ class Prometheus:
                 series = found.setdefault(
                     frozenset(labels.items()), Series(labels, np.full(clock.points, np.nan))
                 )
-                for moment, value in entry["values"]:
-                    point = first + round((float(moment) * 1000 - part.start) / clock.step)
-                    series.values[point] = float(value)
+                moments, values = (
+                    zip(*entry["values"], strict=True) if entry["values"] else ((), ())
+                )
+                points = part.places(np.array(moments, dtype=np.float64), self.web.url)
+                series.values[first + points] = np.array(values, dtype=np.float64)
         if not any(np.isfinite(series.values).any() for series in found.values()):
             raise InputError(
                 f"{what}: {query!r} has no value between {clock.time(0)} and "
-                f"{clock.time(clock.points - 1)}; look it up in the Prometheus at {self.url}: is "
-                f"the name right, was it scraped then?"
+                f"{clock.time(clock.points - 1)}; look it up in the Prometheus at {self.web.url}: "
+                f"is the name right, was it scraped then?"
             )
         return list(found.values())
 
@@ -146,6 +168,7 @@ class Prometheus:
             "start": f"{clock.start / 1000:.3f}",
             "end": f"{end / 1000:.3f}",
             "step": f"{clock.step / 1000:.3f}",
+            "nocache": "1",  # VictoriaMetrics moves the points of what it may cache
         }
         answer = self._ask(f"{what}: {query!r}", urllib.parse.urlencode(form).encode())
         for note in answer.get("warnings") or ():
@@ -160,13 +183,15 @@ class Prometheus:
 
     def _ask(self, about: str, form: bytes) -> dict[str, Any]:
         """Send a form to ``query_range``, again where that may help, and return the answer."""
-        address = f"{self.url.rstrip('/')}/api/v1/query_range"
+        address = f"{self.web.url}/api/v1/query_range"
+        question = urllib.request.Request(address, form)  # noqa: S310 - http, as was checked
+        for name, value in self.web.headers.items():
+            question.add_unredirected_header(name, value)  # another host must not see it
         for attempt in range(self.retries + 1):
             if attempt:
                 time.sleep(_WAIT * 2 ** (attempt - 1))
             try:
-                # An http address, as checked when it was given.
-                with urllib.request.urlopen(address, form, self.timeout) as reply:  # noqa: S310
+                with urllib.request.urlopen(question, timeout=self.timeout) as reply:  # noqa: S310
                     return _answer(reply.read(), address)
             except urllib.error.HTTPError as error:
                 trouble = f"HTTP {error.code}: {_complaint(error)}"
@@ -176,7 +201,7 @@ class Prometheus:
                 trouble = str(getattr(error, "reason", error) or type(error).__name__)
         tries = "once" if not self.retries else f"{self.retries + 1} times"
         raise ProgramError(
-            f"no answer from the Prometheus at {self.url}, asked {tries}: {trouble}; is it "
+            f"no answer from the Prometheus at {self.web.url}, asked {tries}: {trouble}; is it "
             f"running, and is this its address?"
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stationary.atomic import replacing
 from stationary.data.categories import parse_category
-from stationary.data.tables import FACTS, write_facts
+from stationary.data.tables import FACTS, sampling_facts, write_facts
 from stationary.data.windows import Sampling, Windows
 from stationary.errors import InputError
 
@@ -58,11 +58,18 @@ class Ingested:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, windows: Windows, source: str) -> Ingested:
-        """Return windows that were made elsewhere, ready to be written."""
+    def of(
+        cls,
+        windows: Windows,
+        source: str,
+        rows: int,
+        dropped: tuple[Dropped, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> Ingested:
+        """Return windows that were made elsewhere, of so many rows, ready to be written."""
         table = windows.to_frame()
         table.columns = [*windows.inputs, *(f"Q={name}" for name in windows.labels)]
-        return cls(table, windows.sampling, windows.duration, source, len(table), (), ())
+        return cls(table, windows.sampling, windows.duration, source, rows, dropped, notes)
 
     def windows(self) -> Windows:
         """Return the windows, with every category."""
@@ -83,9 +90,7 @@ class Ingested:
         """
         path = Path(path)
         check_output(path)
-        facts = {"sampling": str(self.sampling)}
-        if self.duration is not None:
-            facts["duration"] = repr(self.duration)
+        facts = sampling_facts(self.sampling, self.duration)
         with replacing(path) as part:
             if path.suffix.lower() == ".csv":
                 with part.open("w", encoding="utf-8", newline="") as file:

@@ -1,75 +1,20 @@
-"""Sources: tables of requests, wherever they are, as ``arrival``, ``response`` and ``status``.
-
-A format is a function of an Ibis backend and a path that returns a table; `FORMATS` lists them by
-name. One whose table has the columns ``arrival`` (seconds, or a timestamp), ``response`` (seconds,
-null where there was no answer) and ``status`` needs no mapping of columns.
-"""
+"""Sources: tables of requests, wherever they are, as ``arrival``, ``response`` and ``status``."""
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from stationary.errors import InputError
-from stationary.ingest import access_logs
+from stationary.ingest.addresses import database_name
 from stationary.ingest.columns import Columns, Moments, find, lengths, moments, without_nan
 from stationary.ingest.engines import Session
+from stationary.ingest.formats import Format, by_ending, by_name
 from stationary.ingest.literals import real
-
-_TRACE = ("window", "seconds", "arrival", "response")
-
-
-def _parquet(backend: Any, path: str) -> Any:
-    return backend.read_parquet(path)
-
-
-def _csv(backend: Any, path: str) -> Any:
-    return backend.read_csv(path)
-
-
-def _json_lines(backend: Any, path: str) -> Any:
-    return backend.read_json(path)
-
-
-def _trace(backend: Any, path: str) -> Any:
-    """Traces that the testbed wrote: each window counts from its own first request.
-
-    They are laid out two lengths apart, so that nobody who is still there at the end of one is
-    there in the next. Who was sent after the end of a window is in none.
-    """
-    import ibis
-
-    raw = by_ending(path)(backend, path)
-    for name in _TRACE:
-        find(raw, name, f"{path} is no trace of the testbed")
-    raw = raw.filter(raw.arrival < raw.seconds)
-    return raw.select(
-        arrival=2.0 * raw.window * raw.seconds + raw.arrival,
-        response=ibis.ifelse(raw.response < 0, ibis.null("float64"), raw.response),
-    )
-
-
-Format = Callable[[Any, str], Any]
-FORMATS: dict[str, Format] = {
-    "parquet": _parquet,
-    "csv": _csv,
-    "jsonl": _json_lines,
-    "trace": _trace,
-    **access_logs.FORMATS,
-}
-"""Ways to read a file, by the name that ``--format`` takes."""
-
-_ENDINGS = {
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-}
+from stationary.ingest.spans import Unit
 
 
 @dataclass(frozen=True)
@@ -83,12 +28,12 @@ class Source:
     columns : Columns
         What the columns are called.
     format : str, optional
-        One of `FORMATS`; by the ending of the file otherwise.
+        One of `stationary.ingest.FORMATS`; by the ending of the file otherwise.
     table, query : str, optional
         What to read of a database.
     """
 
-    location: str
+    location: str = field(repr=False)  # it may hold a password
     columns: Columns = field(default_factory=Columns)
     format: str | None = None
     table: str | None = None
@@ -104,8 +49,14 @@ class Source:
         """The location for a message, without a password."""
         if not self.is_database:
             return self.location
-        database = urlsplit(self.location).path.removeprefix("/") or "the database"
-        return f"{self.table or 'the query'} in {database}"
+        return f"{self.table or 'the query'} in {database_name(self.location)}"
+
+    @property
+    def kind(self) -> Format | None:
+        """The format of the file; None of a database."""
+        if self.is_database:
+            return None
+        return by_name(self.format) if self.format else by_ending(self.location)
 
 
 @dataclass(frozen=True)
@@ -125,6 +76,8 @@ class Requests:
         The first and the last arrival.
     base : float
         Seconds since the epoch from which ``arrival`` is counted.
+    told : bool
+        Whether there are outcomes; otherwise every ``status`` is null.
     """
 
     table: Any
@@ -133,6 +86,7 @@ class Requests:
     first: float
     last: float
     base: float
+    told: bool
 
 
 def open_table(session: Session, source: Source) -> Any:
@@ -154,25 +108,34 @@ def open_table(session: Session, source: Source) -> Any:
             return session.backend.table(name, database=schema or None)
         if source.table is not None or source.query is not None:
             raise InputError("--table and --query go with a database, postgresql://user@host/name")
-        if "://" not in source.location and not glob.glob(source.location):  # noqa: PTH207
-            raise InputError(f"{source.location}: there is no such file; check the path")
-        if source.format is not None and source.format not in FORMATS:
+        kind, path = source.kind, source.location
+        if kind is None:
+            raise InputError(f"{path}: this is no file; check the path")
+        if "://" not in path:
+            if Path(path).exists():
+                path = session.exactly(path)  # brackets in the name of a file are no pattern
+            elif not glob.glob(path):  # noqa: PTH207
+                raise InputError(f"{path}: there is no such file; check the path")
+        if kind.lines and not session.reads_lines:
             raise InputError(
-                f"there is no format {source.format!r}; there are {', '.join(FORMATS)}"
+                f"{source.name}: access logs are read by DuckDB; leave out --engine, or turn the "
+                f"log into a table first"
             )
-        reader = FORMATS[source.format] if source.format else by_ending(source.location)
-        return reader(session.backend, source.location)
+        return kind.read(session.backend, path)
 
 
-def by_ending(path: str) -> Format:
-    """Return the format of a file that its ending tells."""
-    name = path.lower().removesuffix(".gz").removesuffix(".zst")
-    for ending, kind in _ENDINGS.items():
-        if name.endswith(ending):
-            return FORMATS[kind]
-    raise InputError(
-        f"{path}: cannot tell how to read it; name its --format, one of {', '.join(FORMATS)}"
-    )
+def units(source: Source) -> tuple[Unit, Unit]:
+    """Return the units of times and of response times: as the format says, or the columns."""
+    columns = source.columns
+    own = None if source.kind is None else source.kind.unit
+    if own is None:
+        return columns.unit, columns.response_unit or columns.unit
+    if columns.unit is not Unit.S or columns.response_unit is not None:
+        raise InputError(
+            f"{source.name}: the format {source.format!r} has units of its own; leave out --unit "
+            f"and --response-unit"
+        )
+    return own, own
 
 
 def open_source(session: Session, source: Source) -> Requests:
@@ -184,19 +147,23 @@ def open_source(session: Session, source: Source) -> Requests:
         When a column is missing, or some of its values cannot be: with how many.
     """
     raw, where, columns = open_table(session, source), source.name, source.columns
-    arrival = moments(session, raw, columns.arrival, columns.unit, where)
+    unit, response_unit = units(source)
+    arrival = moments(session, raw, columns.arrival, unit, where)
     status = columns.status
     if status is None and "status" in raw.columns:
         status = "status"
     if columns.completion is not None:
-        done = moments(session, raw, columns.completion, columns.unit, where)
-        if done.counted != arrival.counted:
+        done = moments(session, raw, columns.completion, unit, where)
+        if done.kind != arrival.kind:
             raise InputError(
-                f"{where}: {columns.arrival!r} is {arrival.column.type()} and "
-                f"{columns.completion!r} is {done.column.type()}; write both alike"
+                f"{where}: {columns.arrival!r} has {arrival.kind} and {columns.completion!r} "
+                f"{done.kind}; write both alike"
             )
-        measured, negative = columns.completion, done.column < arrival.column
-        facts = check(session, raw, arrival, columns.arrival, where, measured, negative)
+        wrong = done.column < arrival.column
+        if done.column.type().is_floating():
+            wrong = wrong | done.column.isinf()
+        fault = Fault(columns.completion, wrong, "before the arrival, or infinite")
+        facts = check(session, raw, arrival, columns.arrival, where, [fault])
         departure = done.since(facts.base)
         if not done.counted:
             departure = without_nan(departure)
@@ -208,21 +175,31 @@ def open_source(session: Session, source: Source) -> Requests:
                 f"{where}: name the column of response times with --response, or that of "
                 f"completions with --completion; the columns are: {', '.join(raw.columns[:30])}"
             )
-        unit = columns.response_unit or columns.unit
         length = lengths(session, raw, measured, where)
-        negative = length < 0
+        wrong = length < 0
         if length.type().is_floating():
-            negative = negative | length.isinf()
-        facts = check(session, raw, arrival, columns.arrival, where, measured, negative)
-        response = length.cast("float64") / real(unit.per_second)
-        departure = arrival.plus(facts.base, length, unit)
+            wrong = wrong | length.isinf()
+        fault = Fault(measured, wrong, "negative or infinite")
+        facts = check(session, raw, arrival, columns.arrival, where, [fault])
+        response = length.cast("float64") / real(response_unit.per_second)
+        departure = arrival.plus(facts.base, length, response_unit)
     table = raw.select(
         arrival=arrival.since(facts.base),
         response=response,
         departure=departure,
         status=_status(raw, status, where),
     )
-    return Requests(table, where, facts.rows, facts.first, facts.last, facts.absolute)
+    told = status is not None
+    return Requests(table, where, facts.rows, facts.first, facts.last, facts.absolute, told)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Rows that cannot be: the column they stand in, which they are, and what they are."""
+
+    column: str
+    rows: Any
+    what: str
 
 
 @dataclass(frozen=True)
@@ -237,14 +214,7 @@ class Facts:
 
 
 def check(
-    session: Session,
-    raw: Any,
-    time: Moments,
-    name: str,
-    where: str,
-    other: str,
-    wrong: Any,
-    expected: str = "negative or infinite",
+    session: Session, raw: Any, time: Moments, name: str, where: str, faults: Sequence[Fault]
 ) -> Facts:
     """Count the rows that cannot be; raise an error that names the column and how many."""
     column = time.column
@@ -255,9 +225,9 @@ def check(
         raw.aggregate(
             rows=raw.count(),
             missing=missing.sum(),
-            wrong=wrong.sum(),
             low=column.min(),
             high=column.max(),
+            **{f"fault_{k}": fault.rows.sum() for k, fault in enumerate(faults)},
         ),
         where,
     ).iloc[0]
@@ -266,7 +236,7 @@ def check(
         raise InputError(f"{where}: there are no rows; is it the right file?")
     for bad, what, why in (
         (found["missing"], name, "missing or not finite"),
-        (found["wrong"], other, expected),
+        *((found[f"fault_{k}"], fault.column, fault.what) for k, fault in enumerate(faults)),
     ):
         if bad and bad == bad:
             raise InputError(

@@ -8,8 +8,20 @@ from enum import StrEnum
 
 from stationary.errors import InputError
 
-_SPAN = re.compile(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(us|ms|s|m|h|d)?\s*")
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_NUMBER = r"([0-9.]+(?:[eE][+-]?[0-9]+)?)"
+_PART = re.compile(rf"{_NUMBER}\s*(us|ms|s|m|h|d|w|y)")
+_SPAN = re.compile(rf"\s*(?:{_NUMBER}|(?:{_PART.pattern})+)\s*")
+_SECONDS = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+    "w": 7 * 86400.0,
+    "y": 365 * 86400.0,
+}
+"""As Prometheus has them, and microseconds."""
 
 
 class Unit(StrEnum):
@@ -27,16 +39,19 @@ class Unit(StrEnum):
 
 
 def parse_span(text: str, what: str) -> float:
-    """Return the seconds in a text such as ``10ms``; a bare number is seconds.
+    """Return the seconds in a text such as ``10ms`` or ``1h30m``; a bare number is seconds.
 
     Examples
     --------
-    >>> parse_span("1.5m", "--window")
-    90.0
+    >>> parse_span("1.5m", "--window"), parse_span("1h30m", "--window")
+    (90.0, 5400.0)
     """
     match = _SPAN.fullmatch(text)
     try:
-        seconds = float(match[1]) * _SECONDS[match[2] or "s"] if match else math.nan
+        seconds = math.nan
+        if match:
+            parts = [(match[1], "s")] if match[1] else _PART.findall(text)
+            seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     except ValueError:
         seconds = math.nan
     if not (0 <= seconds < math.inf):

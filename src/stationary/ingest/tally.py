@@ -14,13 +14,14 @@ wanders, and to leave out the windows where it rose would make it look shorter t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stationary.data.windows import Sampling
-from stationary.errors import InputError
+from stationary.errors import InputError, ProgramError
 from stationary.ingest.cut import Cut, Grid
 from stationary.ingest.engines import Session
 from stationary.ingest.literals import real
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_STATES = 1000
+_MOST_CELLS = 10**8
+"""Windows times columns of a table: eight hundred megabytes."""
 _ALIKE = 4.0
 """Standard deviations within which halves are alike."""
 _CORRELATED = 0.5
@@ -82,7 +85,7 @@ def tally(
         outside = windows.sent == 0
     else:
         windows = windows.left_join(loads, "window").drop("window_right")
-        outside = ~(windows.load > 0).fill_null(False)
+        outside = ~((windows.load > 0) & (windows.load < real(math.inf))).fill_null(False)
     key = windows.window
     if cut.bin_load is not None:
         key = (windows.load / real(cut.bin_load) + 0.5).floor().cast("int64")
@@ -90,6 +93,7 @@ def tally(
     rounded = (windows.key <= 0) if cut.bin_load is not None else ibis.literal(False)
     fate = ibis.cases(
         (windows.window < grid.skipped, "warm-up"),
+        (windows.load.isnull(), "load not known"),
         (outside, "empty"),
         (rounded, "load rounds to 0"),
         (ibis.literal(cut.steady_only) & (windows.steady == 0), "not steady"),
@@ -191,6 +195,11 @@ def _table(
     level, met = counts["level"].to_numpy(np.int64), counts["met"].to_numpy(np.int64)
     lost = counts["lost"].to_numpy(np.int64)
     longest = int(level.max())
+    if level.min() < 0:
+        raise ProgramError(
+            f"{origin.name}: in a window {-int(level.min())} more requests left than had come; "
+            f"this should not be: please report it, with the columns' types and --unit"
+        )
     by_arrivals = cut.sampling is Sampling.ARRIVAL
     if lost.sum():
         at = counts["full"].sum() / lost.sum()
@@ -212,6 +221,7 @@ def _table(
             f"{origin.name}: up to {most} requests in the system would be as many columns; name "
             f"the largest state of its own with --most, and the --capacity"
         )
+    check_cells(len(frame), most + 1, origin.name)
     labels = [str(k) for k in range(most + 1)]
     if cut.capacity is not None and top > most:
         labels.append(f"{most + 1}..{top}" if top > most + 1 else str(top))
@@ -241,6 +251,15 @@ def _table(
         if not table["steady"].all():
             notes.append(f"{int((table['steady'] == 0).sum())} windows are marked as not steady")
     return table, notes
+
+
+def check_cells(windows: int, columns: int, name: str) -> None:
+    """Raise where a table of windows would not fit into memory."""
+    if windows * columns > _MOST_CELLS:
+        raise InputError(
+            f"{name}: a table of {windows} windows with {columns} columns is too large; take "
+            f"longer windows (--window), or let large states share a column (--most)"
+        )
 
 
 def _dropped(fates: pd.DataFrame, grid: Grid, rows: int) -> tuple[Dropped, ...]:
