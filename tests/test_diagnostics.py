@@ -382,3 +382,23 @@ def test_the_rank_test_keeps_its_level_on_correlated_noise():
         noise = scipy.signal.lfilter([1.0], [1.0, -0.5], rng.normal(size=200))[100:]
         hits += association(noise, position, flat).p_value < 0.05
     assert hits <= 0.1 * 300  # independent noise assumed, it would be a quarter
+
+
+def test_what_is_counted_orders_the_categories():
+    # The states are in the order of the servers that are up, the counts are of requests.
+    model = M.RuleModel(
+        {"down": (0, 2), "n": (0, 4)},
+        {
+            "arrive": "n < 4 -> n += 1 else lost at load",
+            "serve": "n > 0 -> n -= 1 at mu * (3 - down)",
+            "fail": "down < 2 and n > 1 -> down += 1 at 1",
+            "mend": "down > 0 and n < 4 -> down -= 1 at 1",
+        },
+        {"mu": 2.0},
+        count="4 - n",
+    )
+    windows = st.simulate(model, [2.0, 3.0, 4.0] * 8, duration=20.0, seed=3)
+    found = Residuals.of(fitted(windows, model))
+    assert found.labels == ("0", "1", "2", "3", "4")
+    assert found.depth.tolist() == [0, 1, 2, 3, 4]
+    assert found.unit == "categories"

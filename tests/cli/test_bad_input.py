@@ -181,7 +181,7 @@ FIT = {
         ("good.csv", "--model", "mmmk:capacity=1"),
         r"category '2': state '2' is not in the model: its 2 states are 0\.\.1",
     ),
-    "unknown model": (("good.csv", "--model", "mm1"), "no model 'mm1'; there are: mmmk"),
+    "unknown model": (("good.csv", "--model", "mm1"), "no model 'mm1'; did you mean 'mmmk'"),
     "unknown model option": (("good.csv", "--model", "mmmk:k=3"), "mmmk has no option 'k'"),
     "bad model option": (("good.csv", "--model", "mmmk:capacity=x"), "'capacity' must be a number"),
     "relaxed by name": (("good.csv", "--model", "relaxed:model=3"), "relax a model with --relax"),

@@ -155,3 +155,9 @@ def test_fit_with_a_bootstrap_and_errors_of_choice(call, data):
     assert answer["bootstrap"][0]["low"] < 25.0 < answer["bootstrap"][0]["high"]
     shown = call(*args, "--bootstrap", "40", "--block", "2", "--jobs", "1")[1]
     assert "bootstrap of 40 redrawn sets of windows in blocks of 2" in " ".join(shown.split())
+
+
+def test_a_run_that_is_not_there(call, tmp_path):
+    code, _, err = call("check", tmp_path / "none")
+    assert code == 2
+    assert "none: there is no such run or file; 'stationary fit ... -o' makes a run" in err

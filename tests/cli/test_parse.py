@@ -283,3 +283,38 @@ def test_bad_model(text, message):
 def test_bad_relaxation(alpha):
     with pytest.raises(InputError, match="alpha must be positive and finite"):
         parse_model("mmmk", relax=alpha)
+
+
+def test_a_file_does_not_hide_a_model_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mmmk").write_text("no model")
+    assert parse_model("mmmk:capacity=4").options == {"servers": 1, "capacity": 4}
+    assert isinstance(parse_model("mmmk"), MMmK)
+
+
+def test_a_file_of_any_name_is_a_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = """
+    params = {}
+    variables = {n = [0, "K"]}
+    constants = {K = 3}
+    rules = {up = "n < K -> n += 1 at load", down = "n > 0 -> n -= 1 at 1"}
+    """
+    for name in ("a.txt", "a.b:c.toml", "c.TOML"):
+        (tmp_path / name).write_text(text)
+        assert len(parse_model(f"{name}:K=5").states) == 6, name
+        assert len(parse_model(name).states) == 4
+    (tmp_path / "plain").write_text(text)
+    assert len(parse_model("./plain:K=5").states) == 6
+    with pytest.raises(InputError, match=r"there is no model 'a\.tomlx'"):
+        parse_model("a.tomlx:K=1")
+
+
+def test_many_options_are_no_name_of_a_file(call, tmp_path):
+    many = "statedependent:depth=40,capacity=50," + ",".join(
+        f"service_{k}={k}" for k in range(1, 41)
+    )
+    assert parse_model(many).estimates["service_40"] == 40
+    long = "mmmk:service_rate=" + "0" * 300 + "5"
+    assert parse_model(long).estimates == {"service_rate": 5.0}
+    assert call("simulate", long, "--x", "1", "-o", tmp_path / "w.csv")[0] == 0

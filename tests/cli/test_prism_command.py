@@ -110,3 +110,14 @@ def test_other_commands_send_a_file_to_fit(call, file):
         code, _, err = call(*command, "--model", FILES / "mmck.sm")
         assert code == 2
         assert "say with --theta what to learn, as in stationary fit" in err
+
+
+def test_constants_may_stand_behind_the_file(call, file):
+    rest = ("--theta", "service", "--x", "load=callrate", "--observe", "0-2", "--json")
+    code, out, err = call("fit", file, "--model", f"{FILES / 'mmck.sm'}:c=2,K=8", *rest)
+    assert code == 0, err
+    assert json.loads(out)["model"]["constants"] == {"c": 2, "K": 8}
+    same = ("--model", f"{FILES / 'mmck.sm'}:c=2", "--constants", "K=8")
+    assert json.loads(call("fit", file, *same, *rest)[1])["nll"] == json.loads(out)["nll"]
+    code, _, err = call("fit", file, *same, *rest, "--constants", "c=3,K=8")
+    assert (code, "name each constant once" in err) == (2, True)

@@ -94,7 +94,7 @@ def test_the_command_line_counts_queue_lengths(call, tmp_path, text, blank, colu
         "simulate", text, "--x", loads, "--windows", 8, "--duration", 100, "-o", file
     )
     assert code == 0, err
-    assert file.read_text().splitlines()[0] == columns
+    assert file.read_text().splitlines()[1] == columns
     observe = columns.removeprefix("load,Q=").replace("Q=", "")
     code, out, err = call("fit", file, "--model", blank, "--observe", observe, "-o", run, "--json")
     assert code == 0, err

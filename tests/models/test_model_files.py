@@ -1,5 +1,6 @@
 """Model files: the examples, and errors that point into the file."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -168,6 +169,9 @@ def test_a_file_that_is_none(tmp_path):
     bad.write_text("a = " + "[" * 5000)
     with pytest.raises(InputError, match=r"nested too deeply|bad\.toml, line 1"):
         read_model(bad)
+    bad.write_text("[constants]\nK = " + "9" * 5000)
+    with pytest.raises(InputError, match="line 2, column 5: a number of 5000 digits is too large"):
+        read_model(bad)
     bad.write_text("#" * 1_000_001)
     with pytest.raises(InputError, match="at most 1000000 bytes"):
         read_model(bad)
@@ -194,7 +198,7 @@ def test_the_command_line_takes_a_file(file, tmp_path, call, monkeypatch):
         *("-o", "windows.csv"),
     )
     assert code == 0, err
-    header = Path("windows.csv").read_text().splitlines()[0]
+    header = Path("windows.csv").read_text().splitlines()[1]
     assert header == "load,Q=0,Q=1,Q=2,Q=3,Q=4,Q=5"
     fit = ("fit", "windows.csv", "--observe", "0-2")
     code, out, err = call(*fit, "--model", "queue.toml:K=5", "-o", "run")
@@ -238,3 +242,44 @@ def test_the_command_line_takes_conditions(tmp_path, call, monkeypatch):
     assert code == 0, err
     estimates = [line for line in out.splitlines() if '"estimate"' in line]
     assert estimates == [line for line in named.splitlines() if '"estimate"' in line] != []
+
+
+def test_the_command_line_takes_states_by_their_full_names(tmp_path, call, monkeypatch):
+    tandem = next(path for path in EXAMPLES if path.stem == "tandem")
+    monkeypatch.chdir(tmp_path)
+    Path("plain.toml").write_text(tandem.read_text().replace('count = "q2"', "#"))
+    taken = ("--model", "plain.toml:K=2")
+    simulate = ("simulate", "plain.toml:K=2", "--x", "4:8", "--windows", 5, "--duration", 50)
+    assert call(*simulate, "-o", "windows.csv")[0] == 0
+    names = ["q1=0,q2=0", "q1=1,q2=0", "q1=0,q2=1"]
+    code, out, err = call(
+        "fit", "windows.csv", *taken, "--observe", "q1=0,q2=0, q1=1, q2=0,q2=1,q1=0", "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out)["observed"] == names
+
+
+def test_several_inputs_are_simulated(tmp_path, call, monkeypatch):
+    priorities = next(path for path in EXAMPLES if path.stem == "priorities")
+    monkeypatch.chdir(tmp_path)
+    loads = ("--x", "load=4:6", "--x", "urgent_load=2,5")
+    code, _, err = call("simulate", f"{priorities}:K=2", *loads, "-o", "windows.csv")
+    assert code == 0, err
+    rows = [line.split(",")[:2] for line in Path("windows.csv").read_text().splitlines()[1:]]
+    assert rows[0] == ["load", "urgent_load"]
+    assert [[float(x) for x in row] for row in rows[1:]] == [
+        [a, b] for a in (4, 5, 6) for b in (2, 5)
+    ]
+    code, _, err = call("simulate", priorities, "--x", "4:6", "-o", "other.csv")
+    assert (code, "give each input once, as --x load=10:60:2" in err) == (2, True)
+
+
+def test_a_what_if_changes_constants_only(file, tmp_path, call, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert read_model(file).changeable == {"K": 20}
+    assert call("simulate", file, "--x", "10:20:5", "--windows", 4, "-o", "w.csv")[0] == 0
+    assert call("fit", "w.csv", "--model", file, "-o", "run")[0] == 0
+    for change in ("rules=+1", "count=2", "variables=3"):
+        code, _, err = call("forecast", "run", "--x", "10", "--what-if", change)
+        assert code == 2
+        assert f"there is no {change.split('=')[0]!r} to change; there are K, faster" in err

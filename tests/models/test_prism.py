@@ -204,6 +204,9 @@ def test_rewards_find_their_parameters_when_more_follow():
         ("min(q, 2) * a", lambda q: min(q, 2) * 1.5),
         ("max(min(q, 3), 2, 4 - q) * a", lambda q: max(min(q, 3), 2, 4 - q) * 1.5),
         ("(q > 2 ? a : max((q), 1)) + min(1, pow(q, 2))", lambda q: (1.5 if q > 2 else q) + 1),
+        ("min(q, 3, 4 - q, 2) + a", lambda q: min(q, 3, 4 - q, 2) + 1.5),
+        ("max(max(1, q), max(4 - q, 2)) * a", lambda q: max(1, q, 4 - q, 2) * 1.5),
+        ("min(min(4, q), max(q - 2, (q + 1) / 2)) + a", lambda q: max(q - 2, (q + 1) / 2) + 1.5),
     ],
 )
 def test_least_and_largest_of_what_a_state_is(rate, value):
@@ -220,6 +223,33 @@ def test_least_and_largest_of_what_a_state_is(rate, value):
     assert found == pytest.approx([value(k) for k in range(1, 5)])
     assert "min" not in spelled_out(rate)
     assert "max" not in spelled_out(rate)
+
+
+def test_min_in_min_many_times_over_is_still_short():
+    deep = "min(" * 200 + "q" + "".join(f", {k})" for k in range(200))
+    assert len(spelled_out(deep)) < 500_000
+    wide = " + ".join(["min(q, 2)"] * 5000)
+    assert spelled_out(wide).count("?") == 5000
+    with pytest.raises(InputError, match="min and max inside one another so often"):
+        spelled_out("min(max(" * 100 + "q" + ", 1), 2)" * 100)
+    assert spelled_out("min(q, (1") == "min(q, (1"  # Storm says what is wrong
+
+
+def test_too_many_states_are_refused(monkeypatch):
+    monkeypatch.setattr("stationary.models._storm.MOST_STATES", 6)
+    with pytest.raises(InputError, match="the PRISM model has 7 states, more than 6"):
+        made("mmck")
+
+
+def test_a_relaxed_model_knows_the_labels():
+    model = made("tandem")
+    relaxed = Relaxed(model)
+    assert relaxed.states_of("full") == model.states_of("full")
+    assert relaxed.state_index("s=2,q=1") == model.state_index("s=2,q=1")
+    windows = st.Windows([1.0, 2.0], [[5, 2], [4, 3]], observe=["full", "empty"])
+    torch.testing.assert_close(
+        windows.observation(relaxed).dense(), windows.observation(model).dense()
+    )
 
 
 def test_rates_of_modules_that_move_together_are_multiplied():

@@ -61,6 +61,12 @@ WRONG = [
     ({"measures": {"m": "q1 +"}}, "measure 'm', column 5"),
     ({"inputs": "load"}, "inputs: it must be a list of names"),
     ({"Z": 3}, "no constant or parameter 'Z'"),
+    ({"count": "log(q1)"}, r"count: log\(q1\) is -inf in state q1=0,q2=0, and must be finite"),
+    ({"jobs": "1 / (q1 - 1)"}, r"jobs: 1 / \(q1 - 1\) is inf in state q1=1,q2=0"),
+    ({"measures": {"m": "sqrt(q2 - 1)"}}, r"measure 'm': sqrt\(q2 - 1\) is nan in state q1=0,q2=0"),
+    ({"constants": {"K": 10**400}}, "constant 'K': it must be a finite number; got 1000"),
+    ({"params": {"mu1": 10**5000}}, "'mu1': it must be a finite number; got a number of thousands"),
+    ({"variables": {"q1": (0, 10**400)}}, "variable 'q1': it must be a finite number"),
 ]  # fmt: skip
 
 
@@ -84,3 +90,8 @@ def test_too_many_states_are_refused(monkeypatch):
     monkeypatch.setattr("stationary.models._space.MOST_STATES", 1000)
     with pytest.raises(InputError, match="the rules reach more than 1000 states"):
         RuleModel(**TANDEM, K=99, L=99)
+
+
+def test_zero_has_one_name():
+    model = RuleModel(**{**TANDEM, "count": "-q2"})
+    assert model.visible == ("-3", "-2", "-1", "0")

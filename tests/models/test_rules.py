@@ -386,7 +386,7 @@ def test_models_are_copied():
     other = copy.deepcopy(model)
     torch.testing.assert_close(other.rates(x, model.theta), model.rates(x, model.theta))
     assert list(other.states) == list(model.states)
-    assert other.visible == model.visible
+    assert list(other.visible) == list(model.visible)
 
 
 def test_a_hundred_thousand_states_are_built():
@@ -425,3 +425,22 @@ def test_a_space_too_large_for_flags_is_explored_as_well():
     assert list(model.states.codes) == sorted(model.states.codes)
     pi = st.steady_state(model([1.0])).pi[0]
     torch.testing.assert_close(pi, torch.full_like(pi, 1 / len(pi)))
+
+
+def test_a_relaxed_model_knows_conditions_and_counts():
+    model = RuleModel(**TANDEM)
+    relaxed = st.models.Relaxed(model)
+    assert relaxed.states_of("q1 >= 2 and q2 = 0") == model.states_of("q1 >= 2 and q2 = 0")
+    assert relaxed.states_of(2) == model.states_of(2)
+    assert relaxed.visible == model.visible
+    np.testing.assert_array_equal(relaxed.group_index, model.group_index)
+    assert relaxed.changeable == {"K": 4, "L": 3, "servers": 2}
+
+
+def test_names_of_states_are_made_only_when_they_are_asked_for(monkeypatch):
+    model = RuleModel(**{**TANDEM, "count": None}, K=300, L=300)
+    monkeypatch.setattr("stationary.models._space.Space.name", None)
+    assert len(model.visible) == 301**2
+    assert model.visible is model.states
+    np.testing.assert_array_equal(model.group_index, np.arange(301**2))
+    assert model.states_of("q1=3,q2=4") == [3 * 301 + 4]

@@ -12,6 +12,8 @@ import typer
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stationary.data.windows import Windows
 
 WindowsFile = Annotated[Path, typer.Argument(help="CSV or Parquet file, one row a window.")]
@@ -85,16 +87,17 @@ def read(
     duration: float | None,
     drop_empty: bool,
     pooled: bool = False,
+    states: Sequence[str] = (),
 ) -> Windows:
-    """Read windows as the options say."""
-    from stationary.cli._parse import parse_range
-    from stationary.data.readers import parse_counts, parse_observe, read_windows
+    """Read windows as the options say; ``states`` are those that ``observe`` may name."""
+    from stationary.cli._parse import parse_range, parse_states
+    from stationary.data.readers import parse_counts, read_windows
 
     return read_windows(
         file,
         x=[name.strip() for name in x.split(",")],
         counts=parse_counts(counts),
-        observe=None if observe is None else parse_observe(observe),
+        observe=None if observe is None else parse_states(observe, states),
         sampling=sampling,
         drop_empty=drop_empty,
         loads=parse_range(loads),

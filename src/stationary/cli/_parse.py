@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,19 @@ from stationary.errors import InputError
 if TYPE_CHECKING:
     from stationary.cli._prism import PrismOptions
     from stationary.covariances import CovarianceKind
+    from stationary.data.categories import Observed
     from stationary.gradients import Gradient
     from stationary.models import Model
 
 _MOST_LOADS = 100_000
+_ENDING = re.compile(r"(.*\.(?:toml|sm|prism|pm))(?::(.*))?", re.IGNORECASE | re.DOTALL)
 
 
 def parse_model(text: str, relax: float | None = None, prism: PrismOptions | None = None) -> Model:
     """Make a model from ``name:option=value,...``, with free rates added if ``relax`` is given.
 
-    The name may be that of a model file. A PRISM file has its options elsewhere, in ``prism``.
+    The name may be that of a model file. Of a PRISM file, what is behind the name are constants;
+    its other options are in ``prism``.
     """
     from stationary.cli._prism import PrismOptions, is_prism
     from stationary.models import Relaxed, read_model
@@ -46,21 +50,31 @@ def parse_model(text: str, relax: float | None = None, prism: PrismOptions | Non
 
 def model_file(text: str) -> str | None:
     """Return the model file that ``file.toml:constant=value,...`` names, if it does."""
-    name = _cut(text)[0]
-    return name if name.lower().endswith(".toml") or Path(name).is_file() else None
+    name = cut_model(text)[0]
+    return name if name.lower().endswith(".toml") or _is_file(name) else None
 
 
-def _cut(text: str) -> tuple[str, str]:
+def cut_model(text: str) -> tuple[str, str]:
     """Name and options of a model; the name of a file may have colons of its own."""
-    if Path(text).is_file():
-        return text, ""
-    name, _, rest = text.rpartition(":") if ".toml:" in text.lower() else text.partition(":")
+    ending = _ENDING.fullmatch(text)
+    if ending:
+        return ending[1], ending[2] or ""
+    name, _, rest = text.partition(":")
     return name, rest
+
+
+def _is_file(name: str) -> bool:
+    """Whether a file has this name, and the name is not that of a model in its folder."""
+    path = Path(name)
+    try:
+        return (bool(path.suffix) or "/" in name or os.sep in name) and path.is_file()
+    except (OSError, ValueError):  # too long a name, or none that a file can have
+        return False
 
 
 def parse_options(text: str) -> dict[str, Any]:
     """``name:option=value,...`` as a description for `stationary.models.registry.build`."""
-    name, rest = _cut(text)
+    name, rest = cut_model(text)
     options: dict[str, Any] = {"name": name.strip().lower()}
     if options["name"] == "relaxed":
         raise InputError("relax a model with --relax, as in --model mmmk:servers=1 --relax 100")
@@ -218,6 +232,24 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
     return low, high
 
 
+def parse_states(text: str, states: Sequence[str] = ()) -> list[Observed]:
+    """What ``--observe`` lists; a state such as ``q1=3,q2=0`` is one, commas or not."""
+    from stationary.data.categories import split_list
+    from stationary.data.readers import parse_observe
+
+    items = split_list(text)
+    length = states[0].count(",") + 1 if len(states) else 1
+    found: list[Observed] = []
+    while items:
+        whole = ",".join(items[:length])
+        if length > 1 and whole in states:
+            found.append(states[states.index(whole)])
+            del items[:length]
+        else:
+            found += parse_observe(items.pop(0))
+    return found
+
+
 def parse_bound(text: str) -> tuple[str, float]:
     """``measure<bound`` as a pair."""
     match = re.fullmatch(r"\s*(\w+)\s*<=?\s*(\S+)\s*", text)
@@ -257,6 +289,10 @@ def _changed(text: str, now: float, what: str) -> int | float:
     percent, signed = text.endswith("%"), text.startswith(("+", "-"))
     if percent and not signed:
         raise InputError(f"{what} in percent needs a sign, as in +50% or -20%; got {text!r}")
+    if isinstance(now, bool):
+        if text not in ("true", "false"):
+            raise InputError(f"{what} is true or false; got {text!r}")
+        return text == "true"
     value = parse_number(text.removesuffix("%"), what)
     if not signed:
         return value

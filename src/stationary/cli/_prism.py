@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stationary.cli._parse import parse_number
+from stationary.cli._parse import cut_model, parse_number
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _ENDINGS = {".sm", ".prism", ".pm"}
 
 def is_prism(text: str) -> bool:
     """Whether ``--model`` names a PRISM file."""
-    return Path(text).suffix.lower() in _ENDINGS
+    return Path(cut_model(text)[0]).suffix.lower() in _ENDINGS
 
 
 @dataclass(frozen=True)
@@ -61,17 +61,19 @@ class PrismOptions:
         parts = (part.partition("=") for part in self.x.split(","))
         return [(name.strip(), column) for name, _, column in parts]
 
-    def model(self, file: str) -> Prism:
-        """Read the model."""
+    def model(self, text: str) -> Prism:
+        """Read the model that ``file.sm`` or ``file.sm:constant=value,...`` names."""
         from stationary.models import from_prism
 
+        file, behind = cut_model(text)
         if self.theta is None:
             raise InputError(
                 f"{file} is a PRISM model: say with --theta what to learn, as in stationary fit "
                 f"windows.csv --model {file} --x lambda --theta mu1,mu2 -o run/; other commands "
                 f"take the run"
             )
-        fixed = _values(self.constants, "--constants")
+        given = ",".join(filter(None, (behind, self.constants)))
+        fixed = _values(given, "--constants")
         for name, value in fixed.items():
             if value is None:
                 raise InputError(f"--constants: give {name!r} a value, as in {name}=5")

@@ -84,10 +84,24 @@ def check(
             )
         fit = load(windows)
     else:
+        if not windows.exists():
+            raise InputError(
+                f"{windows}: there is no such run or file; 'stationary fit ... -o' makes a run"
+            )
         if model is None:
             raise InputError("name a model, as in --model mmmk:servers=1,capacity=20")
         chain = parse_model(model)
-        data = read(windows, x, counts, observe, loads, sampling, duration, drop_empty)
+        data = read(
+            windows,
+            x,
+            counts,
+            observe,
+            loads,
+            sampling,
+            duration,
+            drop_empty,
+            states=chain.states,
+        )
         fit = run_fit(chain, data)
     findings = fit.diagnose()
     known = fit.identify(parse_grid(at, fit.model.inputs) if at else None, nats)

@@ -102,7 +102,8 @@ def compare(
         raise InputError("--present is the load that must meet a limit: give one with --slo")
     at = None if ahead is None else parse_loads(ahead)
     named = {text: parse_model(text) for text in model or []}
-    data = read(windows, x, counts, observe, loads, sampling, duration, drop_empty)
+    states = next(iter(named.values())).states if named else ()
+    data = read(windows, x, counts, observe, loads, sampling, duration, drop_empty, states=states)
     chains = named or ladder(data, servers, capacity)
     for measure, value in (bound or {}).items():
         check_bound(next(iter(chains.values())), measure, value)

@@ -200,7 +200,9 @@ def fit(
             "--cluster has nothing to share out: it runs the starts of a fit that is not "
             "stochastic side by side (--starts 3), or the refits of a --bootstrap"
         )
-    data = read(windows, x, counts, observe, loads, sampling, duration, drop_empty, pool)
+    data = read(
+        windows, x, counts, observe, loads, sampling, duration, drop_empty, pool, chain.states
+    )
     if training is None:
         with progress_bar("start", starts or 3) as bar:
             result = run_fit(

@@ -34,7 +34,10 @@ def simulate(
             "model file, as in tandem.toml:mu1=30, or the folder of a run."
         ),
     ],
-    x: Annotated[str, typer.Option(help="Loads: 11:15 or 11,12,13.")],
+    x: Annotated[
+        list[str],
+        typer.Option(help="Loads: 11:15 or 11,12,13; name=loads for each of several inputs."),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="CSV file to write.")],
     windows: Annotated[int, typer.Option(help="Windows at each load.")] = 1,
     duration: Annotated[float, typer.Option(help="Length of a window.")] = 1.0,
@@ -57,25 +60,19 @@ def simulate(
     stationary simulate mmmk:servers=1,capacity=20,service_rate=25 --x 11:15 --windows 10
     -o windows.csv
     """
-    from stationary.cli._parse import model_file, parse_loads, parse_model, parse_options
+    from stationary.cli._parse import model_file, parse_grid, parse_model, parse_options
     from stationary.data.simulate import Arrivals, Events, PoissonCounts
     from stationary.data.simulate import simulate as run
     from stationary.runs import load
 
     if windows < 1:
         raise InputError(f"--windows must be at least 1; got {windows}")
-    points = parse_loads(x)
-    if windows * len(points) > _MOST_WINDOWS:
-        raise InputError(
-            f"--windows {windows} at {len(points)} loads are more than {_MOST_WINDOWS} windows; "
-            f"take fewer, or longer ones"
-        )
     if output.suffix.lower() != ".csv":
         raise InputError(f"{output}: simulate writes CSV; give the file the ending .csv")
     check_new(output, overwrite)
     if gamma is not None and scheme is not SchemeName.EVENTS:
         raise InputError("--gamma goes with --scheme events")
-    if Path(model).is_dir():
+    if _is_folder(model):
         chain = load(model).model
     else:
         chain = parse_model(model)
@@ -87,6 +84,12 @@ def simulate(
                 if ":" in model
                 else f"to simulate, give every parameter a value, as in {model}:{unset[0]}=25"
             )
+    points = parse_grid(x, chain.inputs)
+    if windows * len(points) > _MOST_WINDOWS:
+        raise InputError(
+            f"--windows {windows} at {len(points)} loads are more than {_MOST_WINDOWS} windows; "
+            f"take fewer, or longer ones"
+        )
     loads = [value for value in points for _ in range(windows)]
     if scheme is SchemeName.REQUESTS:
         _write_requests(chain, loads, duration, seed, output)
@@ -99,6 +102,13 @@ def simulate(
     data = run(chain, loads, duration=duration, seed=seed, scheme=schemes[scheme])
     data.to_csv(output)
     typer.echo(f"wrote {len(data)} windows to {output}")
+
+
+def _is_folder(text: str) -> bool:
+    try:
+        return Path(text).is_dir()
+    except OSError:  # a model with many options is too long for a name
+        return False
 
 
 def _write_requests(

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy.stats import rankdata
+from torch import Tensor
 
 from stationary.chunks import probabilities
 from stationary.data.observation import ObservationMap
@@ -176,11 +177,23 @@ def _scaled(values: Array, least: float = 0.0) -> Array:
 
 
 def _depth(model: Model, observation: ObservationMap) -> tuple[Array, str]:
-    positions = torch.arange(len(model.states), dtype=torch.float64)
-    level = model.levels.to(positions) if isinstance(model, Queue) else positions
+    level = model.levels.double().cpu() if isinstance(model, Queue) else _levels(model)
     mean = (observation.of(level) / observation.of(torch.ones_like(level))).numpy()
     depth = rankdata(mean, method="dense") - 1.0
     if not depth.any():  # only the phases of one queue length: their order will have to do
         depth = np.arange(len(mean), dtype=float)
     lengths = isinstance(model, Queue) and np.allclose(mean - mean.min(), depth)
     return depth, "requests" if lengths else "categories"
+
+
+def _levels(model: Model) -> Tensor:
+    """What people count in every state where it is a number, otherwise the state's position."""
+    if model.visible is not model.states:
+        try:
+            values = torch.tensor([float(name) for name in model.visible], dtype=torch.float64)
+        except ValueError:
+            pass
+        else:
+            if bool(values.isfinite().all()):
+                return values[torch.from_numpy(model.group_index)]
+    return torch.arange(len(model.states), dtype=torch.float64)

@@ -41,9 +41,11 @@ class Arithmetic:
 def _joined(some: Tensor, others: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """Values on some places and values on the others, each at its own places."""
     shape = torch.broadcast_shapes(some.shape[:-1], others.shape[:-1])
-    out = some.new_zeros((*shape, len(first) + len(second)))
-    out = out.index_add(-1, first, some.expand((*shape, len(first))))
-    return out.index_add(-1, second, others.expand((*shape, len(second))))
+    # Where the places are: a branch that is a plain number lies on the CPU, whatever the device.
+    kind = torch.promote_types(some.dtype, others.dtype)
+    out = torch.zeros((*shape, len(first) + len(second)), dtype=kind, device=first.device)
+    out = out.index_add(-1, first, some.to(out).expand((*shape, len(first))))
+    return out.index_add(-1, second, others.to(out).expand((*shape, len(second))))
 
 
 NUMPY = Arithmetic(

@@ -139,6 +139,15 @@ class Model(nn.Module, ABC):
         return {}
 
     @property
+    def changeable(self) -> dict[str, int | float]:
+        """Options that a what-if can change, with their present values: those that are numbers."""
+        return {
+            name: value
+            for name, value in self.options.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+
+    @property
     def estimates(self) -> dict[str, float]:
         """Parameters by name."""
         return dict(zip(self.param_names, self.theta.tolist(), strict=True))
@@ -192,13 +201,19 @@ class Model(nn.Module, ABC):
         return x
 
     @property
-    def visible(self) -> tuple[str, ...]:
+    def visible(self) -> Sequence[str]:
         """What people count: the groups of states, or the states where there are none."""
+        return self.states if self.groups is self.states else self._different
+
+    @cached_property
+    def _different(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.groups))
 
     @cached_property
     def group_index(self) -> np.ndarray[Any, Any]:
         """For each state, the place in `visible` of what people count it as, ``[n]``."""
+        if self.visible is self.states:
+            return np.arange(len(self.states))
         place = {name: k for k, name in enumerate(self.visible)}
         return np.fromiter((place[name] for name in self.groups), np.int64, len(self.groups))
 

@@ -12,22 +12,53 @@ from torch import Tensor
 
 from stationary.expressions import Expression, Program, Step, on_arrays, postfix
 from stationary.measures import Flows, Measure, probability, reward
+from stationary.models._arrivals import RuleFlow
+from stationary.models._blame import DescriptionError
 from stationary.models._rates import Tables, compiled
-from stationary.models._rule import Rule
-from stationary.models._space import Columns
+from stationary.models._space import Columns, States
 
 Evaluate = Callable[[Program, Tensor, Tensor], Tensor]
 """``evaluate(program, x, theta)``: what a program computes, with the model's names and tables."""
 
+_ZERO: Program = (Step(0.0),)
 
-def state_reward(expression: Expression, columns: Columns, about: str) -> Measure:
+
+def in_states(
+    expression: Expression, states: States, section: str, key: str = ""
+) -> NDArray[np.float64]:
+    """Return what only the state decides, in every state: finite, or an error that says where."""
+    values = np.array(on_arrays(postfix(expression), states.columns), dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise DescriptionError(
+            f"{expression} is {values[bad[0]]:g} in state {states[int(bad[0])]}, and must be "
+            f"finite in every state: except those where it is not, by if(condition, ..., 0)",
+            section,
+            key,
+        )
+    return values
+
+
+def counted(
+    expression: Expression | None, states: States
+) -> tuple[tuple[str, ...] | None, list[str] | None]:
+    """Return the values of ``count`` for people, in order, and that of every state."""
+    if expression is None:
+        return None, None
+    found = in_states(expression, states, "count") + 0.0  # -0 is 0, and needs no name of its own
+    values, code = np.unique(found, return_inverse=True)
+    names = [f"{value:.12g}" for value in values.tolist()]
+    return tuple(names), [names[k] for k in code.tolist()]
+
+
+def state_reward(values: NDArray[np.float64], boolean: bool, about: str) -> Measure:
     """Return the long-run mean of what only the state decides; of a condition, its probability."""
-    values = torch.from_numpy(np.array(on_arrays(postfix(expression), columns), dtype=np.float64))
-    if expression.boolean:
-        return probability(values, about)
+    vector = torch.from_numpy(values)
+    if boolean:
+        return probability(vector, about)
     low, high = float(values.min()), float(values.max())
     # An interval needs room around the value, which a constant does not have.
-    return reward(values, low, high, about) if low < high else reward(values, about=about)
+    return reward(vector, low, high, about) if low < high else reward(vector, about=about)
 
 
 def rate_reward(program: Program, evaluate: Evaluate, about: str) -> Measure:
@@ -40,39 +71,24 @@ def rate_reward(program: Program, evaluate: Evaluate, about: str) -> Measure:
 
 
 def flow_programs(
-    rules: Sequence[Rule], arrivals: Sequence[str], columns: Columns, tables: Tables
+    flows: Sequence[RuleFlow], columns: Columns, tables: Tables
 ) -> tuple[Program, Program, Program]:
-    """Return programs for requests offered, refused and dropped per unit time in each state.
-
-    A rule of the arrivals offers requests where its guard is true, and those of ``else lost`` also
-    where it is false; what happens in other rules that say ``lost`` had been let in before.
-    """
-    length = len(next(iter(columns.values())))
-    zero: Program = (Step(0.0),)
-    offered, refused, dropped = zero, zero, zero
-    for rule in rules:
-        arrives = rule.name in arrivals
-        if not arrives and not rule.lost:
-            continue
-        holds = rule.holds(columns, length)
-        rate = compiled(rule.rate, columns, tables)
-        here = _added((), rate, holds, tables)
-        if not arrives:
-            dropped = _added(dropped, rate, holds, tables)
-            continue
-        offered = (*offered, *here, Step("+", 2))
-        if rule.lost:
-            refused = _added(refused, rate, holds, tables)
-        if rule.refuses:
-            offered = _added(offered, rate, ~holds, tables)
-            refused = _added(refused, rate, ~holds, tables)
+    """Return programs for requests offered, refused and dropped per unit time in each state."""
+    offered, refused, dropped = _ZERO, _ZERO, _ZERO
+    for flow in flows:
+        rate = compiled(flow.rate, columns, tables)
+        offered = _added(offered, rate, flow.offered, tables)
+        refused = _added(refused, rate, flow.refused, tables)
+        dropped = _added(dropped, rate, flow.dropped, tables)
     return offered, refused, dropped
 
 
-def _added(total: Program, rate: Program, where: NDArray[np.bool_], tables: Tables) -> Program:
-    """Return a sum with a rate added to it in some states."""
-    term = rate if where.all() else (*rate, tables.add(where.astype(np.float64)), Step("*", 2))
-    return (*total, *term, Step("+", 2)) if total else term
+def _added(total: Program, rate: Program, weight: NDArray[np.float64], tables: Tables) -> Program:
+    """Return a sum with a multiple of a rate added to it."""
+    if not weight.any():
+        return total
+    term = rate if (weight == 1).all() else (*rate, tables.add(weight), Step("*", 2))
+    return (*total, *term, Step("+", 2))
 
 
 def flow_measures(

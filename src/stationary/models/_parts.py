@@ -24,6 +24,7 @@ from stationary.expressions import (
 from stationary.expressions.problems import ExpressionError
 from stationary.models._blame import DescriptionError, about
 
+_LONGEST = 100
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -32,7 +33,7 @@ def named_parts(value: Any, section: str, needed: bool = False) -> dict[str, Any
     if value is None and not needed:
         return {}
     if not isinstance(value, Mapping) or (needed and not value):
-        raise DescriptionError(f"it must map names to values; got {value!r}", section)
+        raise DescriptionError(f"it must map names to values; got {shown(value)}", section)
     for name in value:
         check_name(name, section)
     return dict(value)
@@ -41,7 +42,7 @@ def named_parts(value: Any, section: str, needed: bool = False) -> dict[str, Any
 def names(value: Any, section: str) -> tuple[str, ...]:
     """Return a part that lists names."""
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise DescriptionError(f"it must be a list of names; got {value!r}", section)
+        raise DescriptionError(f"it must be a list of names; got {shown(value)}", section)
     for name in value:
         check_name(name, section)
     return tuple(value)
@@ -51,7 +52,7 @@ def check_name(name: Any, section: str) -> None:
     """Raise unless expressions can speak of a name."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name.startswith("_table_"):
         raise DescriptionError(
-            f"a name is letters, digits and _, and starts with a letter; got {name!r}", section
+            f"a name is letters, digits and _, and starts with a letter; got {shown(name)}", section
         )
     if name in RESERVED:
         raise DescriptionError(
@@ -73,9 +74,25 @@ def check_different(**sections: Sequence[str] | Mapping[str, Any]) -> None:
 
 def number(value: Any, section: str, key: str) -> float:
     """Return a finite number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise DescriptionError(f"it must be a finite number; got {value!r}", section, key)
+    if isinstance(value, bool) or not isinstance(value, Real) or not _finite(value):
+        raise DescriptionError(f"it must be a finite number; got {shown(value)}", section, key)
     return plain_number(value)
+
+
+def _finite(value: Real) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float holds
+        return False
+
+
+def shown(value: Any) -> str:
+    """Return a value for a message, shortened."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of more than 4300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def plain_number(value: Real) -> float:
@@ -86,7 +103,7 @@ def plain_number(value: Real) -> float:
 def text(value: Any, section: str, key: str = "") -> str:
     """Return a text."""
     if not isinstance(value, str) or not value.strip():
-        raise DescriptionError(f"it must be a text; got {value!r}", section, key)
+        raise DescriptionError(f"it must be a text; got {shown(value)}", section, key)
     return value
 
 
@@ -95,7 +112,7 @@ def ends(value: Any, constants: Mapping[str, float], key: str) -> tuple[int, int
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
         raise DescriptionError(
             f"its range is a pair of the lowest and the highest value, such as [0, 10] or "
-            f"[0, 'K']; got {value!r}",
+            f"[0, 'K']; got {shown(value)}",
             "variables",
             key,
         )
@@ -117,7 +134,7 @@ def whole(value: Any, constants: Mapping[str, float], section: str, key: str) ->
     else:
         got = number(value, section, key)
     if not (abs(got) < 2**53 and float(got).is_integer()):
-        raise DescriptionError(f"it needs a whole number; got {value!r}", section, key)
+        raise DescriptionError(f"it needs a whole number; got {shown(value)}", section, key)
     return int(got)
 
 

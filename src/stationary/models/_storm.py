@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from stationary.errors import InputError, MissingError
 from stationary.models._prism_text import spelled_out, undefined, without_comments
 from stationary.models._rational import ONE, Polynomial, Ratio
+from stationary.models._space import MOST_STATES
 
 _NOT_OURS = ("init", "deadlock")
 """Labels that Storm adds to every model."""
@@ -78,6 +79,11 @@ def read(source: str, constants: Mapping[str, float], free: Sequence[str]) -> Ch
         options.set_build_all_reward_models()
         with _blaming("build the chain"):
             model = stormpy.build_model[stormpy.RationalFunction](program, options=options)
+        if model.nr_states > MOST_STATES:
+            raise InputError(
+                f"the PRISM model has {model.nr_states} states, more than {MOST_STATES}: give its "
+                f"constants smaller values, or forbid more with guards"
+            )
         src, dst, rates = _edges(model)
         return Chain(
             src=src,
@@ -213,13 +219,15 @@ def _check_free(stormpy: Any, program: Any, free: Sequence[str]) -> None:
 def _edges(model: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], Shared]:
     """Sources, destinations and rates; a move to the state itself changes nothing in a CTMC."""
     known: dict[Any, int] = {}
-    found = [
-        (row, entry.column, known.setdefault(entry.value, len(known)))
-        for row in range(model.nr_states)
-        for entry in model.transition_matrix.get_row(row)
-        if entry.column != row
-    ]
-    src, dst, which = np.array(found, dtype=np.int64).reshape(-1, 3).T.copy()
+    src, dst, which = np.empty((3, model.nr_transitions), dtype=np.int64)
+    end = 0
+    for row in range(model.nr_states):
+        for entry in model.transition_matrix.get_row(row):
+            if entry.column != row:
+                src[end], dst[end] = row, entry.column
+                which[end] = known.setdefault(entry.value, len(known))
+                end += 1
+    src, dst, which = (ends[:end].copy() for ends in (src, dst, which))
     return src, dst, Shared(tuple(map(_ratio, known)), which)
 
 
@@ -241,7 +249,7 @@ def _variables(program: Any, model: Any) -> dict[str, NDArray[Any]]:
 def _rewards(model: Any, rewards: Any) -> Shared:
     known: dict[Any, int] = {}
     exits = model.exit_rates
-    which = []
+    which = np.empty(model.nr_states, dtype=np.int64)
     for state in range(model.nr_states):
         parts = []
         if rewards.has_state_rewards:
@@ -250,8 +258,8 @@ def _rewards(model: Any, rewards: Any) -> Shared:
             # Storm keeps the mean reward of a move; this many moves there are per unit time.
             parts.append(rewards.get_state_action_reward(state) * exits[state])
         total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-        which.append(known.setdefault(total, len(known)))
-    return Shared(tuple(map(_ratio, known)), np.array(which, dtype=np.int64))
+        which[state] = known.setdefault(total, len(known))
+    return Shared(tuple(map(_ratio, known)), which)
 
 
 def _ratio(value: Any) -> Ratio:

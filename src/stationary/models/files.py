@@ -15,6 +15,7 @@ from stationary.models._description import ARGUMENTS
 from stationary.models.rules import RuleModel
 
 _LARGEST = 1_000_000
+_DIGITS = re.compile(r"[0-9][0-9_]{4000,}")
 _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|(end of document))\)", re.DOTALL)
 
 
@@ -52,6 +53,8 @@ def read_model(path: str | os.PathLike[str], **changes: float) -> RuleModel:
         given = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(file, source, str(error)) from None
+    except ValueError as error:  # Python reads no whole number of more than 4300 digits
+        raise _too_long(file, source, str(error)) from None
     except RecursionError:
         raise InputError(
             f"{file}: the values are nested too deeply; a model needs two levels"
@@ -105,6 +108,17 @@ def _not_toml(file: Path, source: str, message: str) -> InputError:
         at = sum(len(line) + 1 for line in lines[: int(match[2]) - 1]) + int(match[3]) - 1
     line, column, excerpt = pointed(source, at)
     return InputError(f"{file}, line {line}, column {column}: {match[1]}\n{excerpt}")
+
+
+def _too_long(file: Path, source: str, message: str) -> InputError:
+    found = _DIGITS.search(source)
+    if found is None:
+        return InputError(f"{file}: this is not TOML: {message}")
+    line, column, excerpt = pointed(source, found.start())
+    return InputError(
+        f"{file}, line {line}, column {column}: a number of {len(found[0])} digits is too large to "
+        f"compute with\n{excerpt}"
+    )
 
 
 def _located(file: Path, source: str, error: DescriptionError) -> InputError:

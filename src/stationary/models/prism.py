@@ -144,6 +144,11 @@ class Prism(Model):
             "count": self._count,
         }
 
+    @property
+    def changeable(self) -> dict[str, int | float]:
+        """The constants that have a value."""
+        return dict(self.constants)
+
     def extra_repr(self) -> str:
         """Constants and parameters, for ``print(model)``; the text would be too long."""
         shown = {**self.constants, **self.estimates}

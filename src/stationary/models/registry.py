@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from stationary.errors import InputError
+from stationary.expressions import nearest
 from stationary.models._base import Model
 from stationary.models.balking import Balking
 from stationary.models.batch import BatchArrivals
@@ -75,13 +75,13 @@ def build(description: Mapping[str, Any]) -> Model:
     options = dict(description)
     name = options.pop("name", "")
     if name not in MODELS:
-        raise InputError(f"there is no model {name!r}{_nearest(name, OFFERED)}")
+        raise InputError(f"there is no model {name!r}{nearest(name, OFFERED)}")
     model = MODELS[name]
     accepted = inspect.signature(model).parameters
     free = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
     for option in options:
         if option not in accepted and not free:
-            raise InputError(f"model {name} has no option {option!r}{_nearest(option, accepted)}")
+            raise InputError(f"model {name} has no option {option!r}{nearest(option, accepted)}")
     if isinstance(options.get("model"), Mapping):
         options["model"] = build(options["model"])
     missing = [
@@ -92,8 +92,3 @@ def build(description: Mapping[str, Any]) -> Model:
     if missing:
         raise InputError(f"model {name} needs the option {missing[0]!r}")
     return model(**options)
-
-
-def _nearest(word: str, known: Mapping[str, Any]) -> str:
-    close = difflib.get_close_matches(word, known, 1)
-    return (f"; did you mean {close[0]!r}? " if close else "; ") + "there are: " + ", ".join(known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -51,7 +52,7 @@ class Relaxed(Model):
                 if not positive
             ],
             measures=model.measures,
-            groups=model.groups,
+            groups=None if model.groups is model.states else model.groups,
         )
         self.sees_time_averages = model.sees_time_averages
         self.alpha = float(alpha)
@@ -79,6 +80,24 @@ class Relaxed(Model):
     def start(self, x: Tensor) -> Tensor:
         """The parametric chain's start, with ``Q~`` at its present values."""
         return torch.cat([self.base.start(x), self.theta.detach()[len(self.base.param_names) :]])
+
+    @property
+    def visible(self) -> Sequence[str]:
+        """What people count, in the order of the parametric chain."""
+        return self.base.visible
+
+    def states_of(self, name: int | str) -> list[int]:
+        """States that a name stands for; labels and conditions are the parametric chain's."""
+        return self.base.states_of(name)
+
+    def state_index(self, state: int | str) -> int:
+        """Position of one state, as the parametric chain names it."""
+        return self.base.state_index(state)
+
+    @property
+    def changeable(self) -> dict[str, int | float]:
+        """Those of the parametric chain."""
+        return self.base.changeable
 
     @property
     def options(self) -> dict[str, Any]:

@@ -14,9 +14,17 @@ from stationary.errors import InputError, RateError
 from stationary.expressions import TORCH, Program, on_arrays, postfix, run
 from stationary.generator import Generator
 from stationary.measures import Flows, Measure
+from stationary.models._arrivals import rule_flows, sees_time_averages
 from stationary.models._base import Model
 from stationary.models._description import Description, read_description
-from stationary.models._flows import flow_measures, flow_programs, rate_reward, state_reward
+from stationary.models._flows import (
+    counted,
+    flow_measures,
+    flow_programs,
+    in_states,
+    rate_reward,
+    state_reward,
+)
 from stationary.models._parts import formula
 from stationary.models._rates import Tables, compiled
 from stationary.models._reach import explored
@@ -49,7 +57,9 @@ class RuleModel(Model):
         windows is then its value. The variable, if there is only one.
     jobs : str, optional
         Requests in the system, an expression of variables; gives the measures ``mean_queue`` and
-        ``response_time``.
+        ``response_time``. A rule of the arrivals brings as many requests as it grows by, a rule
+        that says ``lost`` loses as many as it falls by; one, where it does not change or is left
+        out.
     arrivals : str or sequence of str, optional
         Rules by which requests arrive; by default those that say ``else lost``. They give the
         measures ``loss`` and ``throughput``.
@@ -116,7 +126,7 @@ class RuleModel(Model):
         }
         description = read_description(given, changes)
         states, moves, edges, where = explored(description)
-        values, groups = _counted(description, states)
+        values, groups = counted(description.count, states)
         super().__init__(
             states=states,
             edges=edges,
@@ -151,7 +161,8 @@ class RuleModel(Model):
         names |= {key: getattr(self, key) for key in self._tables}
         return torch.cat(
             [
-                run(program, names, TORCH).expand((*x.shape[:-1], size))
+                # A rate that is a plain number lies on the CPU, whatever the device.
+                run(program, names, TORCH).to(x).expand((*x.shape[:-1], size))
                 for program, size in self._programs.values()
             ],
             -1,
@@ -180,7 +191,7 @@ class RuleModel(Model):
         )
 
     @property
-    def visible(self) -> tuple[str, ...]:
+    def visible(self) -> Sequence[str]:
         """What people count: the values of ``count`` in order, or the states."""
         return super().visible if self._visible is None else self._visible
 
@@ -222,45 +233,42 @@ class RuleModel(Model):
     def _add_measures(self, given: Description) -> None:
         columns, tables = self.states.columns, Tables()
         evaluate = partial(_evaluated, self.inputs, self.param_names, tables)
+        jobs = None if given.jobs is None else in_states(given.jobs, self.states, "jobs")
         found: dict[str, Measure] = {}
         if given.arrivals:
-            programs = flow_programs(given.rules, given.arrivals, columns, tables)
+            of_rules = rule_flows(given.rules, given.arrivals, self.states, jobs)
+            programs = flow_programs(of_rules, columns, tables)
 
             def flows(x: Tensor, theta: Tensor) -> Flows:
                 return Flows(*(evaluate(program, x, theta) for program in programs))
 
-            jobs = None if given.jobs is None else on_arrays(postfix(given.jobs), columns)
             found |= flow_measures(flows, jobs)
-            self.sees_time_averages = self._constant(programs[0], tables)
-        if given.jobs is not None:
-            found["mean_queue"] = state_reward(given.jobs, columns, "mean requests in the system")
-        for name in self.states.space.names:
-            expression = formula(name, [name], {}, "variables")
-            found[f"mean_{name}"] = state_reward(expression, columns, f"mean of {name}")
+            self.sees_time_averages = sees_time_averages(of_rules, columns)
+        if jobs is not None:
+            found["mean_queue"] = state_reward(jobs, False, "mean requests in the system")
+        for name, values in columns.items():
+            found[f"mean_{name}"] = state_reward(values, False, f"mean of {name}")
         for name, expression in given.measures.items():
             if name in found:
                 raise InputError(f"measure {name!r} is there already; give yours another name")
             about = str(expression)
             if expression.names <= columns.keys():
-                found[name] = state_reward(expression, columns, about)
+                values = in_states(expression, self.states, "measures", name)
+                found[name] = state_reward(values, expression.boolean, about)
             else:
                 program = compiled(expression, columns, tables)
                 found[name] = rate_reward(program, evaluate, about)
         self.measures = found
 
-    def _constant(self, program: Program, tables: Tables) -> bool:
-        """Whether a rate is the same in all states, whatever inputs and parameters are."""
-        # Values that no formula brings to agree by chance, as equal starts of two rates would.
-        spread = 1 + 0.1 * torch.frac(torch.arange(1, 1 + len(self.theta)) * 0.6180339887)
-        theta = self.theta.detach() * spread
-        x = 1 + torch.frac(torch.arange(1.0, 1 + len(self.inputs)) * 0.7548776662)[None].to(theta)
-        rate = _evaluated(self.inputs, self.param_names, tables, program, x, theta)
-        return bool((rate.amax() - rate.amin()).abs() <= 1e-9 * rate.abs().amax())
-
     @property
     def options(self) -> dict[str, Any]:
         """The whole description; constants also one by one, as options that can be changed."""
         return {**self._plain, **self._constants}
+
+    @property
+    def changeable(self) -> dict[str, int | float]:
+        """The constants."""
+        return dict(self._constants)
 
     def extra_repr(self) -> str:
         """Size, constants and parameters, for ``print(model)``."""
@@ -287,13 +295,3 @@ def _evaluated(
     names = _names(x, theta, inputs, params)
     names |= {key: table.to(x.device) for key, table in tables.arrays.items()}
     return run(program, names, TORCH)
-
-
-def _counted(given: Description, states: States) -> tuple[tuple[str, ...] | None, list[str] | None]:
-    """Return the values of ``count`` for people, in order, and that of every state."""
-    if given.count is None:
-        return None, None
-    found = on_arrays(postfix(given.count), states.columns)
-    values, code = np.unique(found, return_inverse=True)
-    names = [f"{value:.12g}" for value in values.tolist()]
-    return tuple(names), [names[k] for k in code.tolist()]

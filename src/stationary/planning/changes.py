@@ -125,19 +125,14 @@ def changed(fit: Fit) -> tuple[str, ...]:
 
 
 def changeable(model: Model) -> dict[str, Any]:
-    """Return the options that `what_if` can change, with their present values.
-
-    Those of a relaxed model are its parametric chain's, those of a PRISM model its constants.
-    """
+    """Return the options that `what_if` can change, with their present values."""
     if not can_rebuild(model):
         raise InputError(
             f"{_called(model)} is a model of your own, which cannot be made again with other "
             f"options: make it yourself, set its parameters to fit.estimates, and look at its "
             f"steady state"
         )
-    while isinstance(model, Relaxed):
-        model = model.base
-    return dict(model.constants if isinstance(model, Prism) else model.options)
+    return model.changeable
 
 
 def _rebuilt(model: Model, options: dict[str, Any]) -> Model:
