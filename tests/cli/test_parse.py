@@ -141,6 +141,7 @@ def test_bad_range(text, message):
 @pytest.mark.parametrize(
     ("text", "bound"),
     [
+        ("loss<0.1%", ("loss", 0.001)),
         ("loss<0.001", ("loss", 0.001)),
         ("loss<=1e-3", ("loss", 0.001)),
         ("  mean_queue  <  5 ", ("mean_queue", 5.0)),
@@ -160,7 +161,7 @@ def test_bound(text, bound):
         ("<0.1", "a limit is written"),
         ("loss<", "a limit is written"),
         ("loss<0.1, mean_queue<3", "a limit is written"),
-        ("loss<1%", "limit 'loss<1%': bound must be a number; got '1%'"),
+        ("loss<one%", "limit 'loss<one%': bound must be a number; got 'one'"),
         ("loss<0.1<0.2", "bound must be a number; got '0.1<0.2'"),
         ("loss<nan", "bound must be finite"),
     ],

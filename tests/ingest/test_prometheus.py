@@ -140,6 +140,12 @@ def test_gaps_and_nan_are_dropped_and_counted(served):
     assert windows.loads.tolist() == [5.0, 5.0, 5.0]
 
 
+def test_a_window_whose_load_is_mostly_missing_is_left_out(served):
+    served.set("gauge", lambda t: 1 if at(t) > 3 else 0)
+    served.set("load", lambda t: None if at(t) <= 3 else 5.0)
+    assert dropped(made(served)) == {"load not known": (1, 4)}
+
+
 def test_windows_without_load_or_looks_are_dropped_and_counted(served):
     served.set("gauge", lambda t: None if at(t) <= 4 else at(t) % 2)
     served.set("load", lambda t: math.nan if at(t) > 8 else 5.0)

@@ -255,7 +255,9 @@ def parse_bound(text: str) -> tuple[str, float]:
     match = re.fullmatch(r"\s*(\w+)\s*<=?\s*(\S+)\s*", text)
     if not match:
         raise InputError(f"a limit is written measure<bound, as in 'loss<0.001'; got {text!r}")
-    return match[1], float(parse_number(match[2], f"limit {text!r}: bound"))
+    percent = match[2].endswith("%")
+    bound = float(parse_number(match[2].removesuffix("%"), f"limit {text!r}: bound"))
+    return match[1], bound / 100 if percent else bound
 
 
 def parse_changes(text: str, options: Mapping[str, Any]) -> dict[str, Any]:

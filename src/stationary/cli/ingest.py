@@ -114,7 +114,10 @@ def requests(
         str | None, typer.Option(help="With --gauge: column of requests since the look before.")
     ] = None,
     format: Annotated[  # noqa: A002 - the option's name
-        str | None, typer.Option(help="Format of the file, if its ending does not tell.")
+        str | None,
+        typer.Option(
+            help="Format, if the ending does not tell: csv, tsv, parquet, jsonl, nginx, apache, apache-seconds, envoy, trace."
+        ),
     ] = None,
     table: Annotated[str | None, typer.Option(help="Table of the database.")] = None,
     query: Annotated[str | None, typer.Option(help="Query of the database, instead.")] = None,

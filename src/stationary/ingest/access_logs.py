@@ -254,6 +254,11 @@ def _requests(
         ("timed", "no response time", without),
     ):
         lacking = row["good"] - row[known]
+        if known == "timed" and 2 * lacking > row["good"]:
+            raise InputError(
+                f"{name}: {lacking} of {row['good']} lines have no response time, without which "
+                f"nobody knows who was in the system; add {remedy}"
+            )
         if lacking:
             warnings.warn(
                 f"{name}: {lacking} of {row['good']} lines have {what}; add {remedy}",

@@ -13,6 +13,8 @@ from stationary.ingest.result import Ingested
 from stationary.ingest.sources import Requests, Source, open_source
 from stationary.ingest.tally import Origin, tally
 
+_FAILURES = "^(5[0-9][0-9]|429)$"
+
 Progress = Callable[[str], None]
 
 
@@ -72,7 +74,17 @@ def engine_for(source: Source, engine: Engine | None) -> Engine:
 def _about_outcomes(session: Session, requests: Requests, cut: Cut) -> list[str]:
     """Return what to say where no outcome is that of a lost request; raise where there are none."""
     if cut.lost_pattern is None:
-        return []
+        if not requests.told:
+            return []
+        answered = requests.table.filter(requests.table.response.notnull())
+        failed = answered.filter(refused(answered, _FAILURES))
+        many = int(session.fetch(failed.aggregate(n=failed.count()), requests.name)["n"].iloc[0])
+        if not many:
+            return []
+        return [
+            f"{many} requests have a status of failure (5xx or 429) and count as answered; say "
+            f"which are lost with --lost-status, as in 5xx,429"
+        ]
     asked = ",".join(cut.lost_status)
     if not requests.told:
         raise InputError(

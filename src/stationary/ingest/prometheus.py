@@ -28,6 +28,9 @@ from stationary.ingest.prometheus_client import Array, Clock, Prometheus, Series
 from stationary.ingest.result import Dropped, Ingested
 from stationary.ingest.tally import check_cells
 
+_ENOUGH = 0.75
+"""Share of a window's looks that must have a load: a server that starts inside one has fewer."""
+
 _MOST_LOOKS = 10_000_000
 _MOST_STATES = 100_000
 
@@ -197,12 +200,13 @@ def _one(series: list[Series], what: str, query: str) -> Array:
 
 
 def _loads(prometheus: Prometheus, query: str, span: _Span) -> Array:
-    """Return the mean load of each window; NaN where it has no value."""
+    """Return the mean load of each window; NaN where it has too few values to be one."""
     values = _one(prometheus.values("load", query, span.clock()), "load", query)
     table = values.reshape(span.windows, span.looks)
     known = np.isfinite(table)
     sums = np.where(known, table, 0.0).sum(1)
-    return np.where(known.any(1), sums / np.maximum(known.sum(1), 1), np.nan)
+    enough = known.mean(1) >= _ENOUGH
+    return np.where(enough, sums / np.maximum(known.sum(1), 1), np.nan)
 
 
 def _count_gauge(

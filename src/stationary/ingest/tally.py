@@ -203,7 +203,14 @@ def _table(
     by_arrivals = cut.sampling is Sampling.ARRIVAL
     if lost.sum():
         at = counts["full"].sum() / lost.sum()
-        notes.append(f"{lost.sum()} requests were lost; they found {at:.1f} in the system")
+        said = f"{lost.sum()} requests were lost; they found {at:.1f} in the system"
+        if cut.capacity is not None and at < _NEARLY_FULL * cut.capacity:
+            said += (
+                f", and {cut.capacity} fill it: they were not lost to a full queue, and no model "
+                f"of a queue foresees such losses. Forecasts of the loss come on top of these "
+                f"{lost.sum() / (met.sum() + lost.sum()):.2%}"
+            )
+        notes.append(said)
     top = longest if cut.capacity is None else cut.capacity
     if cut.capacity is None:
         if lost.sum() and by_arrivals:
@@ -273,3 +280,7 @@ def _dropped(fates: pd.DataFrame, grid: Grid, rows: int) -> tuple[Dropped, ...]:
         found["empty"] = (windows + missing, counted)
     found["not whole (the last)"] = (1, max(rows - int(whole), 0))
     return tuple(Dropped(why, *numbers) for why, numbers in sorted(found.items()))
+
+
+_NEARLY_FULL = 0.5
+"""Share of the capacity below which requests were lost for another reason than a full queue."""
