@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.gradients import Exact, Gradient
 from stationary.solvers import Accuracy, Auto, Factor, Solver
@@ -97,6 +98,8 @@ def steady_state(
             [-0.0625,  0.0000]], dtype=torch.float64)
     """
     solver = Auto() if solver is None else solver
+    if not isinstance(solver, Solver):
+        raise InputError(f"solver must be one such as GTH() or SparseLU(); got {solver!r}")
     gradient = Exact() if gradient is None else gradient
     pi, factor = gradient.apply(generator, solver)
     return SteadyState(pi, generator, factor, factor.solver or solver, gradient)

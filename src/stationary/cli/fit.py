@@ -203,32 +203,39 @@ def fit(
     data = read(
         windows, x, counts, observe, loads, sampling, duration, drop_empty, pool, chain.states
     )
-    if training is None:
-        with progress_bar("start", starts or 3) as bar:
-            result = run_fit(
-                chain,
-                data,
-                folder=folder,
-                resume=resume,
-                starts=starts,
-                seed=seed,
-                progress=bar and _exact_progress(bar),
-                covariance=kind,
-                cluster=cluster,
-            )
-    else:
-        with progress_bar("epoch", training.epochs) as bar:
-            training = replace(training, callback=bar and _epoch_progress(bar))
-            result = run_fit(
-                chain,
-                data,
-                gradient=strategy,
-                training=training,
-                folder=folder,
-                seed=seed,
-                resume=resume,
-                covariance=kind,
-            )
+    if resume and folder is not None and not folder.exists():
+        typer.echo(f"there is nothing to resume in {folder}; starting anew", err=True)
+    try:
+        if training is None:
+            with progress_bar("start", starts or 3) as bar:
+                result = run_fit(
+                    chain,
+                    data,
+                    folder=folder,
+                    resume=resume,
+                    starts=starts,
+                    seed=seed,
+                    progress=bar and _exact_progress(bar),
+                    covariance=kind,
+                    cluster=cluster,
+                )
+        else:
+            with progress_bar("epoch", training.epochs) as bar:
+                training = replace(training, callback=bar and _epoch_progress(bar))
+                result = run_fit(
+                    chain,
+                    data,
+                    gradient=strategy,
+                    training=training,
+                    folder=folder,
+                    seed=seed,
+                    resume=resume,
+                    covariance=kind,
+                )
+    except KeyboardInterrupt:
+        if folder is not None and folder.exists():
+            typer.echo(f"what was done is kept in {folder}; go on with --resume", err=True)
+        raise
     result = replace(result, recipe={**result.recipe, "command": command_line()})
     source: Fit | Bootstrap = result
     if bootstrap is not None:

@@ -116,7 +116,8 @@ def requests(
     format: Annotated[  # noqa: A002 - the option's name
         str | None,
         typer.Option(
-            help="Format, if the ending does not tell: csv, tsv, parquet, jsonl, nginx, apache, apache-seconds, envoy, trace."
+            help="Format, if the ending does not tell: csv, tsv, parquet, jsonl, nginx, apache, "
+            "apache-seconds, envoy or trace."
         ),
     ] = None,
     table: Annotated[str | None, typer.Option(help="Table of the database.")] = None,

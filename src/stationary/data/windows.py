@@ -288,8 +288,8 @@ class Windows:
                     state = int(taken[0])
                     raise InputError(
                         f"categories {self.labels[owner[state]]!r} and {label(category)!r} are "
-                        f"both state {model.states[state]!r} of the model; use the model's own "
-                        f"state names"
+                        f"both state {model.states[state]!r} of the model: use its own names, or "
+                        f"conditions that do not overlap"
                     )
                 owner[covered] = row
         return ObservationMap(torch.from_numpy(owner), count)

@@ -135,7 +135,7 @@ class Identifiability:
             f"  {self._range(row)}{'' if row['determined'] else ': NOT determined'}"
             for _, row in self.ranges.iterrows()
         ]
-        end = "The data determine all of this, if the model is right."
+        end = "The data determine all of this, as wide as it is, if the model is right."
         if not self.determined:
             end = (
                 "The data do not determine all of this, whatever a forecast says: observe more "
@@ -192,7 +192,7 @@ def identify(
     Within 2 nats of the best fit,
       loss at load 40 lies between ... and ...
     <BLANKLINE>
-    The data determine all of this, if the model is right.
+    The data determine all of this, as wide as it is, if the model is right.
     """
     if dispersion is None:
         dispersion = max(fit.covariance.inflation, 1.0)
