@@ -39,7 +39,7 @@ _MOST_SOLID = 100_000
 """States up to which sparse LU is tried on a solid lattice; it would take 19 GB at a million."""
 RIVAL = "pyamg"
 _MOST_MEMORY = 12 * 2**30
-_PATIENCE = 300.0
+_PATIENCE = 100.0
 _MOST_STORM = 100_000
 
 
