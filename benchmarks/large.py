@@ -2,7 +2,7 @@
 
 Each chain is solved in a process of its own, so that its peak memory is its own. The rival is
 algebraic multigrid as one would take it from a library: pyamg's Ruge-Stueben hierarchy of the
-transposed generator without its ground, and GMRES around it. It gets the ground for nothing.
+transposed generator without its ground, and GMRES around it. It is told the best ground.
 
     python -m benchmarks large [1e4 1e5 1e6]
 """
@@ -25,8 +25,6 @@ import torch
 import stationary as st
 from benchmarks.timing import table
 from stationary.solvers import Solver
-from stationary.solvers._chain import SparseChain
-from stationary.solvers._walk import likely_state
 
 LOADS = {"moderate": 0.7, "near saturation": 0.99}
 SIZES = (10_000, 100_000)
@@ -101,15 +99,14 @@ def theirs(generator: st.Generator) -> dict[str, float]:
 
     Q = generator.sparse()
     n = generator.n
-    chain = SparseChain(generator.edges, generator.rates.numpy())
-    ground = likely_state(chain)
+    ground = 0  # the likeliest state of these lattices, and a corner, which suits coarsening
     kept = np.delete(np.arange(n), ground)
     began = time.perf_counter()
     A = -Q.T.tocsr()[kept][:, kept].tocsr()
     right = np.asarray(Q[[ground]].toarray()[0][kept])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        levels = pyamg.ruge_stuben_solver(A)
+        levels = pyamg.ruge_stuben_solver(A, coarse_solver="splu")  # or it inverts densely
         x = levels.solve(right, tol=1e-10, accel="gmres", maxiter=100)
     pi = np.zeros(n)
     pi[kept], pi[ground] = x, 1.0
@@ -152,7 +149,7 @@ def row(first: list[str], found: dict[str, float], rival: float) -> list[str]:
         f"{found['forward']:.2f}",
         f"{found['gradient']:.2f}",
         f"{1 + found['gradient'] / found['forward']:.2f}",
-        f"{rival / found['forward']:.1f}x",
+        f"{rival / found['forward']:.1f}x" if rival == rival else "",
         f"{found['residual']:.0e}",
         f"{found['GiB']:.2f}",
     ]
