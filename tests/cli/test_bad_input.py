@@ -194,9 +194,9 @@ FIT = {
     "level as a measure": (("good.csv", *MODEL, "--slo", "level<0.1"), "no measure 'level'"),
     "slo of nothing": (("good.csv", *MODEL, "--slo", ""), "a limit is written measure<bound"),
     "slo upwards": (("good.csv", *MODEL, "--slo", "loss>0.1"), "a limit is written measure<bound"),
-    "slo in percent": (
-        ("good.csv", *MODEL, "--slo", "loss<1%"),
-        "bound must be a number; got '1%'",
+    "slo beyond all": (
+        ("good.csv", *MODEL, "--slo", "loss<150%"),
+        "a bound on loss must lie between 0 and 1; got 1.5",
     ),
     "slo out of range": (("good.csv", *MODEL, "--slo", "loss<2"), "between 0 and 1; got 2.0"),
     "slo of zero": (("good.csv", *MODEL, "--slo", "loss<0"), "between 0 and 1; got 0.0"),
