@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import operator
 import pickle
+import re
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -30,6 +31,8 @@ R = TypeVar("R")
 
 Progress = Callable[[int, str], None]
 """Called as ``progress(done, text)``."""
+
+_ADDRESS = re.compile(r"([a-z]+://)?[^\s/:]+:[0-9]{1,5}|[a-z]+://\S+")
 
 _ANSWERS_WITHIN = "10s"
 """How long a scheduler may take to answer."""
@@ -172,6 +175,10 @@ def _connected(address: str) -> Iterator[Any]:
         raise InputError(
             "a cluster needs Dask: pip install 'stationary[cluster]' here and on its workers"
         ) from None
+    if not _ADDRESS.fullmatch(address):
+        raise InputError(
+            f"the address of a Dask scheduler is one such as tcp://10.0.0.1:8786; got {address!r}"
+        )
     try:
         client = Client(address, timeout=_ANSWERS_WITHIN, set_as_default=False)
     except (OSError, ValueError) as error:

@@ -2,22 +2,9 @@
 
 import pytest
 
+from rule_models import TANDEM
 from stationary.errors import InputError, RateError
 from stationary.models import RuleModel
-
-TANDEM = {
-    "variables": {"q1": (0, "K"), "q2": (0, "L")},
-    "rules": {
-        "arrive": "q1 < K -> q1 += 1 else lost at load",
-        "move": "q1 > 0 and q2 < L -> q1 -= 1, q2 += 1 at mu1",
-        "leave": "q2 > 0 -> q2 -= 1 at mu2 * min(q2, servers)",
-    },
-    "params": {"mu1": 3.0, "mu2": 2.0},
-    "constants": {"K": 4, "L": 3, "servers": 2},
-    "count": "q2",
-    "jobs": "q1 + q2",
-}
-
 
 WRONG = [
     ({"rules": {"a": "q1 += 1 at load"}}, r"rule 'a': in state q1=4,q2=0 it would make q1 = q1 \+ 1"

@@ -10,22 +10,10 @@ import pytest
 import torch
 
 import stationary as st
+from rule_models import TANDEM
 from stationary.errors import InputError
 from stationary.losses import conditional_nll
 from stationary.models import RuleModel, registry
-
-TANDEM = {
-    "variables": {"q1": (0, "K"), "q2": (0, "L")},
-    "rules": {
-        "arrive": "q1 < K -> q1 += 1 else lost at load",
-        "move": "q1 > 0 and q2 < L -> q1 -= 1, q2 += 1 at mu1",
-        "leave": "q2 > 0 -> q2 -= 1 at mu2 * min(q2, servers)",
-    },
-    "params": {"mu1": 3.0, "mu2": 2.0},
-    "constants": {"K": 4, "L": 3, "servers": 2},
-    "count": "q2",
-    "jobs": "q1 + q2",
-}
 
 
 def value(model, name, x, pi=None):

@@ -102,6 +102,7 @@ class Session(ABC):
                     f"the engine ran out of memory in {what}: give it more with --memory, or take "
                     f"shorter windows ({text:.{_SHOWN}})"
                 ) from error
+            text = text.partition(" LINE 1:")[0]  # the query, which nobody here wrote
             raise InputError(f"{what} failed: {text:.{_SHOWN}}") from error
 
 

@@ -17,6 +17,9 @@ from torch import Tensor
 from stationary.edges import Edges
 from stationary.generator import Generator
 
+TOLERANCE = 1e-8
+"""Largest error of a probability that is accepted, as far as it can be told."""
+
 
 class Accuracy(StrEnum):
     """Which probabilities a solver gets right to many digits."""

@@ -15,8 +15,6 @@ from stationary.generator import Generator
 from stationary.solvers._base import Accuracy, Factor
 from stationary.solvers._batches import Array, batch_of, rows_of
 
-TOLERANCE = 1e-8
-"""Largest error of a probability, as far as it can be told."""
 _EPS = float(np.finfo(float).eps)
 _TINY = float(np.finfo(float).tiny)
 

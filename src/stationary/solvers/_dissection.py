@@ -6,7 +6,6 @@ Found once for a set of edges, whatever the rates, and forgotten with the edges.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -67,18 +66,10 @@ class Dissection:
         return scipy.sparse.csc_array((data, self._index, self._start), shape=(len(exits),) * 2)
 
     @cached_property
-    def cost(self) -> Cost:
-        """What a factorisation in this order takes, by counting its entries."""
-        lower, operations = _count(self._graph.indptr, self._graph.indices, self.order, self.place)
-        return Cost(2 * _BYTES * lower, 2.0 * operations)
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Memory in bytes and multiply-adds of a factorisation."""
-
-    memory: float
-    operations: float
+    def memory(self) -> float:
+        """Bytes that a factorisation in this order takes, by counting its entries."""
+        lower = _count(self._graph.indptr, self._graph.indices, self.order, self.place)
+        return 2 * _BYTES * lower
 
 
 _known: WeakKeyDictionary[Edges, Dissection] = WeakKeyDictionary()
@@ -153,8 +144,8 @@ def _widest_level(start: Array, index: Array, first: int) -> tuple[int, int]:
 
 
 @_jit
-def _count(start: Array, index: Array, order: Array, place: Array) -> tuple[float, float]:
-    """Entries of the lower factor, and the sum of squares of its columns' lengths.
+def _count(start: Array, index: Array, order: Array, place: Array) -> float:
+    """Entries of the lower factor.
 
     Row k of the factor holds what the elimination tree joins to k from below: each path is
     followed until one that was followed before for the same row.
@@ -171,14 +162,14 @@ def _count(start: Array, index: Array, order: Array, place: Array) -> tuple[floa
                 if above == -1:
                     parent[node] = k
                 node = above
-    length = np.ones(n)
+    entries = float(n)
     mark = np.full(n, -1, dtype=np.int64)
     for k in range(n):
         mark[k] = k
         for e in range(start[order[k]], start[order[k] + 1]):
             node = place[index[e]]
             while node < k and mark[node] != k:
-                length[node] += 1.0
+                entries += 1.0
                 mark[node] = k
                 node = parent[node]
-    return length.sum(), (length**2).sum()
+    return entries

@@ -12,9 +12,9 @@ from scipy.sparse.linalg import spilu
 from stationary.errors import SolverError
 from stationary.generator import Generator
 from stationary.solvers._aggregation import COARSEST, cycled
-from stationary.solvers._base import Factor, Solver
+from stationary.solvers._base import TOLERANCE, Factor, Solver
 from stationary.solvers._batches import Array
-from stationary.solvers._chain import TOLERANCE, ChainsFactor, Solved, SparseChain, chains_of
+from stationary.solvers._chain import ChainsFactor, Solved, SparseChain, chains_of
 from stationary.solvers._dissection import neighbours
 from stationary.solvers._iterated import Budget, Iterated
 from stationary.solvers._sweeps import rough

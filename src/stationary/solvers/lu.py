@@ -9,9 +9,8 @@ from torch import Tensor
 
 from stationary.errors import InputError, SolverError
 from stationary.generator import Generator
-from stationary.solvers._base import Accuracy, Factor, Solver
+from stationary.solvers._base import TOLERANCE, Accuracy, Factor, Solver
 
-TOLERANCE = 1e-8
 _EPS = torch.finfo(torch.float64).eps
 
 

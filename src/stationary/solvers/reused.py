@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -109,10 +109,6 @@ class Reused(Solver):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InputError(f"{name} must be a whole number of at least 1; got {value!r}")
-
-    def fresh(self) -> Reused:
-        """Return the same solver with nothing remembered."""
-        return replace(self)
 
     def factor(self, generator: Generator) -> Factor:
         """Solve every chain, with an old factor where there is one and it will do."""

@@ -13,10 +13,9 @@ from scipy.sparse.linalg import splu
 
 from stationary.errors import SolverError
 from stationary.generator import Generator
-from stationary.solvers._base import Factor, Solver
+from stationary.solvers._base import TOLERANCE, Factor, Solver
 from stationary.solvers._batches import Array
 from stationary.solvers._chain import (
-    TOLERANCE,
     ChainsFactor,
     Solved,
     SparseChain,
@@ -50,7 +49,7 @@ class SparseLU(Solver):
         """Factor every chain of the batch, one after the other."""
         chains = chains_of(generator, "SparseLU()")
         dissection = dissect(generator.edges)
-        needed = dissection.cost.memory * len(chains)
+        needed = dissection.memory * len(chains)
         most = half_the_memory() if self.memory is None else self.memory
         if needed > most:
             raise SolverError(
