@@ -114,7 +114,7 @@ def _between_arrivals(model: Model, inputs: Tensor, theta: Tensor, generator: Ge
     """Transition matrices from arrival to arrival; arrivals are the rates that go with the load."""
     first = torch.eye(inputs.shape[1])[0].to(inputs)  # the load, and no other input
     with torch.no_grad():
-        twice, thrice = (model.rates(inputs * (1 + more * first), theta) for more in (1, 2))
+        twice, thrice = (model.edge_rates(inputs * (1 + more * first), theta) for more in (1, 2))
     rates = twice - generator.rates
     if not torch.allclose(thrice - twice, rates) or bool((rates < -1e-9 * twice).any()):
         raise InputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,9 @@ from torch import Tensor
 from stationary.chunks import in_parts
 from stationary.derivatives import by_input
 from stationary.errors import InputError
-from stationary.generator import Generator
 from stationary.inference import Array, Covariance, check_level, interval
-from stationary.models import Model
+from stationary.models import Model, Point
 from stationary.scales import Scale
-from stationary.steady import steady_state
 
 OPEN = math.log(10)
 """Half-width, in e-folds, from which a forecast counts as open: a factor of ten each way."""
@@ -116,7 +114,7 @@ def forecast(
     }
     reasons = [doubt] * len(inputs)
     for k, name in enumerate(names):
-        measure = model.measures[name]
+        measure = model.measure(name)
         value = np.clip(values[:, k], measure.low, measure.high)  # probabilities round above 1
         low, high, spread = interval(value, slopes[:, k], cov, measure, level)
         columns |= {name: value, f"{name}_low": low, f"{name}_high": high}
@@ -150,12 +148,13 @@ def evaluate(model: Model, inputs: Tensor, scale: Scale) -> tuple[Array, Array]:
     """Values ``[G, K]`` of every measure and their slopes ``[G, K, P]`` on a scale."""
     z = scale.free(model.theta.detach()).numpy()
 
-    def measures(free: Tensor, x: Tensor) -> Tensor:
-        theta = scale.natural(free)
-        pi = steady_state(model.generator(x, theta)).pi
-        return torch.stack([measure(x, pi, theta) for measure in model.measures.values()], -1)
+    measures = [model.measure(name) for name in model.measures]
 
-    return by_input(measures, z, inputs, model.edges)
+    def values(free: Tensor, x: Tensor) -> Tensor:
+        point = Point(model, x, scale.natural(free))
+        return torch.stack([measure(point) for measure in measures], -1)
+
+    return by_input(values, z, inputs, model.edges)
 
 
 def values_at(model: Model, inputs: Tensor, thetas: Tensor) -> Array:
@@ -163,23 +162,12 @@ def values_at(model: Model, inputs: Tensor, thetas: Tensor) -> Array:
     count, grid_size = inputs.shape[:2]
     flat, each = inputs.flatten(0, 1), thetas.repeat_interleave(grid_size, 0)
 
+    measures = [model.measure(name) for name in model.measures]
+
     def of_part(x: Tensor, theta: Tensor) -> Tensor:
         with torch.no_grad():
-            rates = _for_each(lambda x, theta: model.rates(x[None], theta)[0], x, theta)
-            pi = steady_state(Generator(model.edges, rates)).pi
-            found = [
-                _for_each(lambda x, pi, theta, m=m: m(x[None], pi[None], theta)[0], x, pi, theta)
-                for m in model.measures.values()
-            ]
-            return torch.stack(found, -1)
+            point = Point(model, x, theta)
+            return torch.stack([measure(point) for measure in measures], -1)
 
     parts = in_parts(of_part, model.edges, flat, each)
     return torch.cat(parts).unflatten(0, (count, grid_size)).numpy()
-
-
-def _for_each(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
-    """Return a function of the rows of its arguments, all at once where it can be batched."""
-    try:
-        return torch.func.vmap(function)(*arguments)
-    except RuntimeError:  # a user's function that branches on values
-        return torch.stack([function(*row) for row in zip(*arguments, strict=True)])

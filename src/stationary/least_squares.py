@@ -20,7 +20,6 @@ from torch import Tensor
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.fitting import judged, warn_unless_converged
-from stationary.generator import Generator
 from stationary.losses import conditional_nll
 from stationary.models import Model
 from stationary.objective import Objective
@@ -52,7 +51,7 @@ class LagrangianObjective:
         theta = exact.scale.natural(z)
         pi = logits.softmax(-1)
         nll = conditional_nll(pi, exact.counts, exact.observation).sum()
-        generator = Generator(exact.model.edges, exact.model.rates(exact.x, theta))
+        generator = exact.model.generator(exact.x, theta)
         residual = torch.linalg.vector_norm(generator.balance(pi), dim=-1).sum()
         return nll + self.weight * residual + exact.model.penalty(theta)
 

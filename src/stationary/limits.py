@@ -112,16 +112,13 @@ def check_measure(model: Model, measure: str) -> None:
             f"a limit on the load needs a model of one input; this one has "
             f"{', '.join(model.inputs)}: use forecast"
         )
-    if measure not in model.measures:
-        raise InputError(
-            f"the model has no measure {measure!r}; it has {', '.join(model.measures)}"
-        )
+    model.measure(measure)
 
 
 def check_bound(model: Model, measure: str, bound: float) -> None:
     """Raise unless the model has this measure, of one input, and the bound is in its range."""
     check_measure(model, measure)
-    about = model.measures[measure]
+    about = model.measure(measure)
     if not about.low < bound < about.high:
         raise InputError(
             f"a bound on {measure} must lie between {about.low:g} and {about.high:g}; got {bound!r}"

@@ -1,8 +1,8 @@
 """Measures: named functionals of the steady state that a user cares about.
 
-A measure is a function of the inputs ``x [M, d]`` and the steady states ``pi [M, n]``, and of the
-parameters where ``pi`` alone does not tell, together with the interval its values live in, which
-decides the scale an uncertainty interval is built on.
+A measure is a function of a model at some inputs and parameters, a `Point`, together with the
+interval its values live in, which decides the scale an uncertainty interval is built on. Models
+make their measures when they are asked for: a forecast of one number computes one number.
 """
 
 from __future__ import annotations
@@ -10,12 +10,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from stationary.errors import InputError
+
+class At(Protocol):
+    """What a measure reads of a model at inputs and parameters; see `stationary.models.Point`."""
+
+    model: Any
+    x: Tensor
+    theta: Tensor
+
+    @property
+    def load(self) -> Tensor:
+        """The first input, ``[..., 1]``."""
+
+    @property
+    def p(self) -> Any:
+        """Parameters by name, each ``[..., size]``."""
+
+    @property
+    def pi(self) -> Tensor:
+        """Steady states ``[..., n]``."""
+
+    def mean(self, per_state: Tensor) -> Tensor:
+        """Long-run mean ``[...]`` of what is worth ``[..., n]`` in each state."""
 
 
 @dataclass(frozen=True)
@@ -25,47 +46,38 @@ class Measure:
     Parameters
     ----------
     function : callable
-        ``function(x, pi) -> Tensor [M]``, differentiable in ``pi``; ``function(x, pi, theta)`` with
-        ``of_theta``, which reads the parameters by position: more may follow its own.
+        ``function(point) -> Tensor [...]``, differentiable, where ``point.pi [..., n]`` is the
+        steady state, ``point.load [..., 1]`` the load and ``point.p`` the parameters by name.
     low, high : float
         The values it can take: ``0, 1`` for a probability, ``0, inf`` for a mean.
     about : str
         One line for people.
-    of_theta : bool
-        Whether the function takes the parameters too.
 
     Examples
     --------
-    The probability that at least two requests are in a three-state system:
+    The probability that at least two requests are in the system:
 
-    >>> import torch
-    >>> crowded = Measure(lambda x, pi: pi[..., 2:].sum(-1), 0.0, 1.0, "two or more in the system")
-    >>> crowded(torch.ones(1, 1), torch.tensor([[0.5, 0.3, 0.2]]))
-    tensor([0.2000])
+    >>> import stationary as st
+    >>> crowded = Measure(lambda point: point.pi[..., 2:].sum(-1), 0.0, 1.0)
+    >>> crowded(st.models.MMmK(capacity=2).at([1.0])).detach()
+    tensor([0.3333], dtype=torch.float64)
     """
 
-    function: Callable[..., Tensor]
+    function: Callable[[Any], Tensor]
     low: float = -math.inf
     high: float = math.inf
     about: str = ""
-    of_theta: bool = False
 
-    def __call__(self, x: Tensor, pi: Tensor, theta: Tensor | None = None) -> Tensor:
-        """Value of the measure for every window."""
-        if not self.of_theta:
-            return self.function(x, pi)
-        if theta is None:
-            raise InputError(
-                f"this measure ({self.about}) depends on the parameters: pass theta, too"
-            )
-        return self.function(x, pi, theta)
+    def __call__(self, point: At) -> Tensor:
+        """Value of the measure at every input, ``[...]``."""
+        return self.function(point)
 
 
 def reward(
     vector: Tensor, low: float = -math.inf, high: float = math.inf, about: str = ""
 ) -> Measure:
     """Long-run mean of a reward per state, ``pi @ vector``."""
-    return Measure(lambda _, pi: pi @ vector.to(pi), low, high, about)
+    return Measure(lambda point: point.pi @ vector.to(point.pi), low, high, about)
 
 
 def probability(states: Tensor, about: str = "") -> Measure:
@@ -73,38 +85,8 @@ def probability(states: Tensor, about: str = "") -> Measure:
     return reward(states.to(torch.float64), 0.0, 1.0, about)
 
 
-def queue_measures(levels: Tensor, lost: Tensor, busy: Tensor) -> dict[str, Measure]:
-    """Measures of an open queue fed by Poisson arrivals at rate ``x[:, 0]``.
-
-    Parameters
-    ----------
-    levels : Tensor [n]
-        Requests in the system (waiting or in service) in each state.
-    lost : Tensor [n]
-        1 where an arriving request is lost.
-    busy : Tensor [n]
-        Share of the servers that work in each state.
-    """
-
-    def throughput(x: Tensor, pi: Tensor) -> Tensor:
-        return x[..., 0] * (pi @ (1 - lost).to(pi))
-
-    def response_time(x: Tensor, pi: Tensor) -> Tensor:
-        return (pi @ levels.to(pi)) / throughput(x, pi)  # Little's law on accepted requests
-
-    return {
-        "loss": probability(lost, "share of arriving requests that are lost"),
-        "mean_queue": reward(levels, 0.0, float(levels.max()), "mean requests in the system"),
-        "throughput": Measure(throughput, 0.0, math.inf, "accepted requests per unit time"),
-        "response_time": Measure(
-            response_time, 0.0, math.inf, "mean time in the system of an accepted request"
-        ),
-        "utilisation": reward(busy, 0.0, 1.0, "mean share of busy servers"),
-    }
-
-
 class Flows(NamedTuple):
-    """Requests per unit time in each state, ``[M, n]`` or what broadcasts to it."""
+    """Requests per unit time in each state, ``[..., n]`` or what broadcasts to it."""
 
     offered: Tensor
     """Those that arrive."""
@@ -114,39 +96,27 @@ class Flows(NamedTuple):
     """Those that were let in and leave unserved."""
 
 
-def flow_measures(
-    levels: Tensor, busy: Tensor, flows: Callable[[Tensor, Tensor], Flows]
-) -> dict[str, Measure]:
-    """Return the measures of `queue_measures` where arrivals and losses follow the parameters.
+def _loss(point: At) -> Tensor:
+    flow = point.model.flows(point)
+    return point.mean(flow.refused + flow.dropped) / point.mean(flow.offered)
 
-    Parameters
-    ----------
-    levels, busy : Tensor [n]
-        As for `queue_measures`.
-    flows : callable
-        ``flows(load [M, 1], theta) -> Flows``.
-    """
 
-    def mean(pi: Tensor, rate: Tensor) -> Tensor:
-        return (pi * rate).sum(-1)
+def _throughput(point: At) -> Tensor:
+    flow = point.model.flows(point)
+    return point.mean(flow.offered - flow.refused - flow.dropped)
 
-    def loss(x: Tensor, pi: Tensor, theta: Tensor) -> Tensor:
-        flow = flows(x[..., :1], theta)
-        return mean(pi, flow.refused + flow.dropped) / mean(pi, flow.offered)
 
-    def throughput(x: Tensor, pi: Tensor, theta: Tensor) -> Tensor:
-        flow = flows(x[..., :1], theta)
-        return mean(pi, flow.offered - flow.refused - flow.dropped)
+def _response_time(point: At) -> Tensor:
+    flow = point.model.flows(point)
+    # Little's law on those let in, served or not.
+    return point.mean(point.model.levels) / point.mean(flow.offered - flow.refused)
 
-    def response_time(x: Tensor, pi: Tensor, theta: Tensor) -> Tensor:
-        flow = flows(x[..., :1], theta)  # Little's law on those let in, served or not
-        return (pi @ levels.to(pi)) / mean(pi, flow.offered - flow.refused)
 
-    changed = {
-        "loss": Measure(loss, 0.0, 1.0, "share of arriving requests that are lost", True),
-        "throughput": Measure(throughput, 0.0, math.inf, "requests served per unit time", True),
-        "response_time": Measure(
-            response_time, 0.0, math.inf, "mean time in the system of an accepted request", True
-        ),
-    }
-    return queue_measures(levels, torch.zeros_like(levels), busy) | changed
+FLOW_MEASURES = {
+    "loss": Measure(_loss, 0.0, 1.0, "share of arriving requests that are lost"),
+    "throughput": Measure(_throughput, 0.0, math.inf, "requests served per unit time"),
+    "response_time": Measure(
+        _response_time, 0.0, math.inf, "mean time in the system of an accepted request"
+    ),
+}
+"""Of a model that has ``flows(point) -> Flows`` and, for the last, ``levels [n]``."""

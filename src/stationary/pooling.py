@@ -80,7 +80,7 @@ def pooled_forecast(
     frame: dict[str, Any] = {"x": inputs[:, 0].numpy()}
     reasons = [doubt] * len(inputs)
     for k, name in enumerate(names):
-        link = Link(first.model.measures[name])
+        link = Link(first.model.measure(name))
         ends = (middle[:, k], low[:, k], high[:, k])
         frame |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
         half = (link.to(link.inside(ends[2])) - link.to(link.inside(ends[1]))) / 2
@@ -121,8 +121,8 @@ def _draws(
 
 def common_measures(parts: Sequence[Part]) -> list[str]:
     """Measures that all models have, and mean the same by."""
-    found = [{name: m.about for name, m in fit.model.measures.items()} for fit, _, _ in parts]
-    return [name for name in found[0] if all(o.get(name) == found[0][name] for o in found)]
+    first, *others = [fit.model.measures for fit, _, _ in parts]
+    return [name for name in first if all(name in other for other in others)]
 
 
 def drift(fit: Fit, below: Sequence[Fit]) -> Array:

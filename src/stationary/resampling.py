@@ -76,7 +76,8 @@ class Bootstrap:
         values = values_at(
             model, inputs.expand(len(self.thetas), -1, -1), torch.from_numpy(self.thetas)
         )
-        for k, (name, measure) in enumerate(model.measures.items()):
+        for k, name in enumerate(model.measures):
+            measure = model.measure(name)
             low, high = self._ends(np.clip(values[..., k], measure.low, measure.high), level)
             frame[f"{name}_low"] = np.minimum(low, frame[name])
             frame[f"{name}_high"] = np.maximum(high, frame[name])

@@ -24,7 +24,6 @@ from stationary.atomic import replacing
 from stationary.chunks import split
 from stationary.data.windows import Windows
 from stationary.errors import InputError, RunError, SolverError
-from stationary.generator import Generator
 from stationary.gradients import Gradient
 from stationary.losses import conditional_nll
 from stationary.models import Model
@@ -206,8 +205,7 @@ class Trainer:
 
     def _move(self, chosen: Tensor) -> tuple[float, float]:
         """Loss and gradient norm of these windows, after the step along them."""
-        rates = self.model.rates(self.x[chosen], self.theta)
-        generator = Generator(self.model.edges, rates, index=chosen)
+        generator = self.model.generator(self.x[chosen], self.theta, index=chosen)
         pi = steady_state(generator, self.solver, self.gradient).pi
         nll = conditional_nll(pi, self.windows.counts[chosen], self.observation).mean()
         loss = nll + self.model.penalty(self.theta) / len(self.windows)

@@ -53,7 +53,7 @@ def _describe(name: str, make: Callable[..., Model]) -> dict[str, Any]:
         "options": model.options,
         "parameters": list(model.param_names),
         "measures": list(model.measures),
-        "sampling": ["time", "arrival"] if model.sees_time_averages else ["time"],
+        "sampling": ["time", "arrival"] if model.arrives_alone else ["time"],
     }
 
 

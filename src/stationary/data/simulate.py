@@ -154,11 +154,10 @@ class PoissonCounts(Scheme):
 
     def draw(self, chains: Chains, duration: float, rng: np.random.Generator) -> Ints:
         """Poisson counts with the means that arrivals would see."""
-        if not chains.model.sees_time_averages:
+        if not chains.model.arrives_alone:
             raise InputError(
-                f"PoissonCounts() are what Poisson arrivals find, and those of "
-                f"{type(chains.model).__name__} are not Poisson at the load in every state: use "
-                f"Events()"
+                f"PoissonCounts() are what requests find that arrive one at a time, and those of "
+                f"{type(chains.model).__name__} come in batches: use Events()"
             )
         if not (chains.loads > 0).all():
             raise InputError(

@@ -269,11 +269,12 @@ class Windows:
         A state is looked up by its name first; a number that names no state is a position. Where
         the model groups its states, the name of a group covers all of them.
         """
-        if self.sampling is Sampling.ARRIVAL and not model.sees_time_averages:
+        if self.sampling is Sampling.ARRIVAL and not model.arrives_alone:
             raise InputError(
                 f"the windows count what arriving requests found (sampling='arrival'), but in "
-                f"{type(model).__name__} these do not see time averages: count at times that do "
-                f"not depend on the system (sampling='time'), or take a model with Poisson arrivals"
+                f"{type(model).__name__} those of one batch find one another: count at times that "
+                f"do not depend on the system (sampling='time'), or take a model whose requests "
+                f"arrive one at a time"
             )
         count = len(self.observe)
         owner = np.full(len(model.states), count)

@@ -114,9 +114,7 @@ def _light_load(fit: Fit, residuals: Residuals) -> Finding:
     name = residuals.labels[int(np.flatnonzero(residuals.depth == start)[0])]
     found = name if start == places - 1 else f"{name} or more"
     if p_value < LEVEL and large:
-        model = (
-            "single Poisson arrivals" if fit.model.sees_time_averages else "the model's arrivals"
-        )
+        model = "single Poisson arrivals" if fit.model.arrives_alone else "the model's arrivals"
         seen = (
             f"{_times(ratio)} as many requests as {model} would give found {found} others"
             if fit.windows.sampling is Sampling.ARRIVAL

@@ -62,18 +62,16 @@ def bursts(phases: int, rate: float = _BURSTS) -> Model:
                 move((n, j), (0, 0), 3)
     kind = torch.tensor(kinds)
 
-    def rates(x: Tensor, theta: Any) -> Tensor:
-        load, clock = x[:, 0], torch.full_like(x[:, 0], phases * rate)
-        service = theta["service"].expand(len(x))
-        stall = theta["stall"].expand(len(x))
-        return torch.stack([load, service, stall, clock, service + clock], -1)[:, kind]
+    def rates(load: Tensor, p: Any) -> Tensor:
+        clock = torch.full_like(load, phases * rate)
+        each = torch.broadcast_tensors(load, p.service, p.stall, clock, p.service + clock)
+        return torch.cat(each, -1)[..., kind]
 
     return FromFunction(
         rates,
         states=[f"{n}.{j + 1}" for n in levels for j in range(phases)],
         params={"service": 500.0, "stall": 3.0},
         edges=moves,
-        measures={},
         groups=[min(n, FULL) for n in range(len(levels)) for _ in range(phases)],
     )
 
@@ -85,17 +83,11 @@ def _leaking(resets: bool) -> Model:
     down = [(k, k - 1) for k in range(1, n - 1)] + [(n - 1, 0 if resets else n - 2)]
     leak = [(k, n - 1) for k in range(n - 2)]
 
-    def rates(x: Tensor, theta: Any) -> Tensor:
-        last = theta["reset" if resets else "service"]
-        return torch.cat(
-            [
-                x.expand(-1, n - 1),
-                theta["service"].expand(len(x), n - 2),
-                last.expand(len(x), 1),
-                theta["leak"].expand(len(x), n - 2),
-            ],
-            -1,
-        )
+    kind = torch.tensor([0] * (n - 1) + [1] * (n - 2) + [3 if resets else 1] + [2] * (n - 2))
+
+    def rates(load: Tensor, p: Any) -> Tensor:
+        each = torch.broadcast_tensors(load, p.service, p.leak, *([p.reset] if resets else []))
+        return torch.cat(each, -1)[..., kind]
 
     params = {"service": 500.0, "leak": 3.0} | ({"reset": 100.0} if resets else {})
-    return FromFunction(rates, states=n, params=params, edges=up + down + leak, measures={})
+    return FromFunction(rates, states=n, params=params, edges=up + down + leak)

@@ -58,8 +58,6 @@ def train(
     theta = start.repeat(repeats, 1).requires_grad_()
     heavy_tails = gradient.has_heavy_tails(model.generator(x[0], start))
     optimiser = training.rule.make(theta, heavy_tails)
-    rates = torch.func.vmap(model.rates)
-    penalty = torch.func.vmap(lambda theta: torch.as_tensor(model.penalty(theta)))
     mean, averaged, step = theta.detach().clone(), 0, 0
     yield theta.detach().clone()
     for epoch in range(training.epochs):
@@ -67,12 +65,13 @@ def train(
         for chosen in order.split(training.batch, 1):
             generator = Generator(
                 model.edges,
-                rates(x[rows, chosen], theta).flatten(0, 1),
+                model.edge_rates(x[rows, chosen], theta[:, None]).flatten(0, 1),
                 index=(chosen + offset).flatten(),
             )
             pi = steady_state(generator, gradient=gradient).pi
             nll = conditional_nll(pi, counts[rows, chosen].flatten(0, 1), observation)
-            loss = nll.sum() / chosen.shape[1] + penalty(theta).sum() / windows
+            penalty = torch.as_tensor(model.penalty(theta)).sum()
+            loss = nll.sum() / chosen.shape[1] + penalty / windows
             (slope,) = torch.autograd.grad(loss, theta)
             norm = slope.norm(dim=-1, keepdim=True)
             theta.grad = slope * (training.clip / (norm + 1e-6)).clamp_max(1.0)

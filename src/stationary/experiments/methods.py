@@ -16,7 +16,6 @@ from stationary.data.observation import ObservationMap
 from stationary.errors import ConvergenceWarning
 from stationary.experiments.ensemble import train
 from stationary.experiments.settings import Problem, Row, defaults, section
-from stationary.generator import Generator
 from stationary.gradients import (
     Exact,
     Gradient,
@@ -283,9 +282,8 @@ def _of_theta(
 @torch.no_grad()
 def _forecast(model: Model, problem: Problem, thetas: Tensor, strategy: Gradient) -> Tensor:
     """Probability of the last state ``[E, T]``, by the forward value the method learnt with."""
-    rates = torch.func.vmap(model.rates, in_dims=(None, 0))(problem.x, thetas)
     forward = Exact() if strategy.exact_forward else strategy
-    return steady_state(Generator(model.edges, rates), gradient=forward).pi[..., -1]
+    return steady_state(model.generator(problem.x, thetas[:, None]), gradient=forward).pi[..., -1]
 
 
 def _losses(model: Model, problem: Problem, thetas: Tensor) -> list[float]:

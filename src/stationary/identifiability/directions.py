@@ -108,7 +108,7 @@ def groups_of(objective: Objective, z: Array, kept: Array) -> list[Array]:
     """
     model = objective.model
     moves = jacobian(
-        lambda free: model.rates(objective.x[-1:], objective.scale.natural(free))[0], z
+        lambda free: model.edge_rates(objective.x[-1:], objective.scale.natural(free))[0], z
     )
     ends = []
     for states in (model.edges.src.numpy(), model.edges.dst.numpy()):

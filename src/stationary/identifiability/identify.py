@@ -32,11 +32,10 @@ from stationary.identifiability.directions import (
 from stationary.identifiability.profiles import at_zero, corners, explore
 from stationary.identifiability.region import REACH, Region, Row
 from stationary.inference import FLAT, Array, finite_hessian
-from stationary.measures import Measure, probability
+from stationary.measures import Measure
 from stationary.models import Model
 from stationary.objective import Objective
 from stationary.result import Fit
-from stationary.steady import steady_state
 
 _AHEAD = (1.0, 1.25, 1.5, 2.0)
 """Loads to ask about, as multiples of the heaviest observed."""
@@ -257,27 +256,20 @@ def _inputs(fit: Fit, x: Any) -> Tensor:
 
 
 def _measures(model: Model, names: Sequence[str] | None) -> dict[str, Measure]:
-    known = model.measures or {
-        f"p_{name}": probability(torch.tensor([float(group == name) for group in model.groups]))
-        for name in model.visible
-    }
     if names is None:
-        names = [name for name in _USUAL if name in known] or list(known)
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        raise InputError(
-            f"measures must name some of {', '.join(known)}; got {', '.join(unknown) or 'none'}"
-        )
-    return {name: known[name] for name in names}
+        names = [name for name in _USUAL if name in model.measures] or model.measures
+    if not names:
+        raise InputError(f"measures must name some of {', '.join(model.measures)}; got none")
+    return {name: model.measure(name) for name in names}
 
 
 @torch.no_grad()
 def _rows(model: Model, inputs: Tensor, measures: dict[str, Measure]) -> list[Row]:
-    pi = steady_state(model(inputs)).pi
+    point = model.at(inputs)
     return [
         Row(inputs[k : k + 1], name, measure, float(value.clamp(measure.low, measure.high)))
         for name, measure in measures.items()
-        for k, value in enumerate(measure(inputs, pi, model.theta))
+        for k, value in enumerate(measure(point))
     ]
 
 

@@ -205,7 +205,7 @@ def corners(region: Region, small: dict[int, tuple[float, float]], x: Tensor) ->
 
     def row(k: int) -> Row:
         low = 0.0 if bool(region.model.positive[k]) else -math.inf
-        size = Measure(lambda x, _, theta: theta[k].expand(len(x)), low, of_theta=True)
+        size = Measure(lambda point: point.theta[..., k : k + 1].expand(*point.x.shape[:-1]), low)
         value = float(region.objective.scale.natural(torch.from_numpy(region.z))[k])
         reach = small[k][0] - region.z[k] + REACH if k in small else REACH
         return Row(

@@ -17,9 +17,8 @@ from torch import Tensor
 from stationary.errors import RateError, ReducibleError, SolverError
 from stationary.inference import Array, Link
 from stationary.measures import Measure
-from stationary.models import Model
+from stationary.models import Model, Point
 from stationary.objective import Objective
-from stationary.steady import steady_state
 
 REACH = 20.0
 """E-folds that a parameter or a measure may go from its estimate; farther is as good as open."""
@@ -159,10 +158,10 @@ class Region:
         free = torch.tensor(z, requires_grad=True)
         theta = self.objective.scale.natural(free)
         try:
-            pi = steady_state(self.model.generator(asked.x, theta), self.objective.solver).pi
+            point = Point(self.model, asked.x, theta, self.objective.solver)
+            level = asked.level(asked.measure(point))[0]
         except (RateError, ReducibleError, SolverError):
             return math.nan, np.zeros_like(z)
-        level = asked.level(asked.measure(asked.x, pi, theta))[0]
         (gradient,) = torch.autograd.grad(level, free)
         return float(level.detach()), np.nan_to_num(gradient.numpy(), posinf=0.0, neginf=0.0)
 
@@ -172,9 +171,9 @@ class Region:
             return np.empty(0)
         theta = self.objective.scale.natural(torch.from_numpy(z))
         x = torch.cat([row.x for row in self.rows])
-        pi = steady_state(self.model.generator(x, theta), self.objective.solver).pi
+        pi = Point(self.model, x, theta, self.objective.solver).pi
         levels = [
-            row.level(row.measure(row.x, pi[k : k + 1], theta))[0]
+            row.level(row.measure(Point(self.model, row.x, theta).with_pi(pi[k : k + 1])))[0]
             for k, row in enumerate(self.rows)
         ]
         return torch.stack(levels).numpy()

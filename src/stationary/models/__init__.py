@@ -1,6 +1,6 @@
 """Parametric chains: one small class each."""
 
-from stationary.models._base import Model
+from stationary.models._base import Model, Param, Point
 from stationary.models._queue import Queue
 from stationary.models.balking import Balking
 from stationary.models.batch import BatchArrivals
@@ -31,6 +31,8 @@ __all__ = [
     "Model",
     "MultiDiagonal",
     "OnOffArrivals",
+    "Param",
+    "Point",
     "Prism",
     "Queue",
     "Relaxed",

@@ -44,22 +44,21 @@ class BirthDeathQueue(ServerQueue):
         )
         self.register_buffer("_busy", busy[1:], persistent=False)
 
-    def births(self, x: Tensor, theta: Tensor) -> Tensor:
-        """Rates ``[M, capacity]`` up from ``0..capacity-1``: the load, unless a model differs."""
-        del theta
-        return x.expand(-1, self.capacity)
+    def births(self, load: Tensor, p: Any) -> Tensor:
+        """Rates ``[..., capacity]`` up from ``0..capacity-1``: the load, unless a model differs."""
+        del p
+        return load.expand(*load.shape[:-1], self.capacity)
 
-    def deaths(self, theta: Tensor) -> Tensor:
-        """Rates ``[capacity]`` down from ``1..capacity``: the busy servers', unless it differs."""
-        return theta[0] * self._busy
+    def deaths(self, p: Any) -> Tensor:
+        """Rates ``[..., capacity]`` down from ``1..capacity``: those of the busy servers."""
+        return p.service_rate * self._busy
 
-    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+    def rates(self, load: Tensor, p: Any) -> Tensor:
         """Births, then deaths."""
-        down = self.deaths(theta).expand(len(x), -1)
-        return torch.cat([self.births(x, theta), down], -1)
+        return torch.cat(torch.broadcast_tensors(self.births(load, p), self.deaths(p)), -1)
 
     def closed_form(self, x: Any) -> Tensor:
-        """Steady state ``[M, n]`` by the product formula, in log space."""
-        x, theta = self.as_inputs(x), self.theta.detach()
-        step = self.births(x, theta).log() - self.deaths(theta).log()
+        """Steady state ``[..., n]`` by the product formula, in log space."""
+        point = self.at(x, self.theta.detach())
+        step = self.births(point.load, point.p).log() - self.deaths(point.p).log()
         return torch.softmax(torch.nn.functional.pad(step.cumsum(-1), (1, 0)), -1)

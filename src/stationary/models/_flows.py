@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from stationary.expressions import Expression, Program, Step, on_arrays, postfix
-from stationary.measures import Flows, Measure, probability, reward
+from stationary.measures import Measure, probability, reward
 from stationary.models._arrivals import RuleFlow
 from stationary.models._blame import DescriptionError
 from stationary.models._rates import Tables, compiled
 from stationary.models._space import Columns, States
-
-Evaluate = Callable[[Program, Tensor, Tensor], Tensor]
-"""``evaluate(program, x, theta)``: what a program computes, with the model's names and tables."""
 
 _ZERO: Program = (Step(0.0),)
 
@@ -51,23 +47,14 @@ def counted(
     return tuple(names), [names[k] for k in code.tolist()]
 
 
-def state_reward(values: NDArray[np.float64], boolean: bool, about: str) -> Measure:
+def state_reward(values: NDArray[Any], boolean: bool, about: str) -> Measure:
     """Return the long-run mean of what only the state decides; of a condition, its probability."""
-    vector = torch.from_numpy(values)
+    vector = torch.from_numpy(np.array(values, dtype=np.float64))
     if boolean:
         return probability(vector, about)
-    low, high = float(values.min()), float(values.max())
+    low, high = float(vector.min()), float(vector.max())
     # An interval needs room around the value, which a constant does not have.
     return reward(vector, low, high, about) if low < high else reward(vector, about=about)
-
-
-def rate_reward(program: Program, evaluate: Evaluate, about: str) -> Measure:
-    """Return the long-run mean of what state, inputs and parameters decide together."""
-
-    def mean(x: Tensor, pi: Tensor, theta: Tensor) -> Tensor:
-        return (pi * evaluate(program, x, theta)).sum(-1)
-
-    return Measure(mean, about=about, of_theta=True)
 
 
 def flow_programs(
@@ -89,32 +76,3 @@ def _added(total: Program, rate: Program, weight: NDArray[np.float64], tables: T
         return total
     term = rate if (weight == 1).all() else (*rate, tables.add(weight), Step("*", 2))
     return (*total, *term, Step("+", 2))
-
-
-def flow_measures(
-    flows: Callable[[Tensor, Tensor], Flows], jobs: NDArray[np.float64] | None
-) -> dict[str, Measure]:
-    """Return loss and throughput, and where requests are counted the time they stay."""
-
-    def loss(x: Tensor, pi: Tensor, theta: Tensor) -> Tensor:
-        flow = flows(x, theta)
-        return (pi * (flow.refused + flow.dropped)).sum(-1) / (pi * flow.offered).sum(-1)
-
-    def throughput(x: Tensor, pi: Tensor, theta: Tensor) -> Tensor:
-        flow = flows(x, theta)
-        return (pi * (flow.offered - flow.refused - flow.dropped)).sum(-1)
-
-    found = {
-        "loss": Measure(loss, 0.0, 1.0, "share of arriving requests that are lost", True),
-        "throughput": Measure(throughput, 0.0, math.inf, "requests served per unit time", True),
-    }
-    if jobs is not None:
-        levels = torch.from_numpy(np.array(jobs))
-
-        def response_time(x: Tensor, pi: Tensor, theta: Tensor) -> Tensor:
-            flow = flows(x, theta)  # Little's law on those let in, served or not
-            return (pi @ levels.to(pi)) / (pi * (flow.offered - flow.refused)).sum(-1)
-
-        about = "mean time in the system of an accepted request"
-        found["response_time"] = Measure(response_time, 0.0, math.inf, about, True)
-    return found

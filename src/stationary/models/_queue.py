@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.measures import Flows, flow_measures, queue_measures
-from stationary.models._base import Model
+from stationary.measures import FLOW_MEASURES, Flows, Measure, reward
+from stationary.models._base import Model, Param, Point
 
 
 class Queue(Model):
-    """An open queue: requests arrive at rate ``x[:, 0]``, its length numbers its states.
+    """An open queue: requests arrive at the load, and its length numbers its states.
 
     Parameters
     ----------
@@ -26,56 +24,60 @@ class Queue(Model):
         Share of the servers that work in each state.
     lost : Tensor [n], optional
         1 where an arriving request is lost; by default in the last state.
-    flows : callable, optional
-        What arrives and what is lost, as for `flow_measures`, where arrivals are not Poisson at
-        the load in every state or more is lost than the arrivals in some states.
-    states, edges, params, real, groups
-        As for `Model`.
+    **rest
+        States, edges, params and groups, as for `Model`.
     """
 
+    servers: int = 1
     levels: Tensor
+    busy: Tensor
+    lost: Tensor
 
     def __init__(
-        self,
-        *,
-        states: Sequence[str | int],
-        edges: Edges,
-        params: Mapping[str, float],
-        levels: Tensor,
-        busy: Tensor,
-        lost: Tensor | None = None,
-        flows: Callable[[Tensor, Tensor], Flows] | None = None,
-        real: Sequence[str] = (),
-        groups: Sequence[str | int] | None = None,
+        self, *, levels: Tensor, busy: Tensor, lost: Tensor | None = None, **rest: Any
     ) -> None:
+        super().__init__(**rest)
         if lost is None:
-            lost = torch.zeros(edges.n, dtype=torch.float64)
+            lost = torch.zeros_like(levels)
             lost[-1] = 1.0
-        super().__init__(
-            states=states,
-            edges=edges,
-            params=params,
-            real=real,
-            measures=queue_measures(levels, lost, busy)
-            if flows is None
-            else flow_measures(levels, busy, flows),
-            groups=groups,
-        )
         self.register_buffer("levels", levels, persistent=False)
+        self.register_buffer("busy", busy, persistent=False)
+        self.register_buffer("lost", lost, persistent=False)
+
+    def flows(self, point: Point) -> Flows:
+        """What arrives and what is lost in each state: by default arrivals at the load."""
+        return Flows(point.load, point.load * self.lost, torch.zeros_like(point.load))
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Measures that a forecast shows by default."""
+        return ("loss", "mean_queue", "throughput", "response_time", "utilisation")
+
+    def measure(self, name: str) -> Measure:
+        """Return a measure of the queue, or the probability of a state."""
+        if name in FLOW_MEASURES:
+            return FLOW_MEASURES[name]
+        if name == "mean_queue":
+            return reward(self.levels, 0.0, float(self.levels.max()), "mean requests in the system")
+        if name == "utilisation" and name in self.measures:
+            return reward(self.busy, 0.0, 1.0, "mean share of busy servers")
+        return super().measure(name)
 
     def as_inputs(self, x: Any) -> Tensor:
-        """Loads ``[M, 1]``, which must be positive."""
+        """Loads ``[..., 1]``, which must be positive."""
         x = super().as_inputs(x)
         if not bool((x > 0).all() and (x < torch.inf).all()):
-            row = int((~((x > 0) & (x < torch.inf))).nonzero()[0, 0])
+            bad = (~((x > 0) & (x < torch.inf))).nonzero()[0].tolist()
             raise InputError(
-                f"a load must be positive and finite; got {float(x[row, 0]):g} in window {row}"
+                f"a load must be positive and finite; got {float(x[tuple(bad)]):g} in window "
+                f"{bad[0]}"
             )
         return x
 
     def start(self, x: Tensor) -> Tensor:
-        """Service that just keeps up: every rate at the mean load."""
-        return x.mean().expand(len(self.theta)).clone()
+        """Service that just keeps up with the mean load, other rates in proportion to it."""
+        now = self.theta.detach()
+        return now * (x.mean() / self.servers / now[0]) ** self.per_time
 
 
 class ServerQueue(Queue):
@@ -87,32 +89,19 @@ class ServerQueue(Queue):
         Number of servers.
     capacity : int
         Most requests in the system, waiting or in service.
-    units : sequence of str
-        Other parameters that are rates, too, and so depend on the unit of time.
     **rest
         As for `Queue`.
     """
 
-    def __init__(
-        self, *, servers: int, capacity: int, units: Sequence[str] = (), **rest: Any
-    ) -> None:
+    def __init__(self, *, servers: int, capacity: int, **rest: Any) -> None:
         self.servers = servers
         self.capacity = capacity
         super().__init__(**rest)
-        self._rates = [k for k, name in enumerate(self.param_names) if name in units]
 
-    def start(self, x: Tensor) -> Tensor:
-        """Service that just keeps up with the mean load, other rates in proportion to it."""
-        start = self.theta.detach().clone()
-        service = x.mean() / self.servers
-        start[self._rates] *= service / start[0]
-        start[0] = service
-        return start
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """Servers and capacity."""
-        return {"servers": self.servers, "capacity": self.capacity}
+def rate(value: float) -> Param:
+    """Return a positive parameter that is a rate: per unit of time."""
+    return Param(value, per_time=1)
 
 
 def sizes(servers: int, capacity: int, largest: int = 10**5) -> tuple[int, int, Tensor, Tensor]:
@@ -137,11 +126,11 @@ def whole(value: Any, name: str, least: int, most: int) -> int:
     return int(value)
 
 
-def named_rates(names: list[str], given: dict[str, float], model: type) -> dict[str, float]:
-    """Return the rates of these names, 1 where none is given; another name is an error."""
+def named_rates(names: list[str], given: dict[str, float], model: type) -> Param:
+    """Return a vector of rates of these names, 1 where none is given; another name is an error."""
     unknown = sorted(set(given) - set(names))
     if unknown:
         raise InputError(
             f"{model.__name__} has no parameter {unknown[0]!r}; it has {names[0]}..{names[-1]}"
         )
-    return {name: given.get(name, 1.0) for name in names}
+    return Param([given.get(name, 1.0) for name in names], per_time=1, labels=names)

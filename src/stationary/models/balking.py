@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from stationary.measures import Flows
+from stationary.models._base import Point
 from stationary.models._birth_death import BirthDeathQueue
+from stationary.models._queue import rate
 
 
 class Balking(BirthDeathQueue):
@@ -15,8 +19,8 @@ class Balking(BirthDeathQueue):
     w is how many must leave before its service starts, 0 while a server is free. Requests that turn
     away count as lost, as do those that find the system full. Without balking this is M/M/m/K.
 
-    Requests that turn away leave no trace in a log, and the others see a queue they were willing to
-    join: counts by arriving requests are refused, see ``sees_time_averages``.
+    Requests that turn away leave no trace in a log: those that are counted on arrival are the ones
+    that were willing to join.
 
     Parameters
     ----------
@@ -36,7 +40,6 @@ class Balking(BirthDeathQueue):
     """
 
     name = "balking"
-    sees_time_averages = False
     _ahead: Tensor
 
     def __init__(
@@ -49,17 +52,21 @@ class Balking(BirthDeathQueue):
         super().__init__(
             servers=servers,
             capacity=capacity,
-            params={"service_rate": service_rate, "balking": balking},
-            flows=self._flows,
+            params={"service_rate": rate(service_rate), "balking": balking},
         )
         ahead = (self.levels - self.servers + 1).clamp(min=0)
         self.register_buffer("_ahead", ahead, persistent=False)
 
-    def births(self, x: Tensor, theta: Tensor) -> Tensor:
+    def births(self, load: Tensor, p: Any) -> Tensor:
         """The load, thinned by those who turn away."""
-        return x / (1 + theta[1] * self._ahead[:-1])
+        return load / (1 + p.balking * self._ahead[:-1])
 
-    def _flows(self, x: Tensor, theta: Tensor) -> Flows:
-        away = theta[1] * self._ahead
-        share = torch.cat([(away / (1 + away))[:-1], torch.ones_like(away[-1:])])
-        return Flows(x, x * share, torch.zeros_like(x))
+    def arrivals(self, point: Point) -> Tensor:
+        """Those willing to join, whether or not there is room for them."""
+        return point.load / (1 + point.p.balking * self._ahead)
+
+    def flows(self, point: Point) -> Flows:
+        """Those who turn away are refused, and all who find it full."""
+        away = point.p.balking * self._ahead
+        share = torch.where(self.lost > 0, 1.0, away / (1 + away))
+        return Flows(point.load, point.load * share, torch.zeros_like(point.load))

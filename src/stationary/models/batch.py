@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.measures import Flows
-from stationary.models._queue import ServerQueue, sizes, steps
+from stationary.models._base import Point
+from stationary.models._queue import ServerQueue, rate, sizes, steps
 
 
 class BatchArrivals(ServerQueue):
@@ -18,8 +21,8 @@ class BatchArrivals(ServerQueue):
     not of batches that find it full: with r places left it is ``q**r``. Without extra this is
     M/M/m/K.
 
-    The later requests of a batch find the earlier ones, so arrivals do not see time averages: see
-    ``sees_time_averages``.
+    The later requests of a batch find the earlier ones: counts by arriving requests are refused,
+    see ``arrives_alone``.
 
     Parameters
     ----------
@@ -39,7 +42,7 @@ class BatchArrivals(ServerQueue):
     """
 
     name = "batch"
-    sees_time_averages = False
+    arrives_alone = False
     _fills: Tensor
     _size: Tensor
     _down: Tensor
@@ -59,23 +62,24 @@ class BatchArrivals(ServerQueue):
             capacity=capacity,
             states=range(capacity + 1),
             edges=Edges.from_pairs(jumps + down, capacity + 1),
-            params={"service_rate": service_rate, "extra": extra},
+            params={"service_rate": rate(service_rate), "extra": extra},
             levels=level,
             busy=busy / servers,
-            flows=self._flows,
         )
         place = torch.tensor(jumps, dtype=torch.float64)
         self.register_buffer("_size", place[:, 1] - place[:, 0], persistent=False)
         self.register_buffer("_fills", place[:, 1] == capacity, persistent=False)
         self.register_buffer("_down", busy[1:], persistent=False)
 
-    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+    def rates(self, load: Tensor, p: Any) -> Tensor:
         """Batches of every size up, those that fill the system with all larger ones; services."""
-        service_rate, extra = theta
-        q, p = extra / (1 + extra), 1 / (1 + extra)
-        size = q ** (self._size - 1) * torch.where(self._fills, 1.0, p)
-        return torch.cat([x * p * size, (service_rate * self._down).expand(len(x), -1)], -1)
+        more, last = p.extra / (1 + p.extra), 1 / (1 + p.extra)
+        up = load * last * more ** (self._size - 1) * torch.where(self._fills, 1.0, last)
+        down = p.service_rate * self._down
+        return torch.cat([up, down.expand(*up.shape[:-1], -1)], -1)
 
-    def _flows(self, x: Tensor, theta: Tensor) -> Flows:
-        q = theta[1] / (1 + theta[1])
-        return Flows(x, x * q ** (self.capacity - self.levels), torch.zeros_like(x))
+    def flows(self, point: Point) -> Flows:
+        """What does not fit is refused, the later requests of a batch first."""
+        more = point.p.extra / (1 + point.p.extra)
+        refused = point.load * more ** (self.capacity - self.levels)
+        return Flows(point.load, refused, torch.zeros_like(point.load))

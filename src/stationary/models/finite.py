@@ -9,8 +9,9 @@ from torch import Tensor
 
 from stationary.errors import InputError
 from stationary.measures import Flows
+from stationary.models._base import Point
 from stationary.models._birth_death import BirthDeathQueue
-from stationary.models._queue import whole
+from stationary.models._queue import rate, whole
 
 
 class FiniteClients(BirthDeathQueue):
@@ -20,8 +21,8 @@ class FiniteClients(BirthDeathQueue):
     send at ``x * (1 - n / clients)``. A client whose request is lost thinks again. With many
     clients this is M/M/m/K; with ``capacity == clients`` nothing is lost.
 
-    A client never finds its own request, so arrivals do not see time averages: see
-    ``sees_time_averages``.
+    A client never finds its own request, so an arriving request finds fewer others than the time
+    average.
 
     Parameters
     ----------
@@ -41,7 +42,6 @@ class FiniteClients(BirthDeathQueue):
     """
 
     name = "finite"
-    sees_time_averages = False
     _thinking: Tensor
 
     def __init__(
@@ -55,8 +55,7 @@ class FiniteClients(BirthDeathQueue):
         super().__init__(
             servers=servers,
             capacity=capacity,
-            params={"service_rate": service_rate},
-            flows=self._flows,
+            params={"service_rate": rate(service_rate)},
         )
         if self.clients < self.capacity:
             raise InputError(
@@ -66,19 +65,16 @@ class FiniteClients(BirthDeathQueue):
         thinking = (self.clients - self.levels) / self.clients
         self.register_buffer("_thinking", thinking, persistent=False)
 
-    def births(self, x: Tensor, theta: Tensor) -> Tensor:
+    def births(self, load: Tensor, p: Any) -> Tensor:
         """The load, in proportion to the clients that think."""
-        del theta
-        return x * self._thinking[:-1]
+        del p
+        return load * self._thinking[:-1]
 
-    def _flows(self, x: Tensor, theta: Tensor) -> Flows:
-        del theta
-        full = torch.zeros_like(self._thinking)
-        full[-1] = 1.0
-        offered = x * self._thinking
-        return Flows(offered, offered * full, torch.zeros_like(x))
+    def arrivals(self, point: Point) -> Tensor:
+        """Requests of the clients that think."""
+        return point.load * self._thinking
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """Servers, capacity and clients."""
-        return {**super().options, "clients": self.clients}
+    def flows(self, point: Point) -> Flows:
+        """Requests of the clients that think; those that find it full are refused."""
+        offered = self.arrivals(point)
+        return Flows(offered, offered * self.lost, torch.zeros_like(point.load))

@@ -3,87 +3,108 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.measures import Measure, probability
-from stationary.models._base import Model
+from stationary.measures import Measure
+from stationary.models._base import Model, Param
 
 
 class FromFunction(Model):
-    """A chain whose rates ``f_ij(x, theta)`` come from a differentiable function.
+    """A chain whose rates come from a differentiable function.
 
     Parameters
     ----------
     rates_fn : callable
-        ``rates_fn(x, theta)`` with ``x [M, d]`` and ``theta`` a mapping from parameter name to
-        scalar tensor. Returns off-diagonal rates ``[M, n, n]`` (the diagonal is ignored), or
-        ``[M, E]`` when ``edges`` are given.
+        ``rates_fn(load, p)``, with one argument for each input and then the parameters by name, as
+        `Model.rates` takes them: ``load [..., 1]``, ``p.wear [..., 1]``. It returns
+        ``{(from, to): rate}`` by names of states, rates ``[..., E]`` when ``edges`` are given, or
+        ``[..., n, n]``, of which the diagonal is ignored.
     states : sequence of str or int, or int
         Names of the states, or their number.
     params : mapping
-        Parameter names and where a fit starts.
+        Parameters by name, each a number (a positive one) or a `Param`.
     edges : sequence of (int, int), optional
-        Where the chain may move; every pair by default.
-    inputs, real, measures, groups
-        As for `Model`; without measures, the probability of every state is one.
+        Where the chain may move.
+    inputs, groups
+        As for `Model`.
+    measures : mapping, optional
+        Measures by name; without them, the probability of every state is one.
 
     Examples
     --------
     A machine with an input each for load and temperature:
 
-    >>> def rates(x, theta):
-    ...     load, warm = x[:, 0], x[:, 1]
-    ...     fail = theta["wear"] * load * torch.exp(theta["heat"] * warm)
-    ...     return torch.stack([fail, theta["repair"].expand(len(x))], -1)
+    >>> def rates(load, warm, p):
+    ...     return {("up", "down"): p.wear * load * torch.exp(p.heat * warm),
+    ...             ("down", "up"): p.repair}
     >>> model = FromFunction(
-    ...     rates, states=["up", "down"], params={"wear": 0.1, "heat": 0.0, "repair": 1.0},
-    ...     real=["heat"], edges=[(0, 1), (1, 0)], inputs=["load", "temperature"],
+    ...     rates, states=["up", "down"], inputs=["load", "temperature"],
+    ...     params={"wear": 0.1, "heat": Param(0.0, positive=False), "repair": 1.0},
     ... )
-    >>> sorted(model.measures)
-    ['p_down', 'p_up']
+    >>> model.measures
+    ('p_up', 'p_down')
     """
+
+    _rates_fn: Callable[..., Tensor | Mapping[tuple[Any, Any], Tensor]]
+    _own: dict[str, Measure]
+    _dense: bool
 
     def __init__(
         self,
-        rates_fn: Callable[[Tensor, Mapping[str, Tensor]], Tensor],
+        rates_fn: Callable[..., Tensor | Mapping[tuple[Any, Any], Tensor]],
         *,
         states: Sequence[str | int] | int,
-        params: Mapping[str, float],
+        params: Mapping[str, float | Param],
         edges: Sequence[tuple[int, int]] | None = None,
         inputs: Sequence[str] = ("load",),
-        real: Sequence[str] = (),
         measures: Mapping[str, Measure] | None = None,
         groups: Sequence[str | int] | None = None,
     ) -> None:
-        names = range(states) if isinstance(states, int) else states
-        n = len(names)
-        if measures is None:
-            each = torch.eye(n)
-            measures = {f"p_{name}": probability(each[k]) for k, name in enumerate(names)}
+        # Before the base is made, which calls it to find the edges; not as a submodule.
+        self.__dict__["_rates_fn"] = rates_fn
+        self.__dict__["_own"] = dict(measures or {})
+        self.__dict__["_dense"] = False
         super().__init__(
-            states=names,
-            edges=Edges.complete(n) if edges is None else Edges.from_pairs(edges, n),
+            states=range(states) if isinstance(states, int) else states,
             params=params,
+            edges=edges,
             inputs=inputs,
-            real=real,
-            measures=measures,
             groups=groups,
         )
-        self._rates_fn = rates_fn
-        self._dense = edges is None
 
-    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
-        """Call the user's function and check the shape of what it returns."""
-        out = self._rates_fn(x, dict(zip(self.param_names, theta, strict=True)))
-        n = self.edges.n
-        expected = (len(x), n, n) if self._dense else (len(x), len(self.edges))
-        if tuple(out.shape) != expected:
+    def rates(self, *args: Any) -> Tensor | Mapping[tuple[Any, Any], Tensor]:
+        """Call the user's function."""
+        found = self._rates_fn(*args)
+        if not self._dense:
+            return found
+        n = len(self.states)
+        if not isinstance(found, Tensor) or found.shape[-2:] != (n, n):
+            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise InputError(
-                f"rates_fn must return shape {expected} for {len(x)} windows; got "
-                f"{tuple(out.shape)}"
+                f"rates_fn must return rates by edge, or of shape [..., {n}, {n}] where no edges "
+                f"are given; got {shape}"
             )
-        return out[:, self.edges.src, self.edges.dst] if self._dense else out
+        return found[..., self.edges.src, self.edges.dst]
+
+    def _edges_of_rates(self) -> Edges:
+        with torch.no_grad():
+            ones = torch.ones(len(self.inputs), 1, 1, dtype=torch.float64)
+            found = self._rates_fn(*ones, self.named(self.theta))
+        if isinstance(found, Mapping):
+            return super()._edges_of_rates()
+        self._dense = True
+        return Edges.complete(len(self.states))
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Those that were given, or the probability of every state."""
+        return tuple(self._own) or super().measures
+
+    def measure(self, name: str) -> Measure:
+        """Return a measure that was given, or the probability of a state."""
+        return self._own[name] if name in self._own else super().measure(name)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.measures import Flows
-from stationary.models._queue import ServerQueue, sizes
+from stationary.models._base import Point
+from stationary.models._queue import ServerQueue, rate, sizes
 
 
 class OnOffArrivals(ServerQueue):
@@ -21,8 +23,8 @@ class OnOffArrivals(ServerQueue):
     at rate ``switching``. With little burst or fast switching this is M/M/m/K.
 
     States are ``0.on, 0.off, 1.on, ...``; ``3`` stands for both states with three requests.
-    Requests come only while the source is on, so arrivals do not see time averages: see
-    ``sees_time_averages``. The loss is the share of requests, which find it on.
+    Requests come only while the source is on, and so find more others than the time average. The
+    loss is the share of requests, which find it on.
 
     Parameters
     ----------
@@ -44,10 +46,8 @@ class OnOffArrivals(ServerQueue):
     """
 
     name = "onoff"
-    sees_time_averages = False
     _down: Tensor
     _on: Tensor
-    _full: Tensor
 
     def __init__(
         self,
@@ -68,28 +68,34 @@ class OnOffArrivals(ServerQueue):
             capacity=capacity,
             states=[f"{n}.{phase}" for n, phase in phased],
             edges=Edges.from_pairs(arrive + serve + switch, len(phased)),
-            params={"service_rate": service_rate, "burst": burst, "switching": switching},
-            units=["switching"],
+            params={
+                "service_rate": rate(service_rate),
+                "burst": burst,
+                "switching": rate(switching),
+            },
             levels=level.repeat_interleave(2),
             busy=busy.repeat_interleave(2) / servers,
-            flows=self._flows,
+            lost=(level == capacity).to(level).repeat_interleave(2),
             groups=[n for n, _ in phased],
         )
         sends = torch.tensor([phase == "on" for _, phase in phased], dtype=torch.float64)
         self.register_buffer("_on", sends, persistent=False)
-        self.register_buffer("_full", self.levels == capacity, persistent=False)
         self.register_buffer("_down", busy[1:].repeat_interleave(2), persistent=False)
 
-    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+    def rates(self, load: Tensor, p: Any) -> Tensor:
         """Arrivals while on, services, switching on, switching off."""
-        service_rate, burst, switching = theta
-        levels = self.capacity + 1
-        on = (switching / (1 + burst)).expand(levels)
-        still = torch.cat([service_rate * self._down, on, on * burst])
-        return torch.cat(
-            [(x * (1 + burst)).expand(-1, self.capacity), still.expand(len(x), -1)], -1
-        )
+        up = load * (1 + p.burst)
+        on = p.switching / (1 + p.burst)
+        batch, levels = up.shape[:-1], self.capacity + 1
+        parts = [(up, self.capacity), (p.service_rate * self._down, len(self._down))]
+        parts += [(on, levels), (on * p.burst, levels)]
+        return torch.cat([part.expand(*batch, size) for part, size in parts], -1)
 
-    def _flows(self, x: Tensor, theta: Tensor) -> Flows:
-        offered = x * (1 + theta[1]) * self._on
-        return Flows(offered, offered * self._full, torch.zeros_like(x))
+    def arrivals(self, point: Point) -> Tensor:
+        """Requests while the source is on."""
+        return point.load * (1 + point.p.burst) * self._on
+
+    def flows(self, point: Point) -> Flows:
+        """Requests while the source is on; those that find it full are refused."""
+        offered = self.arrivals(point)
+        return Flows(offered, offered * self.lost, torch.zeros_like(point.load))

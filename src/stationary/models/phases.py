@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from stationary.edges import Edges
-from stationary.models._queue import ServerQueue, whole
+from stationary.models._base import Param
+from stationary.models._queue import ServerQueue, rate, whole
 
 
 class PhaseService(ServerQueue):
@@ -46,7 +47,7 @@ class PhaseService(ServerQueue):
         capacity: int,
         first: Sequence[int],
         following: Sequence[int | None],
-        params: Mapping[str, float],
+        params: Mapping[str, float | Param],
     ) -> None:
         count = len(following)
 
@@ -85,14 +86,15 @@ class PhaseService(ServerQueue):
         self.register_buffer("_enter", enters, persistent=False)
 
     @abstractmethod
-    def service(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """Probability ``[phases]`` to begin in each phase, and the speed ``[phases]`` of each."""
+    def service(self, p: Any) -> tuple[Tensor, Tensor]:
+        """Probability ``[..., phases]`` to begin in each phase, and the speed of each."""
 
-    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+    def rates(self, load: Tensor, p: Any) -> Tensor:
         """Arrivals up at the load, phases on, services down into the phases that may begin."""
-        enter, speed = self.service(theta)
-        chance = torch.cat([enter, torch.ones_like(enter[:1])])[self._enter]
-        return (x * self._arrives + speed[self._speed] * (1 - self._arrives)) * chance
+        enter, speed = self.service(p)
+        chance = torch.cat([enter, torch.ones_like(enter[..., :1])], -1)[..., self._enter]
+        ends = speed[..., self._speed] * (1 - self._arrives)
+        return (load * self._arrives + ends) * chance
 
 
 class ErlangService(PhaseService):
@@ -126,19 +128,15 @@ class ErlangService(PhaseService):
             capacity=whole(capacity, "capacity", 1, 10**4),
             first=[0],
             following=[*range(1, self.phases), None],
-            params={"service_rate": service_rate},
+            params={"service_rate": rate(service_rate)},
         )
 
-    def service(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+    def service(self, p: Any) -> tuple[Tensor, Tensor]:
         """Begin in the first phase; each is ``phases`` times as fast as the service."""
-        enter = torch.zeros(self.phases).to(theta)
+        enter = torch.zeros(self.phases).to(p.service_rate)
         enter[0] = 1.0
-        return enter, (theta[0] * self.phases).expand(self.phases)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Phases and capacity."""
-        return {"phases": self.phases, "capacity": self.capacity}
+        speed = p.service_rate * self.phases
+        return enter, speed.expand(*speed.shape[:-1], self.phases)
 
 
 class HyperexponentialService(PhaseService):
@@ -173,17 +171,13 @@ class HyperexponentialService(PhaseService):
             capacity=whole(capacity, "capacity", 1, 10**4),
             first=[0, 1],
             following=[None, None],
-            params={"service_rate": service_rate, "extra_variation": extra_variation},
+            params={"service_rate": rate(service_rate), "extra_variation": extra_variation},
         )
 
-    def service(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+    def service(self, p: Any) -> tuple[Tensor, Tensor]:
         """Two moments, balanced means: ``enter = (1 +- s) / 2``, ``speed = 2 rate enter``."""
-        service_rate, extra = theta
+        extra = p.extra_variation
         s = (extra / (2 + extra)).sqrt()
-        enter = torch.stack([(1 + s) / 2, 1 / ((2 + extra) * (1 + s))])  # (1 - s) / 2, all digits
-        return enter, 2 * service_rate * enter
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Capacity."""
-        return {"capacity": self.capacity}
+        # The second is (1 - s) / 2 with all of its digits.
+        enter = torch.cat([(1 + s) / 2, 1 / ((2 + extra) * (1 + s))], -1)
+        return enter, 2 * p.service_rate * enter

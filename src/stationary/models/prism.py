@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.measures import Measure, probability, reward
+from stationary.measures import Measure, reward
 from stationary.models import _storm
-from stationary.models._base import Model
+from stationary.models._base import Model, Point
 from stationary.models._rational import RationalFunctions
 from stationary.models._valuations import Valuations, written
 
@@ -100,7 +101,6 @@ class Prism(Model):
             edges=Edges(torch.from_numpy(chain.src), torch.from_numpy(chain.dst), len(states)),
             params=starts,
             inputs=inputs,
-            measures=_measures(chain, count, numbers),
             groups=None if count is None else _groups(chain, count),
         )
         self._functions = RationalFunctions(chain.rates.ratios, numbers)
@@ -108,11 +108,28 @@ class Prism(Model):
         self.labels = chain.labels
         self.constants = fixed
         self._source, self._count, self._starts = source, count, starts
+        self._rewards = _rewards(chain, count, numbers)
 
-    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+    def rates(self, *args: Any) -> Tensor:
         """Each of the few different rates once, then a copy of it for every edge."""
-        few = self._functions(torch.cat([x, theta.expand(len(x), -1)], -1))
-        return few[:, self.which]
+        *inputs, p = args
+        numbers = torch.broadcast_tensors(*inputs, *vars(p).values())
+        return self._functions(torch.cat(numbers, -1))[..., self.which]
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Labels, rewards, and the mean of what people count."""
+        return tuple(self._rewards)
+
+    def measure(self, name: str) -> Measure:
+        """Return a label's probability, a reward's mean, or the probability of a state."""
+        return self._rewards[name].measure() if name in self._rewards else super().measure(name)
+
+    def changed(self, **options: Any) -> Model:
+        """Return the model with other values of its constants."""
+        return Prism(
+            self._source, self.inputs, self.estimates, {**self.constants, **options}, self._count
+        )
 
     def states_of(self, name: int | str) -> list[int]:
         """Positions of the states a name stands for: one state, all of a group, or of a label."""
@@ -211,43 +228,58 @@ def _groups(chain: _storm.Chain, count: str) -> list[str]:
     return [written(value) for value in _variable(chain, count)]
 
 
-def _measures(chain: _storm.Chain, count: str | None, numbers: Sequence[str]) -> dict[str, Measure]:
+@dataclass(frozen=True, eq=False)
+class _Reward:
+    """What a state earns per unit of time: fixed, or by the inputs and parameters."""
+
+    values: Tensor | RationalFunctions
+    which: Tensor
+    low: float
+    high: float
+    about: str
+
+    def measure(self) -> Measure:
+        if isinstance(self.values, Tensor):
+            return reward(self.values[self.which], self.low, self.high, self.about)
+        return Measure(self._mean, self.low, self.high, self.about)
+
+    def _mean(self, point: Point) -> Tensor:
+        numbers = torch.broadcast_tensors(*point.x.split(1, -1), *vars(point.p).values())
+        few = self.values(torch.cat(numbers, -1))  # type: ignore[operator]
+        return point.mean(few[..., self.which.to(few.device)])
+
+
+def _rewards(chain: _storm.Chain, count: str | None, numbers: Sequence[str]) -> dict[str, _Reward]:
     n = len(next(iter(chain.variables.values())))
-    found: dict[str, Measure] = {}
+    found: dict[str, _Reward] = {}
     for name, places in chain.labels.items():
         if 0 < len(places) < n:  # otherwise there is nothing to forecast
-            inside = torch.zeros(n, dtype=torch.float64)
-            inside[torch.from_numpy(places)] = 1.0
-            found[name] = probability(inside, f"long-run probability of the label {name}")
+            inside = torch.zeros(n, dtype=torch.long)
+            inside[torch.from_numpy(places)] = 1
+            values = torch.tensor([0.0, 1.0], dtype=torch.float64)
+            about = f"long-run probability of the label {name}"
+            found[name] = _Reward(values, inside, 0.0, 1.0, about)
     for name, earned in chain.rewards.items():
         shown = name if name not in found else f"{name}_reward"
         about = f"long-run mean of the reward {name} per unit time"
-        values = [ratio.constant for ratio in earned.ratios]
+        constants = [ratio.constant for ratio in earned.ratios]
         low = 0.0 if all(ratio.positive for ratio in earned.ratios) else -math.inf
         which = torch.from_numpy(earned.which)
-        if None not in values:
-            vector = torch.tensor(values, dtype=torch.float64)[which]
-            high = float(vector.max()) if low == 0 and float(vector.max()) > 0 else math.inf
-            found[shown] = reward(vector, low, high, about)
+        if None not in constants:
+            values = torch.tensor(constants, dtype=torch.float64)
+            most = float(values[which].max())
+            high = most if low == 0 and most > 0 else math.inf
+            found[shown] = _Reward(values, which, low, high, about)
         else:
-            earns = _earning(RationalFunctions(earned.ratios, numbers), which, len(numbers))
-            found[shown] = Measure(earns, low, math.inf, about, of_theta=True)
+            functions = RationalFunctions(earned.ratios, numbers)
+            found[shown] = _Reward(functions, which, low, math.inf, about)
     # Of a file that says nothing of interest, the variables are all there is.
     counted = [count] if count is not None else [] if found else list(chain.variables)
     for name in counted:
         level = torch.from_numpy(_variable(chain, name).astype(np.float64))
         low, high = float(level.min()), float(level.max())
         if low < high:
-            found.setdefault(f"mean_{name}", reward(level, low, high, f"long-run mean of {name}"))
+            about = f"long-run mean of {name}"
+            mean = _Reward(level, torch.arange(n), low, high, about)
+            found.setdefault(f"mean_{name}", mean)
     return found
-
-
-def _earning(functions: RationalFunctions, which: Tensor, numbers: int) -> Callable[..., Tensor]:
-    """Return the mean of a reward that follows the inputs and parameters."""
-
-    def mean(x: Tensor, pi: Tensor, theta: Tensor) -> Tensor:
-        own = theta[: numbers - x.shape[-1]].expand(len(x), -1)
-        few = functions(torch.cat([x, own], -1))
-        return (pi * few[:, which.to(pi.device)]).sum(-1)
-
-    return mean

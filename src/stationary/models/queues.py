@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from stationary.models._birth_death import BirthDeathQueue
+from stationary.models._queue import rate
 
 
 class MMmK(BirthDeathQueue):
@@ -35,15 +36,15 @@ class MMmK(BirthDeathQueue):
     _down: Tensor
 
     def __init__(self, servers: int = 1, capacity: int = 20, service_rate: float = 1.0) -> None:
-        params = {"service_rate": service_rate}
+        params = {"service_rate": rate(service_rate)}
         super().__init__(servers=servers, capacity=capacity, params=params)
         still = torch.zeros_like(self._busy)
         self.register_buffer("_up", torch.cat([still + 1, still]), persistent=False)
         self.register_buffer("_down", torch.cat([still, self._busy]), persistent=False)
 
-    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+    def rates(self, load: Tensor, p: Any) -> Tensor:
         """Arrivals up, departures down, in one sum: fits of fifty windows feel every operation."""
-        return x * self._up + theta * self._down
+        return load * self._up + p.service_rate * self._down
 
     def closed_form(self, x: Any) -> Tensor:
         """Steady state ``[M, n]`` by the textbook formula, in log space."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,7 +12,8 @@ from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.models._base import Model
+from stationary.measures import Measure
+from stationary.models._base import Model, Param, Point
 
 
 class Relaxed(Model):
@@ -38,23 +40,24 @@ class Relaxed(Model):
         extra = [(i, j) for i in range(n) for j in range(n) if i != j and not present[i, j]]
         pairs = list(zip(model.edges.src.tolist(), model.edges.dst.tolist(), strict=True))
         names = model.states
+        if "extra" in model._sizes:
+            raise InputError("the model has a parameter 'extra' of its own; rename it")
         super().__init__(
             states=names,
             edges=Edges.from_pairs(pairs + extra, n),
             params={
-                **model.estimates,
-                **{f"extra_{names[i]}_{names[j]}": initial for i, j in extra},
+                **model.declared(),
+                "extra": Param(
+                    [initial] * len(extra),
+                    per_time=1,
+                    labels=[f"extra_{names[i]}_{names[j]}" for i, j in extra],
+                ),
             },
             inputs=model.inputs,
-            real=[
-                name
-                for name, positive in zip(model.param_names, model.positive, strict=True)
-                if not positive
-            ],
-            measures=model.measures,
             groups=None if model.groups is model.states else model.groups,
         )
-        self.sees_time_averages = model.sees_time_averages
+        self.arrives_alone = model.arrives_alone
+        self.speed = model.speed
         self.alpha = float(alpha)
         self._base = (model,)  # in a tuple: its parameters are ours, not a submodule's
 
@@ -63,15 +66,40 @@ class Relaxed(Model):
         """The parametric chain that is relaxed."""
         return self._base[0]
 
-    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+    def rates(self, *args: Any) -> Tensor:
         """Rates of the parametric chain, then those of ``Q~``."""
-        known = len(self.base.param_names)
-        return torch.cat([self.base.rates(x, theta[:known]), theta[known:].expand(len(x), -1)], -1)
+        *inputs, p = args
+        x = torch.cat(inputs, -1)
+        theta = torch.cat([getattr(p, name) for name in self.base._sizes], -1)
+        known = self.base.edge_rates(x, theta)
+        return torch.cat([known, p.extra.expand(*known.shape[:-1], -1)], -1)
 
     def penalty(self, theta: Tensor) -> Tensor | float:
         """``alpha ||Q~||_2^2`` on top of the parametric chain's own penalty."""
+        known, extra = self._split(theta)
+        return self.base.penalty(known) + self.alpha * extra.square().sum(-1)
+
+    def arrivals(self, point: Point) -> Tensor | None:
+        """Those of the parametric chain."""
+        return self.base.arrivals(self._below(point))
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Those of the parametric chain."""
+        return self.base.measures
+
+    def measure(self, name: str) -> Measure:
+        """Return a measure of the parametric chain, at the steady state of this one."""
+        of = self.base.measure(name)
+        return replace(of, function=lambda point: of(self._below(point)))
+
+    def _split(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         known = len(self.base.param_names)
-        return self.base.penalty(theta[:known]) + self.alpha * theta[known:].square().sum()
+        return theta[..., :known], theta[..., known:]
+
+    def _below(self, point: Point) -> Point:
+        """Return the parametric chain at a point, with the steady state of this one."""
+        return Point(self.base, point.x, self._split(point.theta)[0]).with_pi(point.pi)
 
     def as_inputs(self, x: Any) -> Tensor:
         """Inputs as the parametric chain takes them."""
@@ -79,7 +107,7 @@ class Relaxed(Model):
 
     def start(self, x: Tensor) -> Tensor:
         """The parametric chain's start, with ``Q~`` at its present values."""
-        return torch.cat([self.base.start(x), self.theta.detach()[len(self.base.param_names) :]])
+        return torch.cat([self.base.start(x), self._split(self.theta.detach())[1]])
 
     @property
     def visible(self) -> Sequence[str]:
@@ -98,6 +126,17 @@ class Relaxed(Model):
     def changeable(self) -> dict[str, int | float]:
         """Those of the parametric chain."""
         return self.base.changeable
+
+    def changed(self, **options: Any) -> Model:
+        """Return the same relaxation of the changed parametric chain."""
+        other = Relaxed(self.base.changed(**options), self.alpha)
+        if other.param_names != self.param_names:
+            raise InputError(
+                f"{', '.join(options)} changes which rates there are, and nothing was learnt about "
+                f"new ones: fit the other model instead"
+            )
+        other.set_theta(self.theta)
+        return other
 
     @property
     def options(self) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.measures import Flows
-from stationary.models._queue import ServerQueue, sizes, steps, whole
+from stationary.models._base import Point
+from stationary.models._queue import ServerQueue, rate, sizes, steps, whole
 
 
 class Resetting(ServerQueue):
@@ -50,11 +51,9 @@ class Resetting(ServerQueue):
             capacity=capacity,
             states=range(capacity + 1),
             edges=Edges.from_pairs(up + down + empty, capacity + 1),
-            params={"service_rate": service_rate, "reset": reset},
-            units=["reset"],
+            params={"service_rate": rate(service_rate), "reset": rate(reset)},
             levels=level,
             busy=busy / servers,
-            flows=self._flows,
         )
         slope = torch.zeros(3, len(self.edges), dtype=torch.float64)
         slope[0, :capacity] = 1.0
@@ -63,13 +62,14 @@ class Resetting(ServerQueue):
         slope[2, 2 * capacity :] = 1.0
         self.register_buffer("_slope", slope, persistent=False)
 
-    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+    def rates(self, load: Tensor, p: Any) -> Tensor:
         """Arrivals up, services down, resets to 0."""
-        return x * self._slope[0] + theta @ self._slope[1:]
+        up, down, empty = self._slope
+        return load * up + p.service_rate * down + p.reset * empty
 
-    def _flows(self, x: Tensor, theta: Tensor) -> Flows:
-        full = (self.levels == self.capacity).to(x)
-        return Flows(x, x * full, theta[1] * self.levels)
+    def flows(self, point: Point) -> Flows:
+        """A reset drops what is in the system."""
+        return Flows(point.load, point.load * self.lost, point.p.reset * self.levels)
 
 
 class Leaking(ServerQueue):
@@ -120,11 +120,10 @@ class Leaking(ServerQueue):
             capacity=capacity,
             states=[*range(over), "overload"],
             edges=Edges.from_pairs([*up, *down, *fail, (over, 0)], over + 1),
-            params={"service_rate": service_rate, "leak": leak, "reset": reset},
-            units=["leak", "reset"],
+            params={"service_rate": rate(service_rate), "leak": rate(leak), "reset": rate(reset)},
             levels=torch.cat([level, nothing]),
             busy=torch.cat([busy, nothing]) / servers,
-            flows=self._flows,
+            lost=torch.cat([(level == capacity).to(level), nothing + 1]),
         )
         slope = torch.zeros(4, len(self.edges), dtype=torch.float64)
         slope[0, :capacity] = 1.0
@@ -134,18 +133,12 @@ class Leaking(ServerQueue):
         slope[3, -1] = 1.0
         self.register_buffer("_slope", slope, persistent=False)
 
-    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+    def rates(self, load: Tensor, p: Any) -> Tensor:
         """Arrivals up, services down, failures to overload, resets from there to 0."""
-        return x * self._slope[0] + theta @ self._slope[1:]
+        up, down, fail, back = self._slope
+        return load * up + p.service_rate * down + p.leak * fail + p.reset * back
 
-    def _flows(self, x: Tensor, theta: Tensor) -> Flows:
-        full = (self.levels == self.capacity).to(x)
-        over = torch.zeros_like(full)
-        over[-1] = 1.0
-        failing = theta[1] + self.spill * x * full
-        return Flows(x, x * (full + over), failing * self.levels)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Servers, capacity, and whether it spills."""
-        return {**super().options, "spill": self.spill}
+    def flows(self, point: Point) -> Flows:
+        """A failure drops what is in the system; while it lasts, all that come are refused."""
+        failing = point.p.leak + self.spill * point.load * self.lost
+        return Flows(point.load, point.load * self.lost, failing * self.levels)

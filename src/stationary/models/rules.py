@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from stationary.errors import InputError, RateError
 from stationary.expressions import TORCH, Program, on_arrays, postfix, run
 from stationary.generator import Generator
-from stationary.measures import Flows, Measure
-from stationary.models._arrivals import rule_flows, sees_time_averages
-from stationary.models._base import Model
+from stationary.measures import FLOW_MEASURES, Flows, Measure
+from stationary.models._arrivals import rule_flows
+from stationary.models._base import Model, Param, Point
 from stationary.models._description import Description, read_description
-from stationary.models._flows import (
-    counted,
-    flow_measures,
-    flow_programs,
-    in_states,
-    rate_reward,
-    state_reward,
-)
+from stationary.models._flows import counted, flow_programs, in_states, state_reward
 from stationary.models._parts import formula
 from stationary.models._rates import Tables, compiled
 from stationary.models._reach import explored
@@ -85,14 +78,15 @@ class RuleModel(Model):
     ... )
     >>> len(tandem.states), tandem.states[12], tandem.visible[-1]
     (121, 'q1=1,q2=1', '10')
-    >>> list(tandem.measures)
-    ['loss', 'throughput', 'response_time', 'mean_queue', 'mean_q1', 'mean_q2']
+    >>> tandem.measures
+    ('loss', 'throughput', 'response_time', 'mean_queue', 'mean_q1', 'mean_q2')
     >>> tandem.states_of("q1 >= 9 and q2 = 0")
     [99, 110]
     """
 
     name = "rules"
     states: States
+    levels: Tensor
     _edge: Tensor | None
 
     def __init__(
@@ -130,9 +124,11 @@ class RuleModel(Model):
         super().__init__(
             states=states,
             edges=edges,
-            params=description.params,
+            params={
+                name: Param(value, positive=name not in description.real)
+                for name, value in description.params.items()
+            },
             inputs=description.inputs,
-            real=description.real,
             groups=groups,
         )
         self._plain, self._constants = description.plain, description.constants
@@ -142,50 +138,62 @@ class RuleModel(Model):
             rule.name: (compiled(rule.rate, states.space.columns(source), tables), len(source))
             for rule, source in zip(description.rules, moves, strict=True)
         }
+        self.register_buffer("_edge", where, persistent=False)
+        self._read_measures(description, tables)
         self._tables = tuple(tables.arrays)
         for key, table in tables.arrays.items():
             self.register_buffer(key, table, persistent=False)
-        self.register_buffer("_edge", where, persistent=False)
-        self._add_measures(description)
 
-    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+    def rates(self, *args: Any) -> Tensor:
         """Each rule's rate on its own edges; those of one edge added up."""
-        found = self._by_rule(x, theta)
+        *inputs, p = args
+        found = self._by_rule(inputs, p)
         if self._edge is None:
             return found
         zero = found.new_zeros((*found.shape[:-1], len(self.edges)))
         return zero.index_add(-1, self._edge, found)
 
-    def _by_rule(self, x: Tensor, theta: Tensor) -> Tensor:
-        names = _names(x, theta, self.inputs, self.param_names)
-        names |= {key: getattr(self, key) for key in self._tables}
+    def _by_rule(self, inputs: Sequence[Tensor], p: Any) -> Tensor:
+        names = self._names(inputs, p)
+        batch = np.broadcast_shapes(*(v.shape[:-1] for v in (*inputs, *vars(p).values())))
         return torch.cat(
             [
                 # A rate that is a plain number lies on the CPU, whatever the device.
-                run(program, names, TORCH).to(x).expand((*x.shape[:-1], size))
+                run(program, names, TORCH).to(inputs[0]).expand((*batch, size))
                 for program, size in self._programs.values()
             ],
             -1,
         )
 
-    def generator(self, x: Any, theta: Tensor) -> Generator:
-        """Generator of every window; a rate that is none is blamed on its rule."""
-        x = self.as_inputs(x)
+    def _names(self, inputs: Sequence[Tensor], p: Any) -> dict[str, Tensor]:
+        """What the names in programs stand for."""
+        tables = {key: getattr(self, key) for key in self._tables}
+        return dict(zip(self.inputs, inputs, strict=True)) | vars(p) | tables
+
+    def _evaluated(self, program: Program, point: Point) -> Tensor:
+        found = run(program, self._names(point.x.split(1, -1), point.p), TORCH)
+        return torch.as_tensor(found).to(point.x)
+
+    def generator(self, x: Tensor, theta: Tensor, index: Tensor | None = None) -> Generator:
+        """Generators; an invalid rate is blamed on its rule."""
         try:
-            return Generator(self.edges, self.rates(x, theta))
+            return super().generator(x, theta, index)
         except RateError:
             with torch.no_grad():
-                raise self._bad_rate(self._by_rule(x, theta), x, theta) from None
+                found = self._by_rule(x.split(1, -1), self.named(theta))
+                raise self._bad_rate(found, x, theta) from None
 
     def _bad_rate(self, found: Tensor, x: Tensor, theta: Tensor) -> RateError:
-        window, place = (~(found.isfinite() & (found >= 0))).nonzero()[0].tolist()
+        *window, place = (~(found.isfinite() & (found >= 0))).nonzero()[0].tolist()
         edge = place if self._edge is None else int(self._edge[place])
         ends = np.cumsum([size for _, size in self._programs.values()])
         rule = list(self._programs)[int(np.searchsorted(ends, place, side="right"))]
-        at = [f"{k}={v:g}" for k, v in zip(self.inputs, x[window].tolist(), strict=True)]
+        batch, which = found.shape[:-1], tuple(window)
+        x, theta = x.expand(*batch, -1)[which], theta.expand(*batch, -1)[which]
+        at = [f"{k}={v:g}" for k, v in zip(self.inputs, x.tolist(), strict=True)]
         at += [f"{k}={v:g}" for k, v in zip(self.param_names, theta.tolist(), strict=True)]
         return RateError(
-            f"rule {rule!r} has the rate {float(found[window, place]):g} in state "
+            f"rule {rule!r} has the rate {float(found[(*which, place)]):g} in state "
             f"{self.states[int(self.edges.src[edge])]!r} at {', '.join(at)}; rates must be finite "
             f"and not negative"
         )
@@ -230,35 +238,67 @@ class RuleModel(Model):
             f"'{self.states.space.names[0]} >= 1'"
         )
 
-    def _add_measures(self, given: Description) -> None:
-        columns, tables = self.states.columns, Tables()
-        evaluate = partial(_evaluated, self.inputs, self.param_names, tables)
+    def _read_measures(self, given: Description, tables: Tables) -> None:
+        """Compile what `measure` may be asked for, once."""
+        columns = self.states.columns
         jobs = None if given.jobs is None else in_states(given.jobs, self.states, "jobs")
-        found: dict[str, Measure] = {}
+        if jobs is not None:
+            self.register_buffer("levels", torch.from_numpy(np.array(jobs)), persistent=False)
+        self._flow_programs: tuple[Program, ...] = ()
+        names: list[str] = []
         if given.arrivals:
             of_rules = rule_flows(given.rules, given.arrivals, self.states, jobs)
-            programs = flow_programs(of_rules, columns, tables)
-
-            def flows(x: Tensor, theta: Tensor) -> Flows:
-                return Flows(*(evaluate(program, x, theta) for program in programs))
-
-            found |= flow_measures(flows, jobs)
-            self.sees_time_averages = sees_time_averages(of_rules, columns)
-        if jobs is not None:
-            found["mean_queue"] = state_reward(jobs, False, "mean requests in the system")
-        for name, values in columns.items():
-            found[f"mean_{name}"] = state_reward(values, False, f"mean of {name}")
+            self._flow_programs = flow_programs(of_rules, columns, tables)
+            self.arrives_alone = all(
+                bool(np.isin(flow.offered, (0.0, 1.0)).all()) for flow in of_rules
+            )
+            names += ["loss", "throughput"] + ["response_time"] * (jobs is not None)
+        names += ["mean_queue"] * (jobs is not None) + [f"mean_{name}" for name in columns]
+        self._own: dict[str, tuple[Program | NDArray[Any], bool, str]] = {}
         for name, expression in given.measures.items():
-            if name in found:
+            if name in names:
                 raise InputError(f"measure {name!r} is there already; give yours another name")
-            about = str(expression)
+            found: Program | NDArray[Any]
             if expression.names <= columns.keys():
-                values = in_states(expression, self.states, "measures", name)
-                found[name] = state_reward(values, expression.boolean, about)
+                found = in_states(expression, self.states, "measures", name)
             else:
-                program = compiled(expression, columns, tables)
-                found[name] = rate_reward(program, evaluate, about)
-        self.measures = found
+                found = compiled(expression, columns, tables)
+            self._own[name] = found, expression.boolean, str(expression)
+        self._measures = (*names, *self._own)
+
+    def flows(self, point: Point) -> Flows:
+        """Requests that the rules let in, turn away or throw out."""
+        return Flows(*(self._evaluated(program, point) for program in self._flow_programs))
+
+    def arrivals(self, point: Point) -> Tensor | None:
+        """Requests of the rules of arrivals; None where the model names none."""
+        if not self._flow_programs:
+            return None
+        return self._evaluated(self._flow_programs[0], point)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Those that follow from arrivals and jobs, the mean of every variable, and one's own."""
+        return self._measures
+
+    def measure(self, name: str) -> Measure:
+        """Return a measure by name, or the probability of a state."""
+        if name not in self._measures:
+            return super().measure(name)
+        if name in self._own:
+            found, boolean, about = self._own[name]
+            if isinstance(found, tuple):
+                program = found
+                return Measure(
+                    lambda point: point.mean(self._evaluated(program, point)), about=about
+                )
+            return state_reward(found, boolean, about)
+        if name in FLOW_MEASURES:
+            return FLOW_MEASURES[name]
+        if name == "mean_queue":
+            return state_reward(self.levels.numpy(), False, "mean requests in the system")
+        variable = name.removeprefix("mean_")
+        return state_reward(self.states.columns[variable], False, f"mean of {variable}")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -275,23 +315,3 @@ class RuleModel(Model):
         rules = ", ".join(self._programs)
         shown = {"states": len(self.states), **self._constants, **self.estimates}
         return f"rules={rules}, " + ", ".join(f"{k}={v:g}" for k, v in shown.items())
-
-
-def _names(
-    x: Tensor, theta: Tensor, inputs: Sequence[str], params: Sequence[str]
-) -> dict[str, Tensor]:
-    named = {name: x[..., k : k + 1] for k, name in enumerate(inputs)}
-    return named | {name: theta[k] for k, name in enumerate(params)}
-
-
-def _evaluated(
-    inputs: Sequence[str],
-    params: Sequence[str],
-    tables: Tables,
-    program: Program,
-    x: Tensor,
-    theta: Tensor,
-) -> Tensor:
-    names = _names(x, theta, inputs, params)
-    names |= {key: table.to(x.device) for key, table in tables.arrays.items()}
-    return run(program, names, TORCH)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
+from stationary.models._base import Param
 from stationary.models._birth_death import BirthDeathQueue
+from stationary.models._queue import rate
 
 
 class Slowing(BirthDeathQueue):
@@ -44,12 +48,13 @@ class Slowing(BirthDeathQueue):
         super().__init__(
             servers=servers,
             capacity=capacity,
-            params={"service_rate": service_rate, "slowdown": slowdown},
-            real=["slowdown"],
+            params={
+                "service_rate": rate(service_rate),
+                "slowdown": Param(slowdown, positive=False),
+            },
         )
         self.register_buffer("_log", self.levels[1:].log(), persistent=False)
 
-    def deaths(self, theta: Tensor) -> Tensor:
+    def deaths(self, p: Any) -> Tensor:
         """``min(n, servers) * service_rate * n ** -slowdown``."""
-        service_rate, slowdown = theta
-        return service_rate * self._busy * (-slowdown * self._log).exp()
+        return p.service_rate * self._busy * (-p.slowdown * self._log).exp()

@@ -36,13 +36,16 @@ class StateDependent(BirthDeathQueue):
     """
 
     name = "statedependent"
+    speed = ("service",)
     _rate: Tensor
 
     def __init__(self, depth: int = 3, capacity: int = 20, **rates: float) -> None:
         depth = whole(depth, "depth", 1, 10**4)
         names = [f"service_{n}" for n in range(1, depth + 1)]
         super().__init__(
-            servers=1, capacity=capacity, params=named_rates(names, rates, type(self)), units=names
+            servers=1,
+            capacity=capacity,
+            params={"service": named_rates(names, rates, type(self))},
         )
         if depth > self.capacity:
             raise InputError(
@@ -53,11 +56,6 @@ class StateDependent(BirthDeathQueue):
         rate = torch.arange(self.capacity).clamp(max=depth - 1)
         self.register_buffer("_rate", rate, persistent=False)
 
-    def deaths(self, theta: Tensor) -> Tensor:
+    def deaths(self, p: Any) -> Tensor:
         """``service_n``, and ``service_depth`` above."""
-        return theta[self._rate]
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Depth and capacity."""
-        return {"depth": self.depth, "capacity": self.capacity}
+        return p.service[..., self._rate]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,6 +27,7 @@ class MultiDiagonal(Queue):
     """
 
     name = "multidiagonal"
+    speed = ("rate",)
     _leaving: Tensor
 
     def __init__(self, depth: int = 3, capacity: int = 20, **rates: float) -> None:
@@ -43,22 +45,20 @@ class MultiDiagonal(Queue):
         super().__init__(
             states=range(n),
             edges=Edges.from_pairs(up + down, n),
-            params=named_rates([f"rate_{d}" for d in range(1, self.depth + 1)], rates, type(self)),
+            params={
+                "rate": named_rates(
+                    [f"rate_{d}" for d in range(1, self.depth + 1)], rates, type(self)
+                )
+            },
             levels=level,
             busy=(level > 0).to(torch.float64),
         )
         leaving = torch.tensor([i - j - 1 for i, j in down])
         self.register_buffer("_leaving", leaving, persistent=False)
 
-    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+    def rates(self, load: Tensor, p: Any) -> Tensor:
         """Arrivals up at the load; from k to k - d at ``rate_d``."""
-        down = theta[self._leaving].expand(len(x), -1)
-        return torch.cat([x.expand(-1, self.capacity), down], -1)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Depth and capacity."""
-        return {"depth": self.depth, "capacity": self.capacity}
+        return _beside(load, self.capacity, p.rate[..., self._leaving])
 
 
 class UpperTriangular(Queue):
@@ -77,6 +77,7 @@ class UpperTriangular(Queue):
     """
 
     name = "uppertriangular"
+    speed = ()
 
     def __init__(self, states: int = 22, **rates: float) -> None:
         n = whole(states, "states", 3, 1000)
@@ -87,16 +88,17 @@ class UpperTriangular(Queue):
         super().__init__(
             states=[*range(n - 1), "overload"],
             edges=Edges.from_pairs(up + down, n),
-            params=named_rates([f"rate_{i}_{j}" for i, j in down], rates, type(self)),
+            params={"rate": named_rates([f"rate_{i}_{j}" for i, j in down], rates, type(self))},
             levels=level,
             busy=(level > 0).to(torch.float64),
         )
 
-    def rates(self, x: Tensor, theta: Tensor) -> Tensor:
+    def rates(self, load: Tensor, p: Any) -> Tensor:
         """Arrivals up at the load; from i to j < i at ``rate_i_j``."""
-        return torch.cat([x.expand(-1, len(self.states) - 1), theta.expand(len(x), -1)], -1)
+        return _beside(load, len(self.states) - 1, p.rate)
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """Number of states."""
-        return {"states": len(self.states)}
+
+def _beside(load: Tensor, count: int, down: Tensor) -> Tensor:
+    """Arrivals at ``count`` edges beside other rates, whatever their batches."""
+    batch = np.broadcast_shapes(load.shape[:-1], down.shape[:-1])
+    return torch.cat([load.expand(*batch, count), down.expand(*batch, -1)], -1)

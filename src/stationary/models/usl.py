@@ -6,8 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from stationary.measures import probability
+from stationary.measures import Measure, probability
 from stationary.models._birth_death import BirthDeathQueue
+from stationary.models._queue import rate
 
 
 class UniversalScalability(BirthDeathQueue):
@@ -57,24 +58,27 @@ class UniversalScalability(BirthDeathQueue):
             servers=1,
             capacity=capacity,
             params={
-                "service_rate": service_rate,
+                "service_rate": rate(service_rate),
                 "contention": contention,
                 "coherency": coherency,
             },
         )
-        busy = (self.levels > 0).to(self.levels)
-        self.measures["utilisation"] = probability(busy, "share of time with any work")
         n = self.levels[1:]
         self.register_buffer("_others", n - 1, persistent=False)
         self.register_buffer("_pairs", n * (n - 1), persistent=False)
 
-    def deaths(self, theta: Tensor) -> Tensor:
+    def deaths(self, p: Any) -> Tensor:
         """The Universal Scalability Law at n = 1..capacity."""
-        service_rate, contention, coherency = theta
-        slowed = 1 + contention * self._others + coherency * self._pairs
-        return service_rate * self.levels[1:] / slowed
+        slowed = 1 + p.contention * self._others + p.coherency * self._pairs
+        return p.service_rate * self.levels[1:] / slowed
 
     @property
-    def options(self) -> dict[str, Any]:
-        """Capacity."""
-        return {"capacity": self.capacity}
+    def measures(self) -> tuple[str, ...]:
+        """Measures of a queue; without servers to count, ``busy`` in place of a utilisation."""
+        return (*(name for name in super().measures if name != "utilisation"), "busy")
+
+    def measure(self, name: str) -> Measure:
+        """Return a measure of the queue."""
+        if name == "busy":
+            return probability(self.levels > 0, "share of time with any work")
+        return super().measure(name)

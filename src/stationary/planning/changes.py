@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -13,14 +12,9 @@ from torch import Tensor
 
 from stationary.errors import InputError
 from stationary.forecast import Horizon
-from stationary.models import Model, Prism, Relaxed
-from stationary.models.registry import build, can_rebuild, describe
+from stationary.models import Model, Relaxed
 from stationary.result import Fit
 from stationary.scales import Scale
-
-_SERVICE = re.compile(r"service_rate|service_\d+|rate_\d+")
-"""Parameters that say how fast servers work: those of the queues with servers, of `StateDependent`
-and of `MultiDiagonal`. The rates of `UpperTriangular` are recovery as much as service."""
 
 _NOTE = "what if: {}; not observed, the data is of the system as it was"
 _BEFORE, _AFTER = _NOTE.split("{}")
@@ -72,13 +66,7 @@ def what_if(fit: Fit, *, faster: float | None = None, **options: Any) -> Fit:
             f"{learnt}{_called(fit.model)} has no option {name!r} to change; it has "
             f"{', '.join([*before, 'faster'])}"
         )
-    model = _rebuilt(fit.model, options)
-    if model.param_names != fit.model.param_names:
-        raise InputError(
-            f"{_listed(options)} changes which parameters there are, from "
-            f"{_few(fit.model)} to {_few(model)}, and nothing was learnt about new ones: fit the "
-            f"other model instead"
-        )
+    model = fit.model.changed(**options)
     after = changeable(model)
     said = [f"{k} {before[k]} -> {after[k]}" for k in options if after[k] != before[k]]
     factor = torch.ones_like(fit.model.theta.detach())
@@ -126,32 +114,19 @@ def changed(fit: Fit) -> tuple[str, ...]:
 
 def changeable(model: Model) -> dict[str, Any]:
     """Return the options that `what_if` can change, with their present values."""
-    if not can_rebuild(model):
-        raise InputError(
-            f"{_called(model)} is a model of your own, which cannot be made again with other "
-            f"options: make it yourself, set its parameters to fit.estimates, and look at its "
-            f"steady state"
-        )
     return model.changeable
-
-
-def _rebuilt(model: Model, options: dict[str, Any]) -> Model:
-    if isinstance(model, Relaxed):
-        return Relaxed(_rebuilt(model.base, options), alpha=model.alpha)
-    if isinstance(model, Prism):
-        options = {"constants": {**model.constants, **options}}
-    return build({**describe(model), **options})
 
 
 def _service(model: Model) -> Tensor:
     """Return which parameters are speeds of service, or raise if none is."""
-    names = model.param_names
-    found = torch.tensor([bool(_SERVICE.fullmatch(name)) for name in names])
-    if not bool(found.any()):
+    names = model.declared()
+    fast = [name for name in model.speed if name in names]
+    if not fast:
         raise InputError(
             f"{_called(model)} has no service rate to make faster; its parameters are {_few(model)}"
         )
-    return found
+    sizes = {name: len(param.labels or ()) for name, param in names.items()}
+    return torch.cat([torch.full((size,), name in fast) for name, size in sizes.items()])
 
 
 def _speed(faster: float) -> float:
@@ -170,7 +145,3 @@ def _called(model: Model) -> str:
 def _few(model: Model) -> str:
     names = model.param_names
     return ", ".join(names) if len(names) <= 4 else f"{names[0]}, ..., {names[-1]}"
-
-
-def _listed(options: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in options.items())

@@ -16,9 +16,9 @@ from stationary.errors import InputError
 from stationary.forecast import grid
 from stationary.inference import Array, Covariance, check_level, interval
 from stationary.limits import check_measure
+from stationary.models import Point
 from stationary.planning.information import Knowledge
 from stationary.result import Fit
-from stationary.steady import steady_state
 
 _CANDIDATES = 12
 
@@ -226,7 +226,7 @@ def _measure_at(
     slope = _slopes(fit, measure, load)[None, :-1]
 
     def ends(cov: Covariance) -> Ends:
-        low, high, half = interval(value, slope, cov, fit.model.measures[measure], level)
+        low, high, half = interval(value, slope, cov, fit.model.measure(measure), level)
         return float(low[0]), float(high[0]), float(half[0])
 
     return f"{measure.replace('_', ' ')} at load {load:g}", load, ends
@@ -238,8 +238,7 @@ def _slopes(fit: Fit, measure: str, load: float) -> Array:
 
     def value(free: Tensor) -> Tensor:
         x, theta = free[-1:].exp()[:, None], scale.natural(free[:-1])
-        pi = steady_state(fit.model.generator(x, theta)).pi
-        return fit.model.measures[measure](x, pi, theta)
+        return fit.model.measure(measure)(Point(fit.model, x, theta))
 
     z = scale.free(fit.model.theta.detach()).numpy()
     return jacobian(value, np.append(z, math.log(load)))[0]

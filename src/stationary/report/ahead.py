@@ -145,10 +145,11 @@ def measured(fit: Fit) -> pd.DataFrame:
     first = torch.zeros_like(A).scatter_(1, A.argmax(1, keepdim=True), 1.0)
     last = torch.zeros_like(A).scatter_(1, A.shape[1] - 1 - A.flip(1).argmax(1, keepdim=True), 1.0)
     columns = {"x": x}
-    for name, measure in model.measures.items():
-        if measure.of_theta:
-            continue
-        values = [measure(loads, share @ way) for way in (A / A.sum(1, keepdim=True), first, last)]
+    point = model.at(loads, model.theta.detach())
+    for name in model.measures:
+        measure = model.measure(name)
+        ways = (A / A.sum(1, keepdim=True), first, last)
+        values = [measure(point.with_pi(share @ way)) for way in ways]
         if all(torch.allclose(values[0], other, rtol=1e-9) for other in values[1:]):
             columns[name] = values[0].numpy()
     return pd.DataFrame(columns) if len(columns) > 1 else nothing

@@ -62,7 +62,7 @@ class Picture:
 
 def main_picture(fit: Fit, answer: Answer, ahead: Ahead, level: float) -> Picture:
     """Return the measure of the answer against load, with everything that bears on it."""
-    measure = fit.model.measures[answer.measure]
+    measure = fit.model.measure(answer.measure)
     what = plain(answer.measure)
     label = f"{what} against load, with its {100 * level:g}% interval. {answer.sentence}"
     bound = None if answer.limit is None else answer.limit.bound
@@ -86,7 +86,7 @@ def small_pictures(fit: Fit, answer: Answer, ahead: Ahead, most: int = 6) -> lis
     others = [name for name in fit.model.measures if name != answer.measure][:most]
     pictures = []
     for k, name in enumerate(others):
-        measure = fit.model.measures[name]
+        measure = fit.model.measure(name)
 
         def paint(ax: Axes, name: str = name, measure: Measure = measure) -> None:
             _curve(ax, ahead, name, measure, None)
@@ -247,7 +247,7 @@ def has_triangles(fit: Fit, answer: Answer, ahead: Ahead) -> bool:
     """Whether measured values lie below the axis of the main picture."""
     name = answer.measure
     bound = None if answer.limit is None else answer.limit.bound
-    floor = _floor(ahead.curve[name], fit.model.measures[name], bound)
+    floor = _floor(ahead.curve[name], fit.model.measure(name), bound)
     return any(bool((f[name] < floor).any()) for f in (ahead.learnt, ahead.later) if name in f)
 
 
