@@ -1,10 +1,12 @@
-"""What a check found, in a form that people and programs can read."""
+"""What a check found, as data: a code and its numbers. `stationary.words` makes the sentence."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class Verdict(StrEnum):
@@ -16,23 +18,41 @@ class Verdict(StrEnum):
     """The data does not say enough for the check."""
 
 
+class Check(StrEnum):
+    """What was checked, by the name that people read."""
+
+    LACK_OF_FIT = "lack of fit"
+    DRIFT = "drift"
+    SERIAL_CORRELATION = "serial correlation"
+    HYSTERESIS = "hysteresis"
+    STEADY_STATE = "steady state"
+    BURSTS = "bursts"
+    SERVICE_RATE = "service rate"
+    PARAMETERS = "parameters"
+    MEASURE = "measure"
+    CONVERGENCE = "convergence"
+
+
 @dataclass(frozen=True)
 class Finding:
     """The outcome of one check.
 
     Attributes
     ----------
-    name : str
-        What was checked, such as ``drift``.
+    check : Check
+        What was checked.
     verdict : Verdict
         How it ended.
-    sentence : str
-        The outcome for people, as one or two plain sentences.
+    code : str
+        What was found, one of a few outcomes of the check.
+    facts : mapping
+        The numbers and names that its sentence needs.
     p_value : float
         Of the test behind it; NaN where there is none.
     """
 
-    name: str
+    check: Check
     verdict: Verdict
-    sentence: str
+    code: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
     p_value: float = math.nan
