@@ -12,7 +12,7 @@ from torch import Tensor
 
 import stationary as st
 from benchmarks.timing import compare, milliseconds, table
-from stationary.losses import conditional_nll
+from stationary.data.states import conditional_nll
 from stationary.models import Model
 from stationary.objective import Objective
 from stationary.solvers import Solver

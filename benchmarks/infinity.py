@@ -18,7 +18,7 @@ import stationary as st
 from benchmarks.timing import compare, milliseconds, table
 from benchmarks.whole_fit import paper_windows
 from stationary.data.observation import ObservationMap
-from stationary.losses import conditional_nll
+from stationary.data.states import conditional_nll
 from stationary.objective import Objective
 from stationary.stochastic import Trainer
 

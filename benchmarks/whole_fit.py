@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 
 import stationary as st
 from benchmarks.timing import compare, milliseconds, table
-from stationary.losses import conditional_nll
+from stationary.data.states import conditional_nll
 
 LOADS = np.repeat(np.arange(11.0, 16.0), 10)
 

@@ -8,7 +8,7 @@ import scipy.stats
 import torch
 
 from stationary.data.observation import ObservationMap
-from stationary.losses import conditional_nll, conditional_probabilities, nll_and_gradient
+from stationary.data.states import conditional_nll, conditional_probabilities, nll_and_gradient
 
 FIRST_TWO = ObservationMap.of_states([0, 1], 4)
 LUMPED = ObservationMap(torch.tensor([0, 1, 1, 2]), 2)

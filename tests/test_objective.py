@@ -9,7 +9,7 @@ import torch
 
 import stationary as st
 from stationary.chunks import probabilities
-from stationary.losses import conditional_nll
+from stationary.data.states import conditional_nll
 from stationary.objective import Objective
 from stationary.solvers import GTH
 

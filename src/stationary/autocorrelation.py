@@ -24,7 +24,8 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from stationary.data.windows import Sampling, Windows
+from stationary.data.states import Sampling
+from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.models import Model
@@ -41,6 +42,8 @@ def why_not(model: Model, windows: Windows) -> str:
     """Return why the chain cannot tell how its counts hang together; empty if it can."""
     if len(model.states) > _MOST_STATES:
         return f"it needs dense matrices, and {len(model.states)} states are too many for them"
+    if len(windows.observations) > 1 or not windows.has_states:
+        return "it is of counts of states, and more was observed"
     if windows.sampling is Sampling.TIME and windows.duration is None:
         return "the length of a window is not known; pass duration= (--duration)"
     return ""
@@ -73,7 +76,7 @@ def sum_covariances(
         if windows.duration is None or windows.sampling is Sampling.ARRIVAL:
             between = _between_arrivals(model, inputs, theta, generator)
         else:
-            between = _between_times(generator, looks / windows.duration)
+            between = _between_times(generator, looks / float(windows.duration.mean()))
         return np.stack(
             [_covariance(*each) for each in zip(between, pi, f, looks.round(), strict=True)]
         )

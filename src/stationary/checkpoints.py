@@ -28,12 +28,12 @@ _SEPARATOR = "\x1f"
 
 def fingerprint(model: Model, windows: Windows) -> dict[str, str]:
     """What must be the same for an unfinished fit to be this one: data and model."""
-    data = windows.x.numpy().tobytes() + windows.counts.numpy().tobytes()
+    data = windows.x.numpy().tobytes() + windows.data.numpy().tobytes()
     return {
         "data": hashlib.sha256(data).hexdigest(),
         "model": f"{type(model).__name__}({model.options}) {model.param_names}",
         "chain": hashlib.sha256(b"".join(end.tobytes() for end in model.edges.numpy)).hexdigest(),
-        "observed": f"{windows.observe} {windows.sampling}",
+        "observed": repr([(kind.kind, kind.facts()) for kind in windows.observations]),
     }
 
 

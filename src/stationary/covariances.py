@@ -1,6 +1,6 @@
 r"""Ways to the covariance of the estimates; a fit takes one as ``covariance=``.
 
-On the free scale ``z``, with ``H`` the Hessian of the objective at its minimum, each of them is
+On the free scale ``z``, with ``H`` the Hessian of the likelihood at its minimum, each of them is
 
     H^-1 J H^-1,      J a guess at the covariance of the score, the gradient summed over windows.
 
@@ -30,11 +30,12 @@ import torch
 from torch import Tensor
 
 from stationary.autocorrelation import score_covariance
+from stationary.data._base import Counts
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.inference import FLAT, UNDETERMINED, Array, Covariance, finite_hessian
 from stationary.models import Model
-from stationary.objective import Objective, predicted
+from stationary.likelihood import Likelihood, log_terms
 from stationary.scales import Scale
 
 _FEWEST_SPARE = 8
@@ -46,11 +47,11 @@ _ZERO = 1e-2
 
 
 class Curved:
-    """A minimum of the objective, and the directions that the data determines there.
+    """A minimum of the likelihood, and the directions that the data determines there.
 
     Attributes
     ----------
-    objective : Objective
+    likelihood : Likelihood
         On a scale on which the minimum is not at a boundary.
     windows : Windows
         The data.
@@ -62,26 +63,26 @@ class Curved:
         Unit vectors along the determined directions, and along the others.
     """
 
-    def __init__(self, objective: Objective, windows: Windows, theta: Tensor) -> None:
-        scale = objective.scale
-        hessian = finite_hessian(objective, scale.free(theta).numpy())
-        unit = objective.model.start(objective.x)
+    def __init__(self, likelihood: Likelihood, windows: Windows, theta: Tensor) -> None:
+        scale = likelihood.scale
+        hessian = finite_hessian(likelihood, scale.free(theta).numpy())
+        unit = likelihood.start
         felt = torch.from_numpy(np.diag(hessian) >= FLAT)
         at_zero = scale.log & (theta < _ZERO * unit) & ~felt
         if bool(at_zero.any()):
             scale = Scale(scale.log & ~at_zero, torch.where(at_zero, unit, scale.unit))
-            objective = objective.on(scale)
-            hessian = finite_hessian(objective, scale.free(theta).numpy())
+            likelihood = likelihood.on(scale)
+            hessian = finite_hessian(likelihood, scale.free(theta).numpy())
         curvature, basis = np.linalg.eigh(hessian)
         open_ = curvature < FLAT
-        self.objective, self.windows, self.theta = objective, windows, theta
+        self.likelihood, self.windows, self.theta = likelihood, windows, theta
         self.curvature, self.basis, self.flat = curvature[~open_], basis[:, ~open_], basis[:, open_]
 
     @cached_property
     def slopes(self) -> Array:
         """``[U, C, R]``: derivatives of the log-probabilities, at every distinct input."""
-        z = self.objective.scale.free(self.theta).numpy()
-        return self.objective.slopes(z) @ self.basis
+        z = self.likelihood.scale.free(self.theta).numpy()
+        return self.likelihood.slopes(z) @ self.basis
 
     @cached_property
     def group(self) -> Array:
@@ -96,7 +97,7 @@ class Curved:
             scores = self.scores()
             return np.asarray(scores.T @ scores)
         slopes = self.slopes[self.group]
-        total = np.einsum("uc,ucp->p", self.windows.counts.numpy(), slopes)
+        total = np.einsum("uc,ucp->p", self.windows.data.numpy(), slopes)
         # In pairs: all three at once would take C times as long.
         squares = np.einsum(
             "ucp,ucd,udq->pq", slopes, moments.squares.numpy(), slopes, optimize=True
@@ -106,16 +107,16 @@ class Curved:
     def scores(self) -> Array:
         """``[M, R]``: gradient of every window's negative log-likelihood, less their mean."""
         self.windows.check_single("the score of every window")
-        counts = self.windows.counts.numpy()
+        counts = self.windows.data.numpy()
         scores: Array = -np.einsum("mc,mcp->mp", counts, self.slopes[self.group])
         return scores - scores.mean(0)
 
-    def covariance(self, J: Array, df: int, kind: str, supposes: str = "") -> Covariance:
+    def covariance(self, J: Array, df: int, kind: str, block: int = 1) -> Covariance:
         """Return the covariance for a covariance ``J [R, R]`` of the score."""
         inner = J / self.curvature[:, None] / self.curvature
         matrix = self.basis @ inner @ self.basis.T + UNDETERMINED**2 * self.flat @ self.flat.T
         more = float((np.diag(J) / self.curvature).mean()) if len(J) else 1.0
-        return Covariance(matrix, df, kind, self.flat, self.objective.scale, supposes, more)
+        return Covariance(matrix, df, kind, self.flat, self.likelihood.scale, more, block)
 
 
 class CovarianceKind(ABC):
@@ -147,8 +148,7 @@ class Information(CovarianceKind):
 
     def at(self, minimum: Curved) -> Covariance:
         """``H^-1``."""
-        supposes = "counts inside a window are independent, which they are not"
-        return minimum.covariance(np.diag(minimum.curvature), 0, "observed information", supposes)
+        return minimum.covariance(np.diag(minimum.curvature), 0, "information")
 
 
 @dataclass(frozen=True)
@@ -157,11 +157,8 @@ class Dispersed(CovarianceKind):
 
     def at(self, minimum: Curved) -> Covariance:
         """``phi H^-1``, with a t quantile of the degrees of freedom of ``phi``."""
-        phi, df = overdispersion(minimum.objective.model, minimum.windows, minimum.theta)
-        phi = max(phi, 1.0)
-        kind = f"observed information, times an overdispersion of {phi:.3g}"
-        supposes = "all counts scatter alike, more than independent ones would"
-        return minimum.covariance(phi * np.diag(minimum.curvature), df, kind, supposes)
+        phi, df = overdispersion(minimum.likelihood.model, minimum.windows, minimum.theta)
+        return minimum.covariance(max(phi, 1.0) * np.diag(minimum.curvature), df, "dispersed")
 
 
 @dataclass(frozen=True)
@@ -174,10 +171,9 @@ class Correlated(CovarianceKind):
 
     def at(self, minimum: Curved) -> Covariance:
         """See `stationary.autocorrelation`."""
-        model, windows = minimum.objective.model, minimum.windows
+        model, windows = minimum.likelihood.model, minimum.windows
         J = score_covariance(model, windows, minimum.theta, minimum.slopes, minimum.group)
-        kind = "the fitted chain's own autocorrelation"
-        return minimum.covariance(J, 0, kind, "the model is right")
+        return minimum.covariance(J, 0, "correlated")
 
 
 @dataclass(frozen=True)
@@ -209,13 +205,12 @@ class Sandwich(CovarianceKind):
                 f"a sandwich covariance needs more windows than parameters; got {windows} windows "
                 f"in blocks of {self.block}: take another covariance="
             )
-        kind = f"sandwich over {windows} windows"
         if self.block == 1:
-            return minimum.covariance(minimum.scatter() * (windows / spare), spare, kind)
+            return minimum.covariance(minimum.scatter() * (windows / spare), spare, "sandwich")
         minimum.windows.check_single(f"a sandwich over blocks of {self.block} windows")
         scores = np.add.reduceat(minimum.scores(), np.arange(0, windows, self.block))
-        kind += f" in blocks of {self.block}"
-        return minimum.covariance(scores.T @ scores * (len(scores) / spare), spare, kind)
+        J = scores.T @ scores * (len(scores) / spare)
+        return minimum.covariance(J, spare, "sandwich", self.block)
 
 
 @dataclass(frozen=True)
@@ -233,14 +228,14 @@ class Best(CovarianceKind):
 
 
 def covariance(
-    objective: Objective, windows: Windows, theta: Tensor, kind: CovarianceKind | None = None
+    likelihood: Likelihood, windows: Windows, theta: Tensor, kind: CovarianceKind | None = None
 ) -> Covariance:
     """Covariance of the estimates.
 
     A positive parameter estimated at zero has no logarithm to be uncertain about: it is taken on a
     linear scale, in units of where its fit started, as if it could go either way.
     """
-    return (kind or Best()).at(Curved(objective, windows, theta))
+    return (kind or Best()).at(Curved(likelihood, windows, theta))
 
 
 def overdispersion(model: Model, windows: Windows, theta: Tensor) -> tuple[float, int]:
@@ -256,17 +251,35 @@ def overdispersion(model: Model, windows: Windows, theta: Tensor) -> tuple[float
 
     which gives Pearson's own where they have equally many, and expects the same where not.
     """
-    p = predicted(model, theta, windows)
-    counts, many = windows.counts.numpy(), windows.many.numpy()
+    terms = log_terms(model, windows, theta)
+    many = windows.many.numpy()
+    squares, cells, place = 0.0, 0, 0
+    for kind in windows.observations:
+        columns = slice(place, place + kind.data.shape[1])
+        place = columns.stop
+        if not isinstance(kind, Counts):
+            raise InputError(
+                f"overdispersion is of counts, and {', '.join(kind.columns)} are none: take "
+                f"another covariance="
+            )
+        S = None if windows.moments is None else windows.moments.squares[:, columns, columns]
+        more, used = _pearson(kind.data.numpy(), np.exp(terms[:, columns]), many, S)
+        squares, cells = squares + more, cells + used
+    df = max(cells - len(theta), 1)
+    return float(squares / df), df
+
+
+def _pearson(counts: Array, p: Array, many: Array, moments: Tensor | None) -> tuple[float, int]:
+    """Pearson's statistic of counts with probabilities ``p``, and how many cells it sums over."""
     expected = counts.sum(-1, keepdims=True) / many[:, None] * p
     rare = expected < 1
     together = (expected * rare).sum(-1)
     use = together >= 1
-    if windows.moments is None:
+    if moments is None:
         off = counts - expected
         apart, joint = off**2, (off * rare).sum(-1) ** 2
     else:
-        S, share = windows.moments.squares.numpy(), (p * rare).sum(-1)
+        S, share = moments.numpy(), (p * rare).sum(-1)
         whole = S.sum((1, 2))[:, None]
         apart = np.einsum("ucc->uc", S) - 2 * p * S.sum(-1) + p**2 * whole
         cross = np.einsum("uc,ucd->u", rare, S)
@@ -274,6 +287,4 @@ def overdispersion(model: Model, windows: Windows, theta: Tensor) -> tuple[float
         joint = joint - 2 * share * cross + share**2 * whole[:, 0]
     squares = np.where(rare, 0.0, apart / np.where(rare, 1.0, expected)).sum()
     squares += (joint[use] / together[use]).sum()
-    cells = int((many * ((~rare).sum(-1) + use - 1)).sum())
-    df = max(cells - len(theta), 1)
-    return float(squares / df), df
+    return float(squares), int((many * ((~rare).sum(-1) + use - 1)).sum())

@@ -1,23 +1,21 @@
-"""Measures over load, each with an interval and a trust flag; and the load that meets a limit."""
+"""Measures over load: one array of draws, its quantiles, and whether to trust them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from torch import Tensor
 
-from stationary.chunks import in_parts
-from stationary.derivatives import by_input
+from stationary.draws import Draws
 from stationary.errors import InputError
-from stationary.inference import Array, Covariance, check_level, interval
-from stationary.models import Model, Point
-from stationary.scales import Scale
+from stationary.inference import Array, Link, check_level
+from stationary.models import Model
+from stationary.trust import Doubt, Horizon, Reason
 
 OPEN = math.log(10)
 """Half-width, in e-folds, from which a forecast counts as open: a factor of ten each way."""
@@ -29,33 +27,31 @@ The odds of a utilisation of 0.9999 may be open by a factor of ten; the utilisat
 """
 
 
-@dataclass(frozen=True)
-class Horizon:
-    """The heaviest load for which the data speaks.
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Measures at some inputs, with intervals.
 
     Attributes
     ----------
-    load : float
-        The load; zero for a model that does not even fit the loads it saw.
-    sentence : str
-        Why it is this one.
-    seen : float
-        The heaviest load of the data.
+    x : Tensor [G, d]
+        Inputs.
+    names : tuple of str
+        Measures.
+    value, low, high : ndarray [G, K]
+        Each measure, and the ends of its interval.
+    doubts : tuple of Doubt or None
+        Why each row is not trusted; None where it is.
+    failed : int
+        Draws whose chain could not be solved at some input. They widen both ends.
     """
 
-    load: float
-    sentence: str
-    seen: float = 0.0
-
-    @property
-    def reason(self) -> str:
-        """Why what lies beyond it is not trusted."""
-        return f"no data tests the model at this load: {self.sentence}" if self.load else str(self)
-
-    def __str__(self) -> str:
-        if not self.load:
-            return self.sentence
-        return f"forecasts are trusted up to a load of {self.load:.4g}: {self.sentence}"
+    x: Tensor
+    names: tuple[str, ...]
+    value: Array
+    low: Array
+    high: Array
+    doubts: tuple[Doubt | None, ...]
+    failed: int = 0
 
 
 def grid(model: Model, x: Any) -> Tensor:
@@ -66,108 +62,113 @@ def grid(model: Model, x: Any) -> Tensor:
             raise InputError(f"the forecast needs a column {missing[0]!r}; got {list(x)}")
         x = np.column_stack([np.asarray(x[name], dtype=float) for name in model.inputs])
     elif not isinstance(x, Tensor):
-        x = np.asarray(list(x) if isinstance(x, range) else x, dtype=float)
+        try:
+            x = np.asarray(list(x) if isinstance(x, range) else x, dtype=float)
+        except (TypeError, ValueError):
+            raise InputError(f"loads must be numbers, as in [80, 100, 120]; got {x!r}") from None
     if len(np.atleast_1d(x)) == 0:
         raise InputError("there is nothing to forecast: x is empty")
     return model.as_inputs(x)
 
 
 def forecast(
-    model: Model,
-    cov: Covariance,
+    draws: Draws,
     x: Any,
+    measures: Sequence[str] | None = None,
     level: float = 0.95,
-    doubt: str = "",
+    doubt: Doubt | None = None,
     horizon: Horizon | None = None,
-) -> pd.DataFrame:
-    """Every measure of the model at every input, with intervals.
+) -> Forecast:
+    """Forecast measures at every input, with intervals.
+
+    The value is that of the estimates for one model, and the median of the draws for several.
 
     Parameters
     ----------
-    model : Model
-        A fitted model.
-    cov : Covariance
-        Of its free parameters.
+    draws : Draws
+        Models and their parameters.
     x : sequence, array [G, d], mapping or DataFrame
         Inputs.
+    measures : sequence of str, optional
+        What to forecast; by default what all models have to show.
     level : float
         Coverage of the intervals.
-    doubt : str
+    doubt : Doubt, optional
         A reason not to trust any row, such as a fit that did not converge.
     horizon : Horizon, optional
         Beyond it no row is trusted.
-
-    Returns
-    -------
-    DataFrame
-        The inputs (``x`` for a model of one input), each measure with its ``_low`` and ``_high``,
-        ``trusted`` and the ``reason`` if not. A row is not trusted beyond the horizon, nor where
-        the data leaves one of its measures open by more than a factor of ten each way.
     """
     check_level(level)
-    inputs = grid(model, x)
-    names = list(model.measures)
-    values, slopes = evaluate(model, inputs, cov.scale)
-    columns: dict[str, Array] = {
-        "x" if len(model.inputs) == 1 else name: inputs[:, k].numpy()
-        for k, name in enumerate(model.inputs)
-    }
-    reasons = [doubt] * len(inputs)
-    for k, name in enumerate(names):
-        measure = model.measure(name)
-        value = np.clip(values[:, k], measure.low, measure.high)  # probabilities round above 1
-        low, high, spread = interval(value, slopes[:, k], cov, measure, level)
-        columns |= {name: value, f"{name}_low": low, f"{name}_high": high}
-        for row in np.flatnonzero(is_open(spread, value, low, high)):
-            reasons[row] = (
-                reasons[row] or f"the data leaves {name} open by more than a factor of 10"
-            )
-    return judged(pd.DataFrame(columns), inputs, reasons, horizon)
-
-
-def judged(
-    frame: pd.DataFrame, inputs: Tensor, reasons: list[str], horizon: Horizon | None
-) -> pd.DataFrame:
-    """Add to a forecast whether each row is trusted, and why not: beyond the horizon none is."""
+    names = draws.measures if measures is None else as_names(measures)
+    draws.check_measures(names)
+    inputs = grid(draws.first, x)
+    centre, values = draws.values(inputs, names)
+    ends = (0.5 - level / 2, 0.5, 0.5 + level / 2)
+    of = [draws.first.measure(name) for name in names]
+    lows, highs = (np.array([getattr(m, end) for m in of]) for end in ("low", "high"))
+    low, middle, high = quantiles(values, draws.weights, ends, lows, highs)
+    value = centre[0] if len(draws.parts) == 1 else middle
+    low, high = np.minimum(low, value), np.maximum(high, value)
+    doubts: list[Doubt | None] = [doubt] * len(inputs)
+    for k, measure in enumerate(of):
+        for row in np.flatnonzero(_is_open(Link(measure), value[:, k], low[:, k], high[:, k])):
+            doubts[row] = doubts[row] or Doubt(Reason.OPEN, names[k])
     if horizon is not None:
-        loads = inputs[:, 0].tolist()
-        beyond = [horizon.reason if load > horizon.load else "" for load in loads]
-        reasons = [given or why for given, why in zip(reasons, beyond, strict=True)]
-    trusted = np.array([not reason for reason in reasons])
-    return frame.assign(trusted=trusted, reason=np.array(reasons, dtype=object))
+        beyond = Doubt(Reason.HORIZON, horizon=horizon)
+        far = inputs[:, 0].numpy() > horizon.load
+        doubts = [old or (beyond if f else None) for old, f in zip(doubts, far, strict=True)]
+    failed = int(np.isnan(values).any((1, 2)).sum())
+    return Forecast(inputs, tuple(names), value, low, high, tuple(doubts), failed)
 
 
-def is_open(half: Array, value: Array, low: Array, high: Array) -> Array:
-    """Where an interval of this half-width, in e-folds, says too little to be trusted."""
+def as_names(measures: Any) -> tuple[str, ...]:
+    """Return the names of measures, checked to be several or one."""
+    names = (measures,) if isinstance(measures, str) else tuple(measures)
+    if not names:
+        raise InputError("there is nothing to forecast: name a measure, as in measures=['loss']")
+    return names
+
+
+def quantiles(
+    values: Array, weights: Array, at: Sequence[float], lows: Array, highs: Array
+) -> Array:
+    """Weighted quantiles ``[Q, G, K]`` of draws ``[B, G, K]``, by one sort.
+
+    Draws that could not be solved may be anything: they count as the smallest value where a low
+    quantile is asked for and as the largest where a high one is.
+    """
+    order = np.argsort(values, axis=0)  # NaN last
+    ranked, weight = np.take_along_axis(values, order, 0), weights[order]
+    lost = np.isnan(ranked)
+    gone, last = (weight * lost).sum(0), np.maximum((~lost).sum(0) - 1, 0)
+    # Where each draw stands on the way from 0 to 1; those that are lost stand nowhere.
+    stands = np.where(lost, np.inf, np.cumsum(weight, 0) - weight / 2)
+    return np.stack([_quantile(ranked, stands, gone, last, q, lows, highs) for q in at])
+
+
+def _quantile(
+    ranked: Array, stands: Array, gone: Array, last: Array, q: float, lows: Array, highs: Array
+) -> Array:
+    place = q - gone * (1.0 if q < 0.5 else 0.5 if q == 0.5 else 0.0)
+    right = np.minimum((stands < place).sum(0), last)
+    left = np.maximum(right - 1, 0)
+    a, b, at_a, at_b = (
+        np.take_along_axis(table, where[None], 0)[0]
+        for table in (ranked, stands)
+        for where in (left, right)
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.clip(np.where(at_b > at_a, (place - at_a) / (at_b - at_a), 1.0), 0.0, 1.0)
+        # Between two draws of which one is infinite there is nothing to interpolate.
+        value = np.where(np.isfinite(a) & np.isfinite(b), a + share * (b - a), b)
+    value = np.where((place < 0) | (np.isnan(value) & (q < 0.5)), lows, value)
+    return np.where((place > 1 - gone) | np.isnan(value), highs, value)
+
+
+def _is_open(link: Link, value: Array, low: Array, high: Array) -> Array:
+    """Where an interval says too little to be trusted."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        half = (link.to(link.inside(high)) - link.to(link.inside(low))) / 2
+        half = half / np.abs(value) if link.free else half
     known = np.maximum(high - value, value - low) <= KNOWN * np.abs(value)
-    result: Array = (half > OPEN) & ~known
-    return result
-
-
-def evaluate(model: Model, inputs: Tensor, scale: Scale) -> tuple[Array, Array]:
-    """Values ``[G, K]`` of every measure and their slopes ``[G, K, P]`` on a scale."""
-    z = scale.free(model.theta.detach()).numpy()
-
-    measures = [model.measure(name) for name in model.measures]
-
-    def values(free: Tensor, x: Tensor) -> Tensor:
-        point = Point(model, x, scale.natural(free))
-        return torch.stack([measure(point) for measure in measures], -1)
-
-    return by_input(values, z, inputs, model.edges)
-
-
-def values_at(model: Model, inputs: Tensor, thetas: Tensor) -> Array:
-    """Values ``[B, G, K]`` of every measure at inputs ``[B, G, d]`` for parameters ``[B, P]``."""
-    count, grid_size = inputs.shape[:2]
-    flat, each = inputs.flatten(0, 1), thetas.repeat_interleave(grid_size, 0)
-
-    measures = [model.measure(name) for name in model.measures]
-
-    def of_part(x: Tensor, theta: Tensor) -> Tensor:
-        with torch.no_grad():
-            point = Point(model, x, theta)
-            return torch.stack([measure(point) for measure in measures], -1)
-
-    parts = in_parts(of_part, model.edges, flat, each)
-    return torch.cat(parts).unflatten(0, (count, grid_size)).numpy()
+    return np.asarray(~(half <= OPEN) & ~known)

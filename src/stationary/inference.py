@@ -12,13 +12,15 @@ from torch import Tensor
 
 from stationary.errors import InputError
 from stationary.measures import Measure
-from stationary.objective import Objective
+from stationary.likelihood import Likelihood
 from stationary.scales import Scale
 
 Array = np.ndarray[Any, Any]
 
 UNDETERMINED = 1e3
 """Standard deviation, in e-folds, given to a direction the data does not determine."""
+
+_TINY = float(np.finfo(float).tiny)
 
 FLAT = 1e-4
 """Curvature, in nats for a factor of e, below which a direction counts as flat."""
@@ -35,15 +37,16 @@ class Covariance:
     df : int
         Degrees of freedom of the t quantiles; 0 for a normal one.
     kind : str
-        How it was got, for people.
+        How it was got: ``sandwich``, ``correlated``, ``dispersed``, ``information``, or the name of
+        a way of one's own.
     flat : ndarray [P, F]
         Unit directions of ``z`` that the data leaves open.
     scale : Scale
         What ``z`` is.
-    supposes : str
-        What it takes for granted beyond independent windows, for people.
     inflation : float
         How many times the variance that independent counts would have.
+    block : int
+        Successive windows that were taken as one.
     """
 
     matrix: Array
@@ -51,8 +54,8 @@ class Covariance:
     kind: str
     flat: Array
     scale: Scale
-    supposes: str = ""
     inflation: float = 1.0
+    block: int = 1
 
     @property
     def stderr(self) -> Array:
@@ -77,18 +80,18 @@ def check_level(level: float) -> None:
         raise InputError(f"level must lie between 0 and 1, as in 0.95; got {level!r}")
 
 
-def finite_hessian(objective: Objective, z: Array) -> Array:
+def finite_hessian(likelihood: Likelihood, z: Array) -> Array:
     """Hessian in which second derivatives that overflow are zero: they say nothing."""
-    return np.nan_to_num(objective.hessian(z), posinf=0.0, neginf=0.0)
+    return np.nan_to_num(likelihood.hessian(z), posinf=0.0, neginf=0.0)
 
 
-def nats_above_minimum(objective: Objective, z: Array) -> float:
-    """Newton's estimate of how far the objective lies above its minimum near ``z``.
+def nats_above_minimum(likelihood: Likelihood, z: Array) -> float:
+    """Newton's estimate of how far the likelihood lies above its minimum near ``z``.
 
-    Infinite where the objective curves downwards, so that no minimum is near.
+    Infinite where it curves downwards, so that no minimum is near.
     """
-    _, slope = objective.value_and_gradient(z)
-    curvature, basis = np.linalg.eigh(finite_hessian(objective, z))
+    _, slope = likelihood.value_and_gradient(z)
+    curvature, basis = np.linalg.eigh(finite_hessian(likelihood, z))
     if not (curvature > -FLAT).all():
         return float("inf")
     along = basis.T @ slope
@@ -103,7 +106,7 @@ class Link:
 
     Examples
     --------
-    >>> link = Link(Measure(lambda x, pi: pi[..., -1], 0.0, 1.0))
+    >>> link = Link(Measure(lambda point: point.pi[..., -1], 0.0, 1.0))
     >>> round(float(link.back(link.to(np.array(0.2)))), 12)
     0.2
     """
@@ -115,10 +118,9 @@ class Link:
 
     def inside(self, value: Array) -> Array:
         """Nearest value that has a finite place on the scale."""
-        tiny = np.finfo(float).tiny
         if self.bounded:
-            return np.clip(value, self.low + tiny, self.low + self.width * (1 - 1e-16))
-        return value if self.free else np.maximum(value, self.low + tiny)
+            return np.clip(value, self.low + _TINY, self.low + self.width * (1 - 1e-16))
+        return value if self.free else np.maximum(value, self.low + _TINY)
 
     def to(self, value: Array) -> Array:
         """Value on the scale."""
@@ -128,6 +130,16 @@ class Link:
             return np.asarray(scipy.special.logit((value - self.low) / self.width))
         return np.asarray(np.log(value - self.low))
 
+    def level(self, value: Tensor) -> Tensor:
+        """Value on the scale, differentiable; nearly at an end of the range, where it is beyond."""
+        if self.free:
+            return value
+        share = ((value - self.low) / (self.width if self.bounded else 1.0)).clamp_min(_TINY)
+        if not self.bounded:
+            return share.log()
+        share = share.clamp_max(1 - 1e-16)
+        return share.log() - (-share).log1p()
+
     def back(self, scaled: Array) -> Array:
         """Value from the scale."""
         if self.free:
@@ -136,55 +148,3 @@ class Link:
             return np.asarray(self.low + self.width * scipy.special.expit(scaled))
         with np.errstate(over="ignore"):  # an interval may have no upper end
             return np.asarray(self.low + np.exp(scaled))
-
-    def slope(self, value: Array) -> Array:
-        """Derivative of the scale."""
-        if self.free:
-            return np.ones_like(value)
-        if self.bounded:
-            share = (value - self.low) / self.width
-            return np.asarray(1 / (self.width * share * (1 - share)))
-        return np.asarray(1 / (value - self.low))
-
-
-def interval(
-    value: Array, slope: Array, cov: Covariance, measure: Measure, level: float
-) -> tuple[Array, Array, Array]:
-    """Delta-method interval on a scale that keeps it inside the measure's range.
-
-    Parameters
-    ----------
-    value : ndarray [G]
-        The measure.
-    slope : ndarray [G, P]
-        Its derivative with respect to ``z``.
-    cov : Covariance
-        Of ``z``.
-    measure : Measure
-        Its range picks the scale, see `Link`.
-    level : float
-        Coverage, such as 0.95.
-
-    Returns
-    -------
-    low, high, spread : ndarray [G]
-        The interval, with the value inside, and its half-width: in e-folds (of the odds, for a
-        bounded measure), or as a multiple of the value for a measure of either sign.
-    """
-    link = Link(measure)
-    spread = np.sqrt(np.einsum("gp,pq,gq->g", slope, cov.matrix, slope))
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        half = cov.quantile(level) * spread * link.slope(value)
-        low, high = link.back(link.to(value) - half), link.back(link.to(value) + half)
-        if link.free:
-            half = half / np.abs(value)
-    # A probability that underflows has no digits to put an interval around. It is as good as
-    # known, unless the data leaves open what it is computed from.
-    gone = np.isnan(low) | np.isnan(high)
-    if cov.flat.size:
-        half, high = np.where(gone, np.inf, half), np.where(gone, measure.high, high)
-        low = np.where(gone, measure.low, low)
-        gone[:] = False
-    # The way to the scale and back rounds, so a narrow interval might miss its own centre.
-    low, high = np.minimum(np.where(gone, value, low), value), np.where(gone, value, high)
-    return low, np.maximum(high, value), np.where(gone, 0.0, half)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stationary.data.windows import Sampling, Windows
+from stationary.data.states import Sampling
+from stationary.data.windows import Windows
 from stationary.models import Model, RuleModel
 from stationary.models.registry import build, can_rebuild, describe
 from stationary.result import Fit

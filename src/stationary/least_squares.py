@@ -17,12 +17,11 @@ import math
 import torch
 from torch import Tensor
 
+from stationary.data.states import conditional_nll
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.fitting import judged, warn_unless_converged
-from stationary.losses import conditional_nll
 from stationary.models import Model
-from stationary.objective import Objective
 from stationary.result import Fit
 
 
@@ -42,7 +41,7 @@ class LagrangianObjective:
     def __init__(self, model: Model, windows: Windows, weight: float) -> None:
         if not (weight > 0 and math.isfinite(weight)):
             raise InputError(f"weight must be positive and finite; got {weight!r}")
-        self.exact = Objective(model, windows)
+        self.exact = Likelihood(model, windows)
         self.weight = weight
 
     def __call__(self, z: Tensor, logits: Tensor) -> Tensor:
@@ -50,7 +49,8 @@ class LagrangianObjective:
         exact = self.exact
         theta = exact.scale.natural(z)
         pi = logits.softmax(-1)
-        nll = conditional_nll(pi, exact.counts, exact.observation).sum()
+        point = Point(exact.model, exact.x, theta).with_pi(pi)
+        nll = -(exact.data * exact.terms_at(point)).sum()
         generator = exact.model.generator(exact.x, theta)
         residual = torch.linalg.vector_norm(generator.balance(pi), dim=-1).sum()
         return nll + self.weight * residual + exact.model.penalty(theta)
@@ -58,11 +58,11 @@ class LagrangianObjective:
 
 def conditional_least_squares(
     model: Model, windows: Windows, weight: float = 100.0, steps: int = 5000, lr: float = 0.01
-) -> Fit:
+) -> Estimate:
     """Minimise the Lagrangian by Adam and return what it makes of ``theta``.
 
-    The `Fit` is judged by the exact likelihood: ``converged`` says whether it came near the
-    maximum, and ``message`` how far from it it stayed.
+    The estimate is judged by the exact likelihood: ``converged`` says whether it came near the
+    maximum, and ``ended.above`` how far from it it stayed, in nats.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ def conditional_least_squares(
         raise InputError(f"steps must be at least 1 and lr positive; got {steps!r}, {lr!r}")
     objective = LagrangianObjective(model, windows, weight)
     exact = objective.exact
-    z = model.free(model.start(exact.x)).requires_grad_()
+    z = model.free(exact.start).requires_grad_()
     logits = torch.zeros(len(exact.x), model.edges.n, dtype=torch.float64, requires_grad=True)
     optimiser = torch.optim.Adam([z, logits], lr=lr)
     for _ in range(steps):
         optimiser.zero_grad()
         objective(z, logits).backward()
         optimiser.step()
-    ended = f"{steps} steps of conditional least squares"
     theta = exact.scale.natural(z.detach())
-    return warn_unless_converged(judged(exact, windows, theta, ended, steps))
+    found = judged(exact, theta, Ended(End.FOUND, False), steps)
+    return recorded(exact, windows, found)

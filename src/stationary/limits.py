@@ -1,214 +1,298 @@
-"""The largest load at which a measure stays within a bound."""
+"""The largest load that meets all SLOs: the roots of all draws together."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from enum import StrEnum
 
-import pandas as pd
-from scipy.optimize import brentq
+import numpy as np
+import torch
 
+from stationary.draws import Draws, Part
 from stationary.errors import InputError
-from stationary.forecast import OPEN, Horizon, forecast
-from stationary.inference import Covariance
-from stationary.models import Model
+from stationary.forecast import OPEN, quantiles
+from stationary.inference import Array, Link, check_level
+from stationary.slo import Slo
+from stationary.trust import Doubt, Horizon, Reason
 
 FARTHEST = 1e6
 """How many times the heaviest observed load the search for a limit goes before it gives up."""
 
+_FIRST_STEP = 0.25
+"""E-folds of load from where the search starts to where it looks next; steps double."""
+
+_TOLERANCE = 1e-9
+"""How well a limit is found, in e-folds of load."""
+
+_MOST_STEPS = 60
+
+
+class Status(StrEnum):
+    """Whether there is a limit."""
+
+    FOUND = "found"
+    ANY_LOAD = "any load"
+    """No load breaks an SLO."""
+    NO_LOAD = "no load"
+    """No load meets all of them."""
+
 
 @dataclass(frozen=True)
 class Limit:
-    """The largest load at which a measure stays at or below a bound.
+    """The largest load that meets all SLOs.
 
     Attributes
     ----------
-    measure, bound
-        What must hold: ``measure <= bound``.
+    slos : tuple of Slo
+        What must hold.
+    binding : Slo
+        The one that breaks first beyond this load.
     load, low, high : float
-        The largest load that meets it, and its interval; infinite where no load breaks it.
+        The load, and its interval; infinite where no load breaks an SLO, zero where none meets all.
     level : float
         Coverage of the interval.
     present : float
         The load to compare it with, such as today's peak; NaN if there is none.
-    reason : str
-        Why the answer is not to be trusted; empty if it is.
+    present_given : bool
+        Whether somebody named the present load; otherwise it is the heaviest of the data.
+    doubt : Doubt, optional
+        Why the answer is not to be trusted; None if it is.
     tested : float
         The heaviest load at which the data speaks for the model; zero where it speaks against it.
+    failed : int
+        Draws whose chain could not be solved. They widen both ends.
     """
 
-    measure: str
-    bound: float
+    slos: tuple[Slo, ...]
+    binding: Slo
     load: float
     low: float
     high: float
-    level: float
+    level: float = 0.95
     present: float = math.nan
-    reason: str = ""
+    present_given: bool = False
+    doubt: Doubt | None = None
     tested: float = math.inf
+    failed: int = 0
+
+    @property
+    def status(self) -> Status:
+        """Whether there is a limit."""
+        if self.load == math.inf:
+            return Status.ANY_LOAD
+        return Status.FOUND if self.load > 0 else Status.NO_LOAD
 
     @property
     def trusted(self) -> bool:
-        """Whether the data can carry this answer."""
-        return not self.reason
+        """Whether the data supports this answer."""
+        return self.doubt is None
 
     @property
     def headroom(self) -> float:
-        """How much more than the present load meets the bound, as a share of it."""
+        """How much more than the present load meets all SLOs, as a share of it."""
         return self.load / self.present - 1
 
     def met_at(self, load: float) -> bool:
-        """Whether this load meets the bound, as far as the data can tell.
+        """Whether this load meets all SLOs, as far as the data can tell.
 
         A limit that is not trusted, because it lies far out or is open, still vouches for loads
         below its whole interval that the data speaks for.
         """
         return load <= self.load and (self.trusted or load <= min(self.low, self.tested))
 
-    def __str__(self) -> str:
-        name, level = self.measure.replace("_", " "), f"{100 * self.level:g}%"
-        if self.load == 0:
-            text = f"{name} stays at or below {self.bound:g} at no load"
-        elif self.load == math.inf:
-            text = f"{name} stays at or below {self.bound:g} at any load"
-        else:
-            text = f"{name} stays at or below {self.bound:g} up to a load of {self.load:.4g}"
-        if self.low != self.high:
-            high = "any" if self.high == math.inf else f"{self.high:.4g}"
-            text += f" ({level} interval {self.low:.4g} to {high})"
-        if math.isfinite(self.headroom) and self.load > 0:
-            side = "above" if self.headroom >= 0 else "below"
-            text += f", {_percent(self.headroom)} {side} the present {self.present:g}"
-        return f"{text}; not to be trusted: {self.reason}" if self.reason else text
 
-
-def _percent(share: float) -> str:
-    """Write the size of a share in percent, to two digits or to the percent."""
-    size = 100 * abs(share)
-    return f"{size:.0f} %" if size >= 9.5 else f"{size:.2g} %"
-
-
-def one_bound(bound: Mapping[str, float]) -> tuple[str, float]:
-    """Return the one measure that was bounded, and its bound."""
-    if len(bound) != 1:
-        raise InputError(
-            f"max_load takes one bound, as in max_load(loss=0.001); got {sorted(bound)}"
-        )
-    return next(iter(bound.items()))
-
-
-def check_present(present: float) -> None:
-    """Raise unless this is a load."""
-    if not 0 < present < math.inf:
+def check_present(present: float) -> float:
+    """Return the present load, or raise unless it is one."""
+    if not isinstance(present, int | float) or not 0 < present < math.inf:
         raise InputError(f"the present load must be positive and finite; got {present!r}")
+    return float(present)
 
 
-def check_measure(model: Model, measure: str) -> None:
-    """Raise unless the model has this measure, of one input."""
-    if len(model.inputs) != 1:
+def check_slos(draws: Draws, slos: Sequence[Slo]) -> None:
+    """Raise unless every model has these measures, of one input, and bounds are in their range."""
+    if not slos:
+        raise InputError("name what must hold, as in loss=0.001")
+    inputs = draws.first.inputs
+    if len(inputs) != 1:
         raise InputError(
             f"a limit on the load needs a model of one input; this one has "
-            f"{', '.join(model.inputs)}: use forecast"
+            f"{', '.join(inputs)}: use forecast"
         )
-    model.measure(measure)
+    for slo in slos:
+        for part in draws.parts:
+            about = part.model.measure(slo.measure)
+            if not about.low < slo.bound < about.high:
+                raise InputError(
+                    f"a bound on {slo.measure} must lie between {about.low:g} and "
+                    f"{about.high:g}; got {slo.bound!r}"
+                )
 
 
-def check_bound(model: Model, measure: str, bound: float) -> None:
-    """Raise unless the model has this measure, of one input, and the bound is in its range."""
-    check_measure(model, measure)
-    about = model.measure(measure)
-    if not about.low < bound < about.high:
-        raise InputError(
-            f"a bound on {measure} must lie between {about.low:g} and {about.high:g}; got {bound!r}"
-        )
-
-
-def max_load(
-    model: Model,
-    cov: Covariance,
-    measure: str,
-    bound: float,
+def limit(
+    draws: Draws,
+    slos: Sequence[Slo],
     near: float,
-    *,
     level: float = 0.95,
-    doubt: str = "",
-    present: float = math.nan,
+    doubt: Doubt | None = None,
     horizon: Horizon | None = None,
 ) -> Limit:
-    """Invert a measure that grows with load.
+    """Find the largest load that meets all SLOs.
 
     Parameters
     ----------
-    model, cov, level, doubt, horizon
-        As for `forecast`.
-    measure : str
-        Name of a measure.
-    bound : float
-        Its largest admissible value.
+    draws : Draws
+        Models and their parameters.
+    slos : sequence of Slo
+        What must hold.
     near : float
         A load to search from, such as the heaviest observed.
-    present : float
-        The load to compare the limit with.
+    level : float
+        Coverage of the interval.
+    doubt : Doubt, optional
+        A reason not to trust the answer, such as a fit that did not converge.
+    horizon : Horizon, optional
+        A limit beyond it is not trusted.
     """
-    check_bound(model, measure, bound)
-    limit = invert(lambda load: forecast(model, cov, [load], level), measure, bound, near)
-    return judged(replace(limit, level=level, present=present), doubt, horizon)
+    check_level(level)
+    check_slos(draws, slos)
+    names = [slo.measure for slo in slos]
+    _check_grows(draws, names, near)
+    centres, roots, binds, weights = [], [], [], draws.weights
+    for part in draws.parts:
+        excess = _Excess(part, slos)
+        found, which = excess.roots(math.log(near))
+        centres.append((found[0], which[0]))
+        roots.append(found[1:])
+        binds.append(which[1:])
+    loads, which = np.exp(np.concatenate(roots)), np.concatenate(binds)
+    ends = (0.5 - level / 2, 0.5, 0.5 + level / 2)
+    low, middle, high = quantiles(
+        loads[:, None, None], weights, ends, np.zeros(1), np.full(1, math.inf)
+    ).ravel()
+    if len(draws.parts) == 1:
+        load, bind = math.exp(centres[0][0]), int(centres[0][1])
+    else:
+        share = np.bincount(which, weights, minlength=len(slos))
+        load, bind = float(middle), int(share.argmax())
+    found_limit = Limit(
+        tuple(slos),
+        slos[bind],
+        load,
+        min(float(low), load),
+        max(float(high), load),
+        level,
+        tested=0.0 if doubt else math.inf if horizon is None else horizon.load,
+        failed=int(np.isnan(loads).sum()),
+    )
+    return _judged(found_limit, doubt, horizon)
 
 
-def invert(
-    ahead: Callable[[float], pd.DataFrame], measure: str, bound: float, near: float
-) -> Limit:
-    """Largest load, and its interval, at which a forecast of one load stays within a bound.
-
-    Parameters
-    ----------
-    ahead : callable
-        The forecast at a load, one row.
-    measure, bound, near
-        As for `max_load`.
-    """
-    here, there = (float(ahead(load)[measure].iloc[0]) for load in (near, 2 * near))
-    if there < here:
-        raise InputError(
-            f"{measure} falls as the load grows, so there is no largest load below a bound; look "
-            f"at the forecast instead"
-        )
-
-    def crossing(column: str) -> float:
-        def excess(log_load: float) -> float:
-            return float(ahead(math.exp(log_load))[column].iloc[0]) - bound
-
-        return _largest_below(excess, math.log(near))
-
-    load, low, high = (crossing(f"{measure}{end}") for end in ("", "_high", "_low"))
-    return Limit(measure, bound, load, low, high, level=math.nan)
-
-
-def judged(limit: Limit, doubt: str, horizon: Horizon | None) -> Limit:
+def _judged(found: Limit, doubt: Doubt | None, horizon: Horizon | None) -> Limit:
     """Return a limit with why it is not to be trusted, if it is not."""
-    low, high = limit.low, limit.high
-    tested = 0.0 if doubt else math.inf if horizon is None else horizon.load
-    # The load may be well known where the measure itself is not: the latter rises steeply there.
+    low, high = found.low, found.high
+    # The load may be well known where a measure itself is not: the latter rises steeply there.
     known = low == high or (low > 0 and high < math.inf and high / low <= math.exp(2 * OPEN))
-    reason = doubt
-    if horizon is not None and not horizon.load:
-        reason = reason or horizon.reason
-    if not known:
-        reason = reason or "the data leaves this load open by more than a factor of 10"
-    if horizon is not None and limit.load > horizon.load:
-        reason = reason or horizon.reason
-    return replace(limit, reason=reason, tested=tested)
+    if doubt is None and horizon is not None and not horizon.load:
+        doubt = Doubt(Reason.HORIZON, horizon=horizon)
+    if doubt is None and not known:
+        doubt = Doubt(Reason.OPEN)
+    if doubt is None and horizon is not None and found.load > horizon.load:
+        doubt = Doubt(Reason.HORIZON, horizon=horizon)
+    return replace(found, doubt=doubt)
 
 
-def _largest_below(excess: Any, start: float) -> float:
-    """Load at which a growing function of its logarithm crosses zero, within a millionth part."""
-    farthest = math.log(FARTHEST)
-    step = 0.25 if excess(start) <= 0 else -0.25
-    inside, edge = start, start + step
-    while (excess(edge) <= 0) == (step > 0):
-        inside, edge = edge, edge + step
-        if abs(edge - start) > farthest:
-            return math.inf if step > 0 else 0.0
-    return math.exp(brentq(excess, min(inside, edge), max(inside, edge), xtol=1e-9, rtol=1e-9))
+def _check_grows(draws: Draws, names: Sequence[str], near: float) -> None:
+    """Raise if a measure falls as the load grows: then there is no largest load below a bound."""
+    x = torch.tensor([[near], [2 * near]], dtype=torch.float64)
+    for part in draws.parts:
+        model = part.model
+        point = model.at(x, model.theta.detach())
+        for name in names:
+            here, there = model.measure(name)(point).tolist()
+            if there < here:
+                raise InputError(
+                    f"{name} falls as the load grows, so there is no largest load below a bound; "
+                    f"look at the forecast instead"
+                )
+
+
+class _Excess:
+    """How far each draw is above the tightest of its SLOs, as a function of the log load.
+
+    Each SLO counts on the scale of its measure's intervals, on which measures are nearly linear in
+    the log load. The first row is that of the centre.
+    """
+
+    def __init__(self, part: Part, slos: Sequence[Slo]) -> None:
+        self.part, self.names = part, [slo.measure for slo in slos]
+        self.links = [Link(part.model.measure(name)) for name in self.names]
+        pairs = zip(self.links, slos, strict=True)
+        self.bounds = [float(link.to(np.array(slo.bound))) for link, slo in pairs]
+
+    def at(self, log_load: Array) -> tuple[Array, Array]:
+        """Excess ``[1 + B]`` at log loads ``[1 + B]``, and which SLO it is of."""
+        loads = torch.from_numpy(np.exp(log_load))[:, None, None]
+        centre = self.part.centre(loads[:1], self.names)
+        values = np.concatenate([centre[:, 0], self.part.drawn(loads[1:], self.names)[:, 0]])
+        each = np.stack(
+            [
+                link.to(link.inside(values[:, k])) - bound
+                for k, (link, bound) in enumerate(zip(self.links, self.bounds, strict=True))
+            ],
+            -1,
+        )
+        return each.max(-1), each.argmax(-1)
+
+    def roots(self, start: float) -> tuple[Array, Array]:
+        """Log loads at which each row crosses zero, and the SLO that binds there.
+
+        Infinite where no load within `FARTHEST` breaks an SLO, and minus infinity where none meets
+        all; NaN where the chain could not be solved.
+        """
+        rows = 1 + len(self.part.theta)
+        inside = np.full(rows, start)
+        f, which = self.at(inside)
+        up = f <= 0
+        step = np.where(up, _FIRST_STEP, -_FIRST_STEP)
+        fa, outside, fb = f, inside + step, f.copy()
+        open_ = ~np.isnan(f)
+        while open_.any():
+            value, found = self.at(outside)
+            crossed = (value > 0) == up
+            fb, which = np.where(open_, value, fb), np.where(open_, found, which)
+            open_ &= ~np.isnan(value) & ~crossed
+            far = np.abs(outside - start) > math.log(FARTHEST)
+            # A root lies between the last two points, so the search goes on from the nearer one.
+            inside = np.where(open_ & ~far, outside, inside)
+            fa = np.where(open_ & ~far, value, fa)
+            step = np.where(open_, 2 * step, step)
+            outside = np.where(open_ & ~far, outside + step, outside)
+            open_ &= ~far
+        root, which = self._illinois(inside, fa, outside, fb, which)
+        none = ~np.isnan(fb) & ((fb > 0) != up)
+        root = np.where(none, np.where(up, np.inf, -np.inf), root)
+        return np.where(np.isnan(f) | np.isnan(fb), np.nan, root), which
+
+    def _illinois(
+        self, a: Array, fa: Array, b: Array, fb: Array, which: Array
+    ) -> tuple[Array, Array]:
+        """False position with the Illinois rule, for all rows together."""
+        a, fa, b, fb = a.copy(), fa.copy(), b.copy(), fb.copy()
+        for _ in range(_MOST_STEPS):
+            with np.errstate(invalid="ignore", divide="ignore"):
+                c = (a * fb - b * fa) / (fb - fa)
+            c = np.where(np.isfinite(c), c, (a + b) / 2)
+            done = (np.abs(b - a) < _TOLERANCE) | (fb == 0) | ((fa > 0) == (fb > 0))
+            done |= np.isnan(fa) | np.isnan(fb)
+            if done.all():
+                break
+            fc, found = self.at(np.where(done, b, c))
+            swap = ~done & ((fc > 0) != (fb > 0))
+            a, fa = np.where(swap, b, a), np.where(swap, fb, np.where(done, fa, fa / 2))
+            near = np.abs(c - b) < _TOLERANCE
+            b, fb = np.where(done, b, c), np.where(done, fb, fc)
+            which = np.where(done, which, found)
+            a = np.where(near & ~done, b, a)
+        return b, which

@@ -11,7 +11,7 @@ import csv
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +24,26 @@ from stationary.atomic import replacing
 from stationary.chunks import split
 from stationary.data.windows import Windows
 from stationary.errors import InputError, RunError, SolverError
-from stationary.gradients import Gradient
-from stationary.losses import conditional_nll
-from stationary.models import Model
+from stationary.estimate import End, Ended
+from stationary.gradients import Exact, Gradient
+from stationary.inference import nats_above_minimum
+from stationary.likelihood import Likelihood
+from stationary.methods import Found, Method, largest_slope
+from stationary.models import Model, Point
 from stationary.optimisers import Adam, StepRule
 from stationary.solvers import Auto, Solver
-from stationary.steady import steady_state
 
 _EVERY = 2.0
 """Seconds between checkpoints, at least."""
 
 _SHARE = 0.05
 """Share of the time that checkpoints may take: those of large chains hold a guess a window."""
+
+_NEAR = 0.05
+"""Nats above the optimum up to which an estimate counts as converged.
+
+There its estimates are within a third of a standard error of the maximum-likelihood ones.
+"""
 
 _CHECKPOINT, _HISTORY = "checkpoint.safetensors", "history.csv"
 _COLUMNS = ("step", "epoch", "loss", "gradient_norm", "terms")
@@ -57,11 +65,13 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Training:
-    """How to run a stochastic fit.
+class Stochastic(Method):
+    """A few windows at a time, with any gradient strategy: the paper's way.
 
     Parameters
     ----------
+    gradient : Gradient
+        How derivatives reach the rates; `Exact()` by default.
     epochs : int
         Passes over the windows.
     rule : StepRule
@@ -78,10 +88,13 @@ class Training:
         Stop after so many epochs without a lower mean training loss.
     folder : Path, optional
         Where checkpoints and the history go, so that the run can be resumed.
+    resume : bool
+        Go on with what was left in the folder, if there is something.
     callback : callable, optional
         Called with every `Step`; returning True ends the run.
     """
 
+    gradient: Gradient = field(default_factory=Exact)
     epochs: int = 50
     rule: StepRule = field(default_factory=Adam)
     batch: int = 1
@@ -90,6 +103,7 @@ class Training:
     average: bool = False
     patience: int | None = None
     folder: Path | None = None
+    resume: bool = False
     callback: Callable[[Step], bool | None] | None = None
 
     def __post_init__(self) -> None:
@@ -100,6 +114,20 @@ class Training:
         for name in ("clip", "floor"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be positive; got {getattr(self, name)!r}")
+        if not isinstance(self.gradient, Gradient):
+            raise InputError(
+                f"gradient must be a strategy such as Exact() or Infinity(p=0.1); got "
+                f"{self.gradient!r}"
+            )
+        if self.resume and self.folder is None:
+            raise InputError("resume=True needs folder=, where the unfinished fit is")
+
+    def run(self, likelihood: Likelihood, windows: Windows, seed: int) -> Found:
+        """Train to the end, and judge the result by the exact likelihood."""
+        trainer = Trainer(likelihood.model, windows, self, likelihood.solver, seed)
+        ended = trainer.run()
+        found = judged(likelihood, trainer.estimate, ended, trainer.step)
+        return replace(found, history=trainer.frame(), heavy_tails=trainer.heavy_tails)
 
 
 class Trainer:
@@ -107,9 +135,9 @@ class Trainer:
 
     Parameters
     ----------
-    model, windows, gradient, solver
+    model, windows, solver
         As for `stationary.fit`.
-    training : Training
+    training : Stochastic
         How to run.
     seed : int
         Of the order of the windows.
@@ -119,16 +147,15 @@ class Trainer:
         self,
         model: Model,
         windows: Windows,
-        gradient: Gradient,
-        training: Training,
+        training: Stochastic,
         solver: Solver | None = None,
         seed: int = 0,
     ) -> None:
-        self.model, self.windows, self.gradient = model, windows, gradient.fresh()
+        self.model, self.windows, self.gradient = model, windows, training.gradient.fresh()
         self.training = training
         self.solver = Auto() if solver is None else solver
         self.x = model.as_inputs(windows.x)
-        self.observation = windows.observation(model)
+        self.observations = [kind.on(model) for kind in windows.observations]
         start = model.start(self.x).clamp_min(training.floor)
         self.theta = torch.where(model.positive, start, model.start(self.x)).requires_grad_()
         self.heavy_tails = any(
@@ -142,16 +169,16 @@ class Trainer:
         self.loss_sum, self.best, self.stale = 0.0, float("inf"), 0
         self.mean, self.averaged = torch.zeros_like(self.theta, requires_grad=False), 0
         self.history: list[Step] = []
-        self.ended = ""
+        self.ended: Ended | None = None
         self._written = 0
 
-    def run(self, resume: bool = False) -> str:
+    def run(self) -> Ended:
         """Train to the end and return how it ended."""
         folder = self.training.folder
         if folder is not None:
-            self._open(folder, resume)
+            self._open(folder, self.training.resume)
         due = time.monotonic() + _EVERY
-        while not self.ended:
+        while self.ended is None:
             self._advance()
             if folder is not None and time.monotonic() > due:
                 began = time.monotonic()
@@ -160,17 +187,6 @@ class Trainer:
         if folder is not None:
             self._save(folder)
         return self.ended
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader of the result must know."""
-        if not self.heavy_tails:
-            return ()
-        return (
-            "The gradients' variance is infinite at the start: p is not below delta (2 - delta), "
-            "with delta the spectral gap. The fit leans on clipping. Use a smaller p, p=auto, or "
-            "the doubling series.",
-        )
 
     def frame(self) -> pd.DataFrame:
         """Return the history, one row a step."""
@@ -201,13 +217,13 @@ class Trainer:
         if self.position >= count:
             self._close_epoch()
         if training.callback is not None and training.callback(record):
-            self.ended = self.ended or "the callback ended it"
+            self.ended = self.ended or Ended(End.STOPPED, False, epochs=self.epoch)
 
     def _move(self, chosen: Tensor) -> tuple[float, float]:
         """Loss and gradient norm of these windows, after the step along them."""
-        generator = self.model.generator(self.x[chosen], self.theta, index=chosen)
-        pi = steady_state(generator, self.solver, self.gradient).pi
-        nll = conditional_nll(pi, self.windows.counts[chosen], self.observation).mean()
+        point = Point(self.model, self.x[chosen], self.theta, self.solver, self.gradient, chosen)
+        terms = torch.cat([kind.log_terms(point) for kind in self.observations], -1)
+        nll = -(self.windows.data[chosen] * terms).sum(-1).mean()
         loss = nll + self.model.penalty(self.theta) / len(self.windows)
         self.optimiser.zero_grad()
         loss.backward()
@@ -231,9 +247,9 @@ class Trainer:
         self.best = min(self.best, mean)
         self.epoch, self.position, self.loss_sum = self.epoch + 1, 0, 0.0
         if self.epoch >= self.training.epochs:
-            self.ended = f"{self.epoch} epochs"
+            self.ended = Ended(End.EPOCHS, False, epochs=self.epoch)
         elif self.training.patience is not None and self.stale >= self.training.patience:
-            self.ended = f"{self.epoch} epochs, {self.stale} of them without a lower training loss"
+            self.ended = Ended(End.PATIENCE, False, epochs=self.epoch, stale=self.stale)
 
     def _open(self, folder: Path, resume: bool) -> None:
         file = folder / _CHECKPOINT
@@ -259,8 +275,9 @@ class Trainer:
 
     def _save(self, folder: Path) -> None:
         self._write_history(folder)
-        plain = ("epoch", "position", "step", "loss_sum", "best", "stale", "averaged", "ended")
+        plain = ("epoch", "position", "step", "loss_sum", "best", "stale", "averaged")
         state = {name: getattr(self, name) for name in plain}
+        state["ended"] = None if self.ended is None else str(self.ended.why)
         state["best"] = repr(self.best)  # it may be infinite, which JSON cannot say
         state |= {
             "fingerprint": self._fingerprint(),
@@ -279,7 +296,7 @@ class Trainer:
                 f"{folder} holds the checkpoint of another run (other data, model, gradient or "
                 f"step rule); delete it, or start with the same arguments"
             )
-        for name in ("epoch", "position", "step", "loss_sum", "stale", "averaged", "ended"):
+        for name in ("epoch", "position", "step", "loss_sum", "stale", "averaged"):
             setattr(self, name, state[name])
         self.best = float(state["best"])
         self.mean, self.permutation = state["mean"], state["permutation"]
@@ -293,8 +310,10 @@ class Trainer:
         with replacing(folder / _HISTORY) as part:  # which may run ahead of the checkpoint
             self.frame().to_csv(part, index=False)
         self._written = len(self.history)
-        if self.epoch < self.training.epochs and self.ended.endswith("epochs"):
-            self.ended = ""  # more epochs are asked for than last time
+        why = state["ended"]
+        # More epochs may be asked for than last time.
+        if why is not None and (self.epoch >= self.training.epochs or why != End.EPOCHS):
+            self.ended = Ended(End(why), False, epochs=self.epoch, stale=self.stale)
 
     def _write_history(self, folder: Path) -> None:
         """Append the steps since the last call."""
@@ -327,3 +346,12 @@ def _read_history(file: Path, steps: int) -> list[Step]:
         ]
     except (OSError, ValueError, IndexError) as error:
         raise RunError(f"{file} is damaged ({error}); delete its folder to start again") from None
+
+
+def judged(likelihood: Likelihood, theta: Tensor, ended: Ended, evaluations: int) -> Found:
+    """Return parameters that were found in another way, judged by the exact likelihood."""
+    z = likelihood.scale.free(theta).numpy()
+    nll, slope = likelihood.value_and_gradient(z)
+    gap = nats_above_minimum(likelihood, z)
+    ended = replace(ended, converged=gap <= _NEAR, above=gap)
+    return Found(theta, nll, largest_slope(slope, likelihood.total), ended, evaluations)

@@ -12,7 +12,7 @@ import torch
 import stationary as st
 from rule_models import TANDEM
 from stationary.errors import InputError
-from stationary.losses import conditional_nll
+from stationary.data.states import conditional_nll
 from stationary.models import RuleModel, registry
 
 

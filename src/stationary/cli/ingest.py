@@ -141,7 +141,7 @@ def requests(
     Exit codes: 0 done; 2 bad input.
     """
     from stationary.cli._show import stages
-    from stationary.data.windows import Sampling, as_sampling
+    from stationary.data.states import Sampling, as_sampling
     from stationary.ingest import Columns, Cut, Source, windows_from_events, windows_from_gauge
     from stationary.ingest.result import check_output
     from stationary.ingest.spans import parse_span

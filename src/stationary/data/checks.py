@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stationary.data.categories import Observed, label
+from stationary.data._base import Observation
 from stationary.errors import InputError
 
 
@@ -110,30 +110,24 @@ def as_table(value: Any, name: str) -> Tensor:
         ) from None
 
 
-def check_shapes(
-    x: Tensor, counts: Tensor, categories: Sequence[Observed], names: Sequence[str]
-) -> None:
-    """Raise an error that says which of the four disagree."""
-    if not x.numel() and not counts.numel():
+def check_shapes(x: Tensor, kinds: Sequence[Observation], names: Sequence[str]) -> None:
+    """Raise an error that says which of inputs and observations disagree."""
+    if not kinds:
+        raise InputError("nothing was observed: give counts= and observe=, or observations=")
+    if not x.numel() and not any(kind.data.numel() for kind in kinds):
         raise InputError("there are no windows: x and counts are empty")
-    if x.ndim != 2 or counts.ndim != 2:
-        raise InputError(
-            f"x must have shape [M, d] or [M], counts [M, C]; got {tuple(x.shape)} and "
-            f"{tuple(counts.shape)}"
-        )
-    if len(x) != len(counts):
-        raise InputError(
-            f"x has {len(x)} windows but counts has {len(counts)} rows; give one row per window"
-        )
+    if x.ndim != 2:
+        raise InputError(f"x must have shape [M, d] or [M]; got {tuple(x.shape)}")
+    for kind in kinds:
+        if len(x) != len(kind.data):
+            raise InputError(
+                f"x has {len(x)} windows but counts has {len(kind.data)} rows; give one row per "
+                f"window"
+            )
     if x.shape[1] != len(names):
         raise InputError(
             f"x has {x.shape[1]} columns but inputs names {len(names)} ({', '.join(names)}); "
             f"pass inputs= with one name per column"
-        )
-    if counts.shape[1] != len(categories):
-        raise InputError(
-            f"counts has {counts.shape[1]} columns but observe names {len(categories)} categories "
-            f"({', '.join(map(label, categories))}); give one category per column"
         )
 
 
@@ -146,3 +140,17 @@ def as_duration(value: float | str) -> float:
     if not 0 < number < math.inf:
         raise InputError(f"duration must be positive and finite; got {value!r}")
     return number
+
+
+def as_durations(value: Any, windows: int) -> Tensor:
+    """Return the length of every window, checked, ``[M]``."""
+    lasts = as_table(value, "duration")
+    if lasts.shape not in ((), (windows,)):
+        raise InputError(
+            f"duration must be one number, or one for each of {windows} windows; got shape "
+            f"{tuple(lasts.shape)}"
+        )
+    bad = ~((lasts > 0) & (lasts < math.inf))
+    if bool(bad.any()):
+        raise InputError(f"duration must be positive and finite; got {float(lasts[bad][0])!r}")
+    return lasts.expand(windows).clone()

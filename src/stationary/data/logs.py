@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from stationary.data.checks import as_duration
 from stationary.data.requests import Calibration, RequestLog, Sizes, Times, calibrate
-from stationary.data.windows import Sampling, Windows
+from stationary.data.states import Sampling
+from stationary.data.windows import Windows
 from stationary.errors import InputError
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from stationary.data.categories import (
 from stationary.data.checks import as_duration, input_names, listed, no_column
 from stationary.data.cleaning import Cleaner, about
 from stationary.data.moments import Pool
+from stationary.data.states import Sampling, as_sampling
 from stationary.data.tables import Table, open_table
-from stationary.data.windows import Sampling, Windows, as_sampling
+from stationary.data.windows import Windows
 from stationary.errors import InputError
 
 

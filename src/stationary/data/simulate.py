@@ -34,7 +34,8 @@ from stationary.data.paths import (
     check_moves,
     draw_states,
 )
-from stationary.data.windows import Sampling, Windows
+from stationary.data.states import Sampling
+from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.models import Model, Queue

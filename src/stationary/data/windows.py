@@ -1,9 +1,7 @@
-r"""Windows: the one observation type.
+r"""Windows: inputs and what was observed at them.
 
-A window ``w`` has inputs ``x_w`` (the load first), and counts ``y_wc`` of how often the system was
-seen in category ``c``. A category is a set ``S_c`` of states, and the sets are disjoint; the
-observation map is the 0/1 matrix ``A_cj = [j in S_c]``, so that ``A pi`` holds the probability of
-every category. The paper's ``S'`` is the case of one state a category.
+A window ``w`` has inputs ``x_w`` (the load first), one or more observations, such as counts of the
+states the system was seen in, and a duration.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import csv
 import os
 import warnings
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,20 +19,12 @@ import torch
 from torch import Tensor
 
 from stationary.atomic import replacing
-from stationary.data.categories import (
-    Category,
-    Observed,
-    as_categories,
-    find_categories,
-    label,
-    members,
-    parse_category,
-)
+from stationary.data._base import Observation
+from stationary.data.categories import Category, Observed, parse_category
 from stationary.data.checks import (
-    as_duration,
+    as_durations,
     as_table,
     check_shapes,
-    find_bad_count,
     find_bad_input,
     input_names,
     load_mask,
@@ -42,45 +32,40 @@ from stationary.data.checks import (
 )
 from stationary.data.moments import Moments, Pool
 from stationary.data.observation import ObservationMap
+from stationary.data.states import Sampling, States
 from stationary.data.tables import sampling_facts, write_facts
 from stationary.errors import DataWarning, InputError
+from stationary.models import Model
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stationary.models import Model
-
-
-class Sampling(StrEnum):
-    """Who looked: the clock (``TIME``) or the arriving requests (``ARRIVAL``)."""
-
-    TIME = "time"
-    ARRIVAL = "arrival"
-
 
 class Windows:
-    """Counts of observed categories of states, with the inputs of every window. Immutable.
+    """What was observed in every window, with the window's inputs. Immutable.
 
     Parameters
     ----------
     x : array_like [M, d] or [M]
         Inputs of each window, finite; the first column is the load.
-    counts : array_like [M, C]
-        How often each category was seen in each window: whole numbers, zero or more.
-    observe : sequence
+    counts : array_like [M, C], optional
+        How often each category of states was seen in each window: whole numbers, zero or more.
+    observe : sequence, optional
         What each column of ``counts`` counts: a state (its name or its number), or a sequence of
         states, any of which counts.
     sampling : Sampling or str
-        ``"time"`` for looks at times that do not depend on the system, ``"arrival"`` for the states
-        arriving requests found.
+        ``"time"`` for samples at times that do not depend on the system, ``"arrival"`` for the
+        states that arriving requests found.
     inputs : sequence of str
         Names of the columns of ``x``.
     drop_empty : bool
-        Leave out windows in which no category was seen, with a `DataWarning`; otherwise they are an
+        Leave out windows in which nothing was observed, with a `DataWarning`; otherwise they are an
         error, since they say nothing about the chain.
-    duration : float, optional
+    duration : float or sequence [M], optional
         Length of every window, in the unit of time of the loads: how long the counts took tells how
         much they are worth, since the system takes its time to change.
+    observations : sequence of Observation, optional
+        Other kinds of observations of the same windows.
     moments : Moments, optional
         What is left of single windows where each row adds up several, see `pooled`.
 
@@ -94,70 +79,71 @@ class Windows:
     """
 
     x: Tensor
-    counts: Tensor
-    observe: tuple[Observed, ...]
-    sampling: Sampling
+    observations: tuple[Observation, ...]
     inputs: tuple[str, ...]
-    duration: float | None
+    duration: Tensor | None
     moments: Moments | None
 
     def __init__(
         self,
         x: Any,
-        counts: Any,
-        observe: Iterable[Category],
+        counts: Any = None,
+        observe: Iterable[Category] | None = None,
         sampling: Sampling | str = Sampling.TIME,
         inputs: Sequence[str] = ("load",),
         drop_empty: bool = False,
-        duration: float | None = None,
+        duration: Any = None,
+        observations: Iterable[Observation] = (),
         moments: Moments | None = None,
     ) -> None:
-        categories = as_categories(observe)
+        kinds = tuple(observations)
+        if counts is not None or observe is not None:
+            if counts is None or observe is None:
+                raise InputError("counts= and observe= go together: what was counted, and of what")
+            kinds = (States(counts, observe, sampling), *kinds)
         names = input_names(inputs)
-        x, counts = as_table(x, "x"), as_table(counts, "counts")
+        x = as_table(x, "x")
         if x.ndim == 1:
             x = x[:, None]
-        check_shapes(x, counts, categories, names)
-        if moments is not None and moments.squares.shape[:2] != counts.shape:
+        check_shapes(x, kinds, names)
+        data = torch.cat([kind.data for kind in kinds], -1)
+        if moments is not None and moments.squares.shape[:2] != data.shape:
             raise InputError(
-                f"moments are of {tuple(moments.squares.shape[:2])} rows and categories, counts "
-                f"of {tuple(counts.shape)}: give moments of the same windows"
+                f"moments are of {tuple(moments.squares.shape[:2])} rows and columns, the data "
+                f"of {tuple(data.shape)}: give moments of the same windows"
             )
-        bad_x, bad_count = find_bad_input(x.numpy()), find_bad_count(counts.numpy())
-        if bad_x:
-            row, column, problem = bad_x
+        bad = find_bad_input(x.numpy())
+        if bad:
+            row, column, problem = bad
             raise InputError(f"window {row}, input {names[column]!r}: {problem}")
-        if bad_count:
-            row, column, problem = bad_count
-            raise InputError(f"window {row}, category {label(categories[column])!r}: {problem}")
-        empty = (counts.sum(-1) == 0).nonzero()[:, 0].tolist()
+        lasts = None if duration is None else as_durations(duration, len(x))
+        seen = torch.stack([kind.size for kind in kinds]).sum(0)
+        empty = (seen == 0).nonzero()[:, 0].tolist()
         if empty:
-            observed = ", ".join(map(label, categories))
-            if len(empty) == len(x):
-                raise InputError(f"no window has any counts in the observed categories {observed}")
-            if not drop_empty:
-                raise InputError(
-                    f"{name_rows('window', empty)} {'has' if len(empty) == 1 else 'have'} no "
-                    f"counts in the observed categories {observed}; pass drop_empty=True to leave "
-                    f"{'it' if len(empty) == 1 else 'them'} out"
-                )
-            warnings.warn(
-                f"dropped {name_rows('window', empty)}: no counts in the observed categories "
-                f"{observed}",
-                DataWarning,
-                stacklevel=2,
-            )
-            kept = counts.sum(-1) > 0
-            x, counts = x[kept], counts[kept]
+            self._check_empty(empty, len(x), kinds, drop_empty)
+            kept = seen > 0
+            x, kinds = x[kept], tuple(kind.of(kind.data[kept]) for kind in kinds)
+            lasts = None if lasts is None else lasts[kept]
             moments = None if moments is None else moments.select(kept)
-        self.__dict__.update(
-            x=x,
-            counts=counts,
-            observe=categories,
-            sampling=as_sampling(sampling),
-            inputs=names,
-            duration=None if duration is None else as_duration(duration),
-            moments=moments,
+        self.__dict__.update(x=x, observations=kinds, inputs=names, duration=lasts, moments=moments)
+
+    @staticmethod
+    def _check_empty(
+        empty: list[int], rows: int, kinds: Sequence[Observation], drop_empty: bool
+    ) -> None:
+        columns = ", ".join(name for kind in kinds for name in kind.columns)
+        if len(empty) == rows:
+            raise InputError(f"no window has any counts in the observed categories {columns}")
+        if not drop_empty:
+            raise InputError(
+                f"{name_rows('window', empty)} {'has' if len(empty) == 1 else 'have'} no counts "
+                f"in the observed categories {columns}; pass drop_empty=True to leave "
+                f"{'it' if len(empty) == 1 else 'them'} out"
+            )
+        warnings.warn(
+            f"dropped {name_rows('window', empty)}: no counts in the observed categories {columns}",
+            DataWarning,
+            stacklevel=3,
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -170,29 +156,73 @@ class Windows:
         if not isinstance(other, Windows):
             return NotImplemented
         return (
-            self.observe == other.observe
-            and self.sampling == other.sampling
-            and self.inputs == other.inputs
-            and self.duration == other.duration
+            self.inputs == other.inputs
+            and _equal(self.duration, other.duration)
             and self.moments == other.moments
             and torch.equal(self.x, other.x)
-            and torch.equal(self.counts, other.counts)
+            and self.observations == other.observations
         )
 
     def __repr__(self) -> str:
-        shown = ", ".join(self.labels[:8]) + (", ..." if len(self.labels) > 8 else "")
         low, high = self.loads.min(), self.loads.max()
         rows = "" if self.moments is None else f"pooled into {len(self)}, "
-        return (
-            f"Windows({self.recorded} windows, {rows}{self.inputs[0]} {low:g}..{high:g}, "
-            f"categories {shown}, {self.counts.sum():.0f} counts, sampling={self.sampling}"
-            f"{'' if self.duration is None else f', duration={self.duration:g}'})"
-        )
+        parts = [f"{self.recorded} windows, {rows}{self.inputs[0]} {low:g}..{high:g}"]
+        for kind in self.observations:
+            names = kind.labels if isinstance(kind, States) else kind.columns
+            shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            parts.append(f"categories {shown}, {kind.size.sum():.0f} counts")
+            if isinstance(kind, States):
+                parts[-1] += f", sampling={kind.sampling}"
+        if self.duration is not None:
+            ends = dict.fromkeys(f"{end:g}" for end in self.duration.aminmax())
+            parts.append(f"duration={'..'.join(ends)}")
+        return f"Windows({', '.join(parts)})"
 
     @property
     def loads(self) -> Tensor:
         """The first input of every window, ``[M]``."""
         return self.x[:, 0]
+
+    @cached_property
+    def data(self) -> Tensor:
+        """Columns of all observations side by side, ``[M, S]``."""
+        return torch.cat([kind.data for kind in self.observations], -1)
+
+    @cached_property
+    def size(self) -> Tensor:
+        """How much each window holds, ``[M]``: its counts, of all observations."""
+        return torch.stack([kind.size for kind in self.observations]).sum(0)
+
+    @property
+    def states(self) -> States:
+        """The counts of states; an error if there are none."""
+        for kind in self.observations:
+            if isinstance(kind, States):
+                return kind
+        raise InputError(
+            f"these windows have no counts of states, only "
+            f"{', '.join(name for kind in self.observations for name in kind.columns)}"
+        )
+
+    @property
+    def has_states(self) -> bool:
+        """Whether all that was observed is counts of states."""
+        return all(isinstance(kind, States) for kind in self.observations)
+
+    @property
+    def counts(self) -> Tensor:
+        """Counts of states, ``[M, C]``."""
+        return self.states.data
+
+    @property
+    def observe(self) -> tuple[Observed, ...]:
+        """What each column of the counts of states counts."""
+        return self.states.observe
+
+    @property
+    def sampling(self) -> Sampling:
+        """When the state was sampled."""
+        return self.states.sampling
 
     @property
     def many(self) -> Tensor:
@@ -206,10 +236,10 @@ class Windows:
         return int(self.many.sum())
 
     def squares_of(self, weights: Any) -> float:
-        """Sum over recorded windows of ``(weights . counts) ** 2``, with weights ``[M, C]``."""
+        """Sum over recorded windows of ``(weights . data) ** 2``, with weights ``[M, S]``."""
         weights = torch.as_tensor(weights)
         if self.moments is None:
-            return float(((weights * self.counts).sum(-1) ** 2).sum())
+            return float(((weights * self.data).sum(-1) ** 2).sum())
         return float(torch.einsum("uc,ucd,ud->", weights, self.moments.squares, weights))
 
     def check_single(self, what: str) -> None:
@@ -223,8 +253,8 @@ class Windows:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """One readable label a category: ``0``, ``overload``, ``1+3`` or ``1..20``."""
-        return tuple(map(label, self.observe))
+        """One readable label per category of states: ``0``, ``overload``, ``1+3``, ``1..20``."""
+        return self.states.labels
 
     def select(self, which: Any) -> Windows:
         """Windows where a mask of length M is true, or at the given positions."""
@@ -241,59 +271,23 @@ class Windows:
             raise InputError(f"positions must lie in 0..{len(self) - 1}; got {which!r}") from None
         if not len(rows):
             raise InputError(f"the selection leaves none of the {len(self)} windows")
-        moments = None if self.moments is None else self.moments.select(rows)
-        return self._with(self.x[rows], self.counts[rows], moments)
+        return self._of_rows(rows)
 
     def between(self, low: float | None = None, high: float | None = None) -> Windows:
         """Windows whose load lies in ``[low, high]``; None leaves an end open."""
         return self.select(load_mask(self.loads.numpy(), low, high, self.inputs[0]))
 
     def observing(self, categories: Iterable[Category], drop_empty: bool = False) -> Windows:
-        """Keep these categories only, in this order; each by its states or by its label."""
+        """Keep these categories of states only, in this order; by states or by label."""
         # Which windows have none of the kept categories is not known any more.
         self.check_single("a choice of categories")
-        index = find_categories(categories, self.observe)
-        return Windows(
-            self.x,
-            self.counts[:, index],
-            [self.observe[k] for k in index],
-            self.sampling,
-            self.inputs,
-            drop_empty,
-            self.duration,
-        )
+        chosen = self.states.observing(categories)
+        kinds = [chosen if isinstance(kind, States) else kind for kind in self.observations]
+        return self._with(self.x, kinds, self.duration, drop_empty=drop_empty)
 
     def observation(self, model: Model) -> ObservationMap:
-        """Observation map onto a model: which category covers each of its states.
-
-        A state is looked up by its name first; a number that names no state is a position. Where
-        the model groups its states, the name of a group covers all of them.
-        """
-        if self.sampling is Sampling.ARRIVAL and not model.arrives_alone:
-            raise InputError(
-                f"the windows count what arriving requests found (sampling='arrival'), but in "
-                f"{type(model).__name__} those of one batch find one another: count at times that "
-                f"do not depend on the system (sampling='time'), or take a model whose requests "
-                f"arrive one at a time"
-            )
-        count = len(self.observe)
-        owner = np.full(len(model.states), count)
-        for row, category in enumerate(self.observe):
-            for name in members(category):
-                try:
-                    covered = np.asarray(model.states_of(str(name)))
-                except InputError as error:
-                    raise InputError(f"category {label(category)!r}: {error}") from None
-                taken = covered[(owner[covered] != count) & (owner[covered] != row)]
-                if len(taken):
-                    state = int(taken[0])
-                    raise InputError(
-                        f"categories {self.labels[owner[state]]!r} and {label(category)!r} are "
-                        f"both state {model.states[state]!r} of the model: use its own names, or "
-                        f"conditions that do not overlap"
-                    )
-                owner[covered] = row
-        return ObservationMap(torch.from_numpy(owner), count)
+        """Which category covers each state of a model."""
+        return self.states.on(model).map
 
     def pooled(self, moments: bool = False) -> Windows:
         """Windows of equal inputs added up, sorted by input: the same likelihood, fewer rows.
@@ -304,21 +298,46 @@ class Windows:
         if moments:
             if self.moments is not None:
                 return self
-            pool = Pool(self.x.shape[1], self.counts.shape[1])
-            pool.add(self.x.numpy(), self.counts.numpy())
-            return self._with(*pool.sums())
+            pool = Pool(self.x.shape[1], self.data.shape[1])
+            pool.add(self.x.numpy(), self.data.numpy())
+            loads, sums, kept = pool.sums()
+            lasts = self._mean_duration(torch.from_numpy(loads))
+            return self._with(loads, self._kinds_of(torch.from_numpy(sums)), lasts, kept)
         x, where = torch.unique(self.x, dim=0, return_inverse=True)
-        zero = self.counts.new_zeros(len(x), self.counts.shape[1])
-        counts = zero.index_add(0, where, self.counts)
-        return Windows(x, counts, self.observe, self.sampling, self.inputs)
+        zero = self.data.new_zeros(len(x), self.data.shape[1])
+        data = zero.index_add(0, where, self.data)
+        return self._with(x, self._kinds_of(data), self._mean_duration(x))
+
+    def _mean_duration(self, x: Tensor) -> Tensor | None:
+        """Mean length of the windows at each of the distinct inputs."""
+        if self.duration is None:
+            return None
+        if len(self.duration.unique()) == 1:
+            return self.duration[:1].expand(len(x))
+        _, where = torch.unique(self.x, dim=0, return_inverse=True)
+        zero = self.duration.new_zeros(len(x))
+        sums = zero.index_add(0, where, self.duration)
+        return sums / zero.index_add(0, where, torch.ones_like(self.duration))
+
+    def _kinds_of(self, data: Tensor) -> list[Observation]:
+        """Observations with the columns of other data."""
+        parts = data.split([kind.data.shape[1] for kind in self.observations], -1)
+        return [kind.of(part) for kind, part in zip(self.observations, parts, strict=True)]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a pandas DataFrame: a column per input, then one per category label."""
+        """Return a pandas DataFrame: a column per input, then the columns of the observations.
+
+        Those of counts of states are called by their labels.
+        """
         import pandas as pd  # here, because the fitting path does without it
 
-        x = pd.DataFrame(self.x.numpy(), columns=list(self.inputs))
-        counts = pd.DataFrame(self.counts.to(torch.int64).numpy(), columns=list(self.labels))
-        return pd.concat([x, counts], axis=1)
+        parts = [pd.DataFrame(self.x.numpy(), columns=list(self.inputs))]
+        for kind in self.observations:
+            names = kind.labels if isinstance(kind, States) else kind.columns
+            whole = bool((kind.data == kind.data.round()).all())
+            values = kind.data.to(torch.int64) if whole else kind.data
+            parts.append(pd.DataFrame(values.numpy(), columns=list(names)))
+        return pd.concat(parts, axis=1)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write columns ``load``, ``Q=0``, ...; ``read_windows(path)`` reads them back.
@@ -336,12 +355,14 @@ class Windows:
                     f"category {text!r} cannot be a column name: it would read back as "
                     f"{parse_category(text)!r}; rename the state"
                 )
-        header = [*self.inputs, *(f"Q={text}" for text in self.labels)]
+        if not self.has_states:
+            raise InputError("a file of windows holds counts of states only; use save() of a fit")
+        header = [*self.inputs, *self.states.columns]
         if len(set(header)) != len(header):
             raise InputError(f"an input has the name of a count column; rename it: {header}")
         try:
             with replacing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
-                file.write(f"{write_facts(sampling_facts(self.sampling, self.duration))}\n")
+                file.write(f"{write_facts(sampling_facts(self.sampling, self._one_duration()))}\n")
                 writer = csv.writer(file, lineterminator="\n")
                 writer.writerow(header)
                 for x, counts in zip(self.x.tolist(), self.counts.tolist(), strict=True):
@@ -349,21 +370,42 @@ class Windows:
         except OSError as error:
             raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
-    def _with(self, x: Any, counts: Any, moments: Moments | None = None) -> Windows:
+    def _one_duration(self) -> float | None:
+        """Length of every window, which must be the same for all."""
+        if self.duration is None:
+            return None
+        if len(self.duration.unique()) > 1:
+            raise InputError(
+                "a file of windows has one duration for all of them; write those of each length "
+                "to a file of their own"
+            )
+        return float(self.duration[0])
+
+    def _of_rows(self, rows: Any) -> Windows:
+        kinds = [kind.of(kind.data[rows]) for kind in self.observations]
+        lasts = None if self.duration is None else self.duration[rows]
+        moments = None if self.moments is None else self.moments.select(rows)
+        return self._with(self.x[rows], kinds, lasts, moments)
+
+    def _with(
+        self,
+        x: Any,
+        kinds: Iterable[Observation],
+        duration: Tensor | None = None,
+        moments: Moments | None = None,
+        drop_empty: bool = False,
+    ) -> Windows:
         return Windows(
             x,
-            counts,
-            self.observe,
-            self.sampling,
-            self.inputs,
-            duration=self.duration,
+            inputs=self.inputs,
+            drop_empty=drop_empty,
+            duration=duration,
+            observations=kinds,
             moments=moments,
         )
 
 
-def as_sampling(value: Sampling | str) -> Sampling:
-    """Return the sampling a name stands for."""
-    try:
-        return Sampling(value)
-    except ValueError:
-        raise InputError(f'sampling must be "time" or "arrival"; got {value!r}') from None
+def _equal(one: Tensor | None, other: Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return torch.equal(one, other)

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from stationary.chunks import probabilities
 from stationary.data.observation import ObservationMap
+from stationary.data.states import conditional_probabilities
 from stationary.inference import Array
-from stationary.losses import conditional_probabilities
 from stationary.models import Model, Queue
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.stats
 
-from stationary.data.windows import Sampling
+from stationary.data.states import Sampling
 from stationary.diagnostics._residuals import LEVEL, Residuals
 from stationary.findings import Finding, Verdict
 from stationary.models import Queue

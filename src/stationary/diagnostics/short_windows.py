@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from stationary.data.windows import Sampling
+from stationary.data.states import Sampling
 from stationary.diagnostics._residuals import Residuals
 from stationary.findings import Finding, Verdict
 from stationary.models import Queue

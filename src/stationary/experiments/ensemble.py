@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from stationary.data.observation import ObservationMap
+from stationary.data.states import conditional_nll
 from stationary.generator import Generator
 from stationary.gradients import Gradient
-from stationary.losses import conditional_nll
 from stationary.models import Model
 from stationary.steady import steady_state
 from stationary.stochastic import Training

@@ -26,14 +26,14 @@ from scipy.optimize import brentq, isotonic_regression
 from torch import Tensor
 
 from stationary.data.readers import read_windows
-from stationary.data.windows import Sampling, Windows
+from stationary.data.states import Sampling, conditional_nll, conditional_probabilities
+from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.experiments.chains import FULL, candidates
 from stationary.experiments.columns import METHODS
 from stationary.experiments.runner import errors
 from stationary.experiments.settings import Problem, rows
 from stationary.fitting import fit
-from stationary.losses import conditional_nll, conditional_probabilities
 from stationary.models import Model
 from stationary.newton import maximise_likelihood
 from stationary.objective import Objective

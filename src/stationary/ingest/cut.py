@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from stationary.data.checks import as_duration
-from stationary.data.windows import Sampling, as_sampling
+from stationary.data.states import Sampling, as_sampling
 from stationary.errors import InputError
 
 _MOST_WINDOWS = 10_000_000

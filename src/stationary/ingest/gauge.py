@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from stationary.data.windows import Sampling
+from stationary.data.states import Sampling
 from stationary.errors import InputError
 from stationary.ingest.columns import find, moments, without_nan
 from stationary.ingest.cut import Cut, lay

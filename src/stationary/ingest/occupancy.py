@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stationary.data.windows import Sampling
+from stationary.data.states import Sampling
 from stationary.ingest.cut import Cut, Grid
 from stationary.ingest.engines import Session
 from stationary.ingest.literals import real

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stationary.data.categories import Category
-from stationary.data.windows import Sampling, Windows, as_sampling
+from stationary.data.states import Sampling, as_sampling
+from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.ingest.buckets import bins, increases, sorted_buckets
 from stationary.ingest.events import Progress

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from stationary.atomic import replacing
 from stationary.data.categories import parse_category
+from stationary.data.states import Sampling
 from stationary.data.tables import FACTS, sampling_facts, write_facts
-from stationary.data.windows import Sampling, Windows
+from stationary.data.windows import Windows
 from stationary.errors import InputError
 
 if TYPE_CHECKING:

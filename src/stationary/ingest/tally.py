@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stationary.data.windows import Sampling
+from stationary.data.states import Sampling
 from stationary.errors import InputError, ProgramError
 from stationary.ingest.cut import Cut, Grid
 from stationary.ingest.engines import Session

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from stationary.autocorrelation import sum_covariances, why_not
 from stationary.chunks import probabilities
-from stationary.data.windows import Sampling
+from stationary.data.states import Sampling, conditional_probabilities
 from stationary.derivatives import by_input
 from stationary.inference import (
     UNDETERMINED,
@@ -32,7 +32,6 @@ from stationary.inference import (
     Covariance,
     finite_hessian,
 )
-from stationary.losses import conditional_probabilities
 from stationary.objective import Objective
 from stationary.result import Fit
 from stationary.steady import steady_state

@@ -17,11 +17,9 @@ from torch import Tensor
 from stationary.chunks import in_parts, is_large, probabilities
 from stationary.data.windows import Windows
 from stationary.derivatives import by_input
-from stationary.losses import conditional_nll, conditional_probabilities, nll_and_gradient
-from stationary.models import Model
+from stationary.models import Model, Point
 from stationary.scales import Scale
 from stationary.solvers import Auto, Solver
-from stationary.steady import steady_state
 from stationary.visits import Visit, Visits
 
 Array = np.ndarray[Any, Any]
@@ -30,8 +28,8 @@ _MOST_PARAMETERS = 40
 """Up to here the Hessian of a large chain costs little beside its factor."""
 
 
-class Objective:
-    """Penalised conditional negative log-likelihood of a model on windows.
+class Likelihood:
+    """Penalised negative log-likelihood of a model on windows, whatever was observed in them.
 
     Parameters
     ----------
@@ -41,6 +39,9 @@ class Objective:
         The data. Windows of equal inputs are added up, which leaves the likelihood as it is.
     solver
         As for `steady_state`.
+    weights : Tensor [M], optional
+        How often each window counts: zero leaves it out, as a refit below a load does, and a
+        bootstrap counts some of them several times.
     """
 
     def __init__(
@@ -48,34 +49,47 @@ class Objective:
         model: Model,
         windows: Windows,
         solver: Solver | None = None,
+        weights: Tensor | None = None,
     ) -> None:
-        pooled = windows.pooled()
+        data, size = windows.data, windows.size
+        if weights is not None:
+            data, size = weights[:, None] * data, weights * size
+            kept = weights > 0
+            windows, data, size = windows.select(kept), data[kept], size[kept]
+        distinct, where = torch.unique(windows.x, dim=0, return_inverse=True)
         self.model = model
-        self.x = model.as_inputs(pooled.x)
-        self.counts = pooled.counts
-        self.observation = windows.observation(model)
-        self.total = float(self.counts.sum())
+        self.x = model.as_inputs(distinct)
+        self.data = data.new_zeros(len(distinct), data.shape[1]).index_add(0, where, data)
+        self.observations = [kind.on(model) for kind in windows.observations]
+        self._widths = [kind.data.shape[1] for kind in self.observations]
+        self.total = float(size.sum())
         self.solver = Auto() if solver is None else solver
         self.scale = model.scale()
+        self.start = model.start(self.x)
         self.evaluations = 0
         self.visits = Visits()
 
-    def on(self, scale: Scale) -> Objective:
-        """Return the same objective as a function of other coordinates."""
+    def on(self, scale: Scale) -> Likelihood:
+        """Return the same likelihood as a function of other coordinates."""
         other = copy.copy(self)
         other.scale, other.visits = scale, Visits()
         return other
 
     def __call__(self, z: Tensor) -> Tensor:
         """Differentiable value, to any order."""
-        return self._nll(z, self.x, self.counts) + self.model.penalty(self.scale.natural(z))
+        return self._nll(z, self.x, self.data) + self.model.penalty(self.scale.natural(z))
 
-    def _nll(self, z: Tensor, x: Tensor, counts: Tensor) -> Tensor:
-        return conditional_nll(self._pi(z, x), counts, self.observation).sum()
+    def _nll(self, z: Tensor, x: Tensor, data: Tensor) -> Tensor:
+        return -(data * self.log_terms(z, x)).sum()
 
-    def _pi(self, z: Tensor, x: Tensor) -> Tensor:
-        generator = self.model.generator(x, self.scale.natural(z))
-        return steady_state(generator, self.solver).pi
+    def log_terms(self, z: Tensor, x: Tensor) -> Tensor:
+        """What the data at inputs ``x`` is multiplied by in the log-likelihood, ``[..., M, S]``."""
+        point = Point(self.model, x, self.scale.natural(z), self.solver)
+        return self.terms_at(point)
+
+    def terms_at(self, point: Point) -> Tensor:
+        """The same at a point."""
+        return torch.cat([kind.log_terms(point) for kind in self.observations], -1)
 
     def value_and_gradient(self, z: Array) -> tuple[float, Array]:
         """Value and exact gradient, with the chain rule written out.
@@ -87,15 +101,21 @@ class Objective:
         if self._is_large(len(z)):
             return self._visit(z)[:2]
 
-        def of_part(x: Tensor, counts: Tensor) -> tuple[float, Array]:
+        def of_part(x: Tensor, data: Tensor) -> tuple[float, Array]:
             free = torch.from_numpy(z.copy()).requires_grad_()
-            generator = self.model.generator(x, self.scale.natural(free))
+            theta = self.scale.natural(free)
+            generator = self.model.generator(x, theta)
             factor = self.solver.factor(generator)
-            nll, g = nll_and_gradient(factor.pi, counts, self.observation)
-            (gradient,) = torch.autograd.grad(generator.rates, free, factor.rate_gradient(g))
-            return nll, gradient.numpy()
+            point = Point(self.model, x, theta.detach()).with_pi(factor.pi)
+            value, by_pi, by_theta = self._parts(point, data)
+            outputs, slopes = [generator.rates], [factor.rate_gradient(by_pi)]
+            if by_theta is not None:
+                outputs.append(theta)
+                slopes.append(by_theta)
+            (gradient,) = torch.autograd.grad(outputs, free, slopes)
+            return value, gradient.numpy()
 
-        parts = in_parts(of_part, self.model.edges, self.x, self.counts)
+        parts = in_parts(of_part, self.model.edges, self.x, self.data)
         value = sum(nll for nll, _ in parts)
         gradient = np.sum([slope for _, slope in parts], axis=0)
         free = torch.from_numpy(z.copy()).requires_grad_()
@@ -104,6 +124,17 @@ class Objective:
             gradient = gradient + torch.autograd.grad(penalty, free)[0].numpy()
             penalty = penalty.item()
         return value + penalty, gradient
+
+    def _parts(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor | None]:
+        """Value and slopes in ``pi`` and ``theta``, added up over the observations."""
+        if len(self.observations) == 1:
+            return self.observations[0].nll_and_gradient(point, data)
+        value, by_pi, by_theta = 0.0, torch.zeros_like(point.pi), torch.zeros_like(point.theta)
+        for kind, part in zip(self.observations, data.split(self._widths, -1), strict=True):
+            more, slope, other = kind.nll_and_gradient(point, part)
+            value, by_pi = value + more, by_pi + slope
+            by_theta = by_theta if other is None else by_theta + other
+        return value, by_pi, by_theta
 
     def curvature(self, z: Array) -> Callable[[Array], Array]:
         """Return the product of the Hessian at ``z`` with a vector, one backward pass each."""
@@ -117,19 +148,15 @@ class Objective:
         return product
 
     def hessian(self, z: Array) -> Array:
-        """Exact second derivatives, one pass of double backpropagation a parameter."""
+        """Exact second derivatives, one pass of double backpropagation per parameter."""
         if self._is_large(len(z)):
             return self._visit(z)[2]
         H = np.stack(list(map(self.curvature(z), np.eye(len(z)))))
         return (H + H.T) / 2
 
-    def log_probabilities(self, z: Tensor, x: Tensor) -> Tensor:
-        """Log of the conditional probability of every category at inputs ``x``, ``[M, C]``."""
-        return conditional_probabilities(self._pi(z, x), self.observation).log()
-
     def slopes(self, z: Array) -> Array:
-        """Derivatives ``[U, C, P]`` of the log-probabilities at every distinct input."""
-        return by_input(self.log_probabilities, z, self.x, self.model.edges)[1]
+        """Derivatives ``[U, S, P]`` of the log-terms at every distinct input."""
+        return by_input(self.log_terms, z, self.x, self.model.edges)[1]
 
     def _is_large(self, parameters: int) -> bool:
         """Whether a factor costs so much more than what it is used for that it is used for all."""
@@ -141,10 +168,10 @@ class Objective:
         if known is not None:
             return known
 
-        def of_part(x: Tensor, counts: Tensor) -> list[Array]:
-            return _derivatives(lambda free: self._nll(free, x, counts), z)
+        def of_part(x: Tensor, data: Tensor) -> list[Array]:
+            return _derivatives(lambda free: self._nll(free, x, data), z)
 
-        parts = in_parts(of_part, self.model.edges, self.x, self.counts)
+        parts = in_parts(of_part, self.model.edges, self.x, self.data)
         parts.append(_derivatives(lambda free: self.model.penalty(self.scale.natural(free)), z))
         value, gradient, hessian = (sum(terms) for terms in zip(*parts, strict=True))
         return self.visits.keep(z, (float(value), gradient, (hessian + hessian.T) / 2))
@@ -162,8 +189,17 @@ def _derivatives(function: Callable[[Tensor], Tensor | float], z: Array) -> list
 
 
 @torch.no_grad()
-def predicted(model: Model, theta: Tensor, windows: Windows) -> Array:
-    """Conditional probability ``[M, C]`` of every category in every window, in their order."""
+def solved(model: Model, windows: Windows, theta: Tensor | None = None) -> Point:
+    """Return a model at the inputs of windows, each distinct one solved once."""
     x, group = torch.unique(windows.x, dim=0, return_inverse=True)
+    theta = model.theta.detach() if theta is None else theta
     pi = probabilities(model, x, theta)
-    return conditional_probabilities(pi, windows.observation(model))[group].numpy()
+    return Point(model, model.as_inputs(windows.x), theta).with_pi(pi[group])
+
+
+@torch.no_grad()
+def log_terms(model: Model, windows: Windows, theta: Tensor | None = None) -> Array:
+    """Log-terms ``[M, S]`` of every window, in their order."""
+    point = solved(model, windows, theta)
+    kinds = [kind.on(model) for kind in windows.observations]
+    return torch.cat([kind.log_terms(point) for kind in kinds], -1).numpy()

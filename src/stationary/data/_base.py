@@ -1,0 +1,219 @@
+r"""Observations: what was counted or summed up in every window, and how a model explains it.
+
+Every kind is an *additive table* ``data [M, S]`` in which its log-likelihood is linear,
+
+    log L_m = sum_s data[m, s] * log_terms[m, s],
+
+with terms that depend on the model at the window's inputs. So windows of equal inputs can be added
+up, bootstraps and held-out loads are weights of rows, and a window's score is its row times the
+slopes of the terms: nothing that works on likelihoods needs to know which kind it has.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stationary.models import Model, Point
+
+Array = np.ndarray[Any, Any]
+
+TINY = 1e-290
+"""A category this unlikely is impossible; the floor keeps 0 log 0 out of the sums, and is high
+enough for any count over it to stay finite."""
+
+
+class Misplaced(NamedTuple):
+    """Share of what was observed that a forecast puts in the wrong place, and its noise."""
+
+    share: float
+    error: float
+
+
+class Observation(ABC):
+    """One kind of thing that was observed in every window. Immutable.
+
+    Attributes
+    ----------
+    data : Tensor [M, S]
+        Counts or sums, one row per window.
+    """
+
+    kind: ClassVar[str] = ""
+    """What saved runs call this kind; different for every kind."""
+
+    kinds: ClassVar[dict[str, type[Observation]]] = {}
+    """Every kind by name."""
+
+    data: Tensor
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.kind:
+            Observation.kinds[cls.kind] = cls
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, as in files of windows."""
+
+    @abstractmethod
+    def on(self, model: Model) -> Self:
+        """Return this observation of a model: names are looked up, and what does not fit refused.
+
+        The other methods are those of an observation of a model.
+        """
+
+    @abstractmethod
+    def log_terms(self, point: Point) -> Tensor:
+        """What each column's data is multiplied by in the log-likelihood, ``[..., M, S]``."""
+
+    @abstractmethod
+    def expected(self, point: Point) -> Tensor:
+        """Data that the model expects, ``[..., M, S]``, given how much of it there is."""
+
+    @abstractmethod
+    def draw(self, point: Point, random: np.random.Generator) -> Self:
+        """Return independent data of the same size from a model."""
+
+    @property
+    def size(self) -> Tensor:
+        """How much each window holds, ``[M]``: the unit in which likelihoods are compared."""
+        return self.data.sum(-1)
+
+    def saturated(self) -> Tensor | None:
+        """Largest log-likelihood ``[M]`` that any model could have; None where it is not known."""
+        return None
+
+    def misplaced(
+        self, terms: Array, squares_of: Callable[[Array], float], recorded: int
+    ) -> Misplaced | None:
+        """How much of the data a forecast gets wrong; None where that has no meaning.
+
+        Parameters
+        ----------
+        terms : ndarray [M, S]
+            What `log_terms` says.
+        squares_of : callable
+            Sum over recorded windows of ``(weights . data) ** 2``, for weights ``[M, S]``.
+        recorded : int
+            How many windows there are.
+        """
+        del terms, squares_of, recorded
+        return None
+
+    def nll_and_gradient(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor | None]:
+        """Negative log-likelihood of some data, and its slopes in ``pi`` and in ``theta``.
+
+        The last is None for a kind that reads no parameters. Kinds may have a faster way.
+        """
+        pi = point.pi.detach().requires_grad_()
+        theta = point.theta.detach().requires_grad_()
+        leaf = Point(point.model, point.x, theta).with_pi(pi)
+        value = -(data * self.log_terms(leaf)).sum()
+        by_pi, by_theta = torch.autograd.grad(value, (pi, theta), allow_unused=True)
+        return value.item(), torch.zeros_like(pi) if by_pi is None else by_pi, by_theta
+
+    def facts(self) -> dict[str, Any]:
+        """What a saved run says of this observation beside its data, as JSON can hold it."""
+        return {}
+
+    @classmethod
+    @abstractmethod
+    def restored(cls, data: Tensor, facts: Mapping[str, Any]) -> Self:
+        """Return the observation that `facts` and its data describe."""
+
+    def of(self, data: Tensor) -> Self:
+        """Return the same kind of observation with other data, such as some of the rows."""
+        other = object.__new__(type(self))
+        other.__dict__.update({**self.__dict__, "data": data})
+        return other
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(
+            f"observations are immutable; make a new one instead of setting {name!r}"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other) or not isinstance(other, Observation):
+            return NotImplemented
+        return self.facts() == other.facts() and torch.equal(self.data, other.data)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Counts(Observation):
+    """Counts of disjoint categories; a kind says how likely each category is.
+
+    Examples
+    --------
+    A kind that counts whether the system was idle, complete but for saving:
+
+    >>> import stationary as st
+    >>> class Idle(Counts):
+    ...     columns = ("idle", "busy")
+    ...     def on(self, model):
+    ...         return self
+    ...     def probabilities(self, point):
+    ...         idle = point.pi[..., :1]
+    ...         return torch.cat([idle, 1 - idle], -1)
+    >>> seen = st.Windows(x=[4.0, 8.0], observations=[Idle([[60, 40], [20, 80]])])
+    >>> round(st.fit(st.models.MMmK(capacity=20), seen).estimates["service_rate"], 1)
+    10.0
+    """
+
+    def __init__(self, data: Any) -> None:
+        data = torch.as_tensor(data, dtype=torch.float64).clone()
+        self.__dict__["data"] = data
+
+    @abstractmethod
+    def probabilities(self, point: Point) -> Tensor:
+        """Probability of every category, given that one of them is seen, ``[..., M, S]``."""
+
+    def log_terms(self, point: Point) -> Tensor:
+        """Logarithms of the probabilities."""
+        return self.probabilities(point).clamp_min(TINY).log()
+
+    def expected(self, point: Point) -> Tensor:
+        """As many as were counted in the window, shared out by the probabilities."""
+        return self.size[:, None] * self.probabilities(point)
+
+    def draw(self, point: Point, random: np.random.Generator) -> Self:
+        """Multinomial counts."""
+        p = self.probabilities(point).detach().numpy()
+        p = p / p.sum(-1, keepdims=True)
+        counts = random.multinomial(self.size.to(torch.int64).numpy(), p)
+        return self.of(torch.from_numpy(counts).to(torch.float64))
+
+    def saturated(self) -> Tensor:
+        """The log-likelihood of the observed shares themselves."""
+        share = self.data / self.size[:, None].clamp_min(1.0)
+        return torch.special.xlogy(self.data, share).sum(-1)
+
+    def misplaced(
+        self, terms: Array, squares_of: Callable[[Array], float], recorded: int
+    ) -> Misplaced:
+        """Share of all counts that are in the wrong category.
+
+        Over all windows together: what one window has too much may be what another has too little.
+        The noise is that of the windows' scatter around their mean.
+        """
+        counts, p = self.data.numpy(), np.exp(terms)
+        off = counts / counts.sum() - counts.sum(-1, keepdims=True) / counts.sum() * p
+        total = off.sum(0)  # of [M, S], which adds up to the error
+        sign = np.sign(total)
+        # What a window has too much is linear in its counts: each weighs as much as its row says.
+        weight = (sign - (p + total) @ sign[:, None]) / (2 * counts.sum())
+        error = float(np.sqrt(squares_of(weight) * recorded / max(recorded - 1, 1)))
+        return Misplaced(float(np.abs(total).sum() / 2), error)
+
+    @classmethod
+    def restored(cls, data: Tensor, facts: Mapping[str, Any]) -> Self:
+        """Return the observation with this data."""
+        del facts
+        return cls(data)

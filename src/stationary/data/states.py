@@ -1,0 +1,240 @@
+r"""Counts of states: the paper's observation, and the likelihood that a fit maximises.
+
+A window ``w`` has counts ``y_wc`` of how often the system was seen in category ``c``. A category is
+a set of states, and the sets are disjoint. Let ``p_c`` be the probability of a category, its
+states' ``pi`` added up. Given that only the observed categories can be seen, a window costs
+
+    L = - sum_c y_c log( p_c / sum_c' p_c' ),
+
+with the denominator over the observed categories: the paper's Eq. (2) prints it over all states,
+which its own text and its Eq. (3) contradict. Its gradient is
+
+    dL/dp_c = - y_c / p_c + sum(y) / sum(p).
+
+Where arriving requests were asked what they found, ``pi`` is weighted by how many requests arrive
+in each state: they see the time average only where that is the same everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Self
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from stationary.data._base import TINY, Counts
+from stationary.data.categories import (
+    Category,
+    Observed,
+    as_categories,
+    find_categories,
+    label,
+    members,
+)
+from stationary.data.checks import as_table, find_bad_count
+from stationary.data.observation import ObservationMap
+from stationary.errors import InputError
+from stationary.models import Model, Point
+
+
+class Sampling(StrEnum):
+    """When the state was sampled: at times of the clock, or when a request arrived."""
+
+    TIME = "time"
+    ARRIVAL = "arrival"
+
+
+class States(Counts):
+    """Counts of states, or of sets of states, given that one of the observed ones was seen.
+
+    Parameters
+    ----------
+    data : array_like [M, C]
+        How often each category was seen in each window: whole numbers, zero or more.
+    observe : sequence
+        What each column counts: a state (its name or its number), or a sequence of states, any of
+        which counts.
+    sampling : Sampling or str
+        ``"time"`` for samples at times that do not depend on the system, ``"arrival"`` for the
+        states that arriving requests found.
+
+    Examples
+    --------
+    >>> seen = States([[30, 25], [28, 31]], observe=[0, (1, 2, 3)])
+    >>> seen.columns
+    ('Q=0', 'Q=1..3')
+    """
+
+    kind = "states"
+    observe: tuple[Observed, ...]
+    sampling: Sampling
+    map: ObservationMap
+    """Which category covers each state of the model that this is an observation of."""
+
+    def __init__(
+        self, data: Any, observe: Iterable[Category], sampling: Sampling | str = Sampling.TIME
+    ) -> None:
+        counts, categories = as_table(data, "counts"), as_categories(observe)
+        if counts.ndim != 2 or counts.shape[1] != len(categories):
+            raise InputError(
+                f"counts must have one row per window and one column for each of the "
+                f"{len(categories)} categories of observe ({', '.join(map(label, categories))}); "
+                f"got shape {tuple(counts.shape)}"
+            )
+        bad = find_bad_count(counts.numpy())
+        if bad:
+            row, column, problem = bad
+            raise InputError(f"window {row}, category {label(categories[column])!r}: {problem}")
+        self.__dict__.update(data=counts, observe=categories, sampling=as_sampling(sampling))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """One name per category: ``Q=0``, ``Q=overload``, ``Q=1..20``."""
+        return tuple(f"Q={text}" for text in self.labels)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One readable label per category: ``0``, ``overload``, ``1+3`` or ``1..20``."""
+        return tuple(map(label, self.observe))
+
+    def observing(self, categories: Iterable[Category]) -> States:
+        """Keep these categories only, in this order; each by its states or by its label."""
+        index = find_categories(categories, self.observe)
+        return States(self.data[:, index], [self.observe[k] for k in index], self.sampling)
+
+    def on(self, model: Model) -> Self:
+        """Look up which category covers each state of a model.
+
+        A state is looked up by its name first; a number that names no state is a position. Where
+        the model groups its states, the name of a group covers all of them.
+        """
+        if self.sampling is Sampling.ARRIVAL and not model.arrives_alone:
+            raise InputError(
+                f"the windows count what arriving requests found (sampling='arrival'), but in "
+                f"{type(model).__name__} those of one batch find one another: count at times that "
+                f"do not depend on the system (sampling='time'), or take a model whose requests "
+                f"arrive one at a time"
+            )
+        count = len(self.observe)
+        owner = np.full(len(model.states), count)
+        for row, category in enumerate(self.observe):
+            for name in members(category):
+                try:
+                    covered = np.asarray(model.states_of(str(name)))
+                except InputError as error:
+                    raise InputError(f"category {label(category)!r}: {error}") from None
+                taken = covered[(owner[covered] != count) & (owner[covered] != row)]
+                if len(taken):
+                    state = int(taken[0])
+                    raise InputError(
+                        f"categories {self.labels[owner[state]]!r} and {label(category)!r} are "
+                        f"both state {model.states[state]!r} of the model: use its own names, or "
+                        f"conditions that do not overlap"
+                    )
+                owner[covered] = row
+        found = self.of(self.data)
+        found.__dict__["map"] = ObservationMap(torch.from_numpy(owner), count)
+        return found
+
+    def found(self, point: Point) -> Tensor:
+        """What each sample finds, ``[..., n]``, up to a factor: ``pi``, weighted by arrivals."""
+        weight = None if self.sampling is Sampling.TIME else point.model.arrivals(point)
+        return point.pi if weight is None else point.pi * weight
+
+    def probabilities(self, point: Point) -> Tensor:
+        """Probability of each category given that one of the observed ones is seen."""
+        return conditional_probabilities(self.found(point), self.map)
+
+    def nll_and_gradient(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor | None]:
+        """One compiled pass, where ``pi`` alone tells."""
+        if self.sampling is Sampling.ARRIVAL and point.model.arrivals(point) is not None:
+            return super().nll_and_gradient(point, data)
+        gradient = np.empty(point.pi.shape)
+        # At the size of a usual fit, torch's dispatch costs more than these sums.
+        value = _nll(point.pi.numpy(), data.numpy(), self.map.category.numpy(), gradient)
+        return value, torch.from_numpy(gradient), None
+
+    def facts(self) -> dict[str, Any]:
+        """Categories and sampling."""
+        return {
+            "observe": [list(members(category)) for category in self.observe],
+            "sampling": str(self.sampling),
+        }
+
+    @classmethod
+    def restored(cls, data: Tensor, facts: Mapping[str, Any]) -> Self:
+        """Return the observation that `facts` describes."""
+        return cls(data, facts["observe"], facts["sampling"])
+
+
+def as_sampling(value: Sampling | str) -> Sampling:
+    """Return the sampling a name stands for."""
+    try:
+        return Sampling(value)
+    except ValueError:
+        raise InputError(f'sampling must be "time" or "arrival"; got {value!r}') from None
+
+
+def conditional_probabilities(pi: Tensor, observation: ObservationMap) -> Tensor:
+    """Probability of each category given that one of the observed ones is seen, ``[..., C]``.
+
+    Parameters
+    ----------
+    pi : Tensor [..., n]
+        Steady states, up to a factor.
+    observation : ObservationMap
+        Which category covers each state.
+    """
+    p = observation.of(pi).clamp_min(TINY)
+    return p / p.sum(-1, keepdim=True)
+
+
+def conditional_nll(pi: Tensor, counts: Tensor, observation: ObservationMap) -> Tensor:
+    """Conditional negative log-likelihood of every window, ``[...]``.
+
+    Parameters
+    ----------
+    pi : Tensor [..., n]
+        Steady states.
+    counts : Tensor [..., C]
+        Counts of the observed categories.
+    observation : ObservationMap
+        Which category covers each state.
+
+    Examples
+    --------
+    >>> import torch
+    >>> pi = torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64)
+    >>> first_two = ObservationMap(torch.tensor([0, 1, 2]), 2)
+    >>> conditional_nll(pi, torch.tensor([[5.0, 3.0]], dtype=torch.float64), first_two)
+    tensor([5.2925], dtype=torch.float64)
+    """
+    return -(counts * conditional_probabilities(pi, observation).log()).sum(-1)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _nll(pi, counts, category, gradient):  # type: ignore[no-untyped-def]
+    windows, categories = counts.shape
+    p = np.empty(categories + 1)
+    g = np.empty(categories + 1)
+    value = 0.0
+    for m in range(windows):
+        p[:] = 0.0
+        for s in range(pi.shape[1]):
+            p[category[s]] += pi[m, s]
+        total = 0.0
+        for c in range(categories):
+            p[c] = max(p[c], TINY)
+            total += p[c]
+        seen = counts[m].sum()
+        for c in range(categories):
+            value -= counts[m, c] * np.log(p[c] / total)
+            g[c] = seen / total - counts[m, c] / p[c]
+        g[categories] = 0.0
+        for s in range(pi.shape[1]):
+            gradient[m, s] = g[category[s]]
+    return value

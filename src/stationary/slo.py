@@ -1,0 +1,85 @@
+"""Service-level objectives: a measure and the largest value it may have."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stationary.errors import InputError
+
+_TEXT = re.compile(r"\s*([A-Za-z_][\w.]*)\s*<=?\s*([^\s%a-z]+(?:e[+-]?\d+)?)\s*(%|us|ms|s|min)?\s*")
+_UNITS = {"%": 0.01, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
+
+
+@dataclass(frozen=True)
+class Slo:
+    """A service-level objective: a measure that must stay at or below a bound.
+
+    Parameters
+    ----------
+    measure : str
+        Name of a measure, such as ``loss``.
+    bound : float
+        Its largest admissible value, in the unit of time of the loads.
+
+    Examples
+    --------
+    >>> Slo.parse("loss < 0.1%")
+    Slo(measure='loss', bound=0.001)
+    >>> Slo.parse("response_time<=200ms").bound
+    0.2
+    """
+
+    measure: str
+    bound: float
+
+    @classmethod
+    def parse(cls, text: str) -> Slo:
+        """Read ``measure<bound``: a share may be in per cent, a time in us, ms, s or min."""
+        match = _TEXT.fullmatch(text)
+        try:
+            number = float(match[2]) if match else math.nan
+        except ValueError:
+            number = math.nan
+        if match is None or math.isnan(number):
+            raise InputError(
+                f"an SLO is written measure<bound, as in 'loss<0.1%' or 'response_time<200ms'; "
+                f"got {text!r}"
+            )
+        return cls(match[1], number * _UNITS.get(match[3], 1.0))
+
+    def __str__(self) -> str:
+        return f"{self.measure} <= {self.bound:g}"
+
+
+def as_slos(given: Any) -> tuple[Slo, ...]:
+    """Return SLOs from one or several texts or `Slo`, or a mapping of bounds by measure."""
+    if isinstance(given, Mapping):
+        found = [Slo(str(name), _number(name, bound)) for name, bound in given.items()]
+    else:
+        alone = isinstance(given, str | Slo) or not isinstance(given, Iterable)
+        items = [given] if alone else given
+        found = [_one(item) for item in items]
+    names = [slo.measure for slo in found]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"{twice[0]} has two bounds; give the smaller one")
+    return tuple(found)
+
+
+def _one(item: Any) -> Slo:
+    if isinstance(item, Slo):
+        return item
+    if isinstance(item, str):
+        return Slo.parse(item)
+    raise InputError(f"an SLO is a text such as 'loss<0.1%'; got {item!r}")
+
+
+def _number(name: Any, bound: Any) -> float:
+    try:
+        return float(bound)
+    except (TypeError, ValueError):
+        raise InputError(f"the bound of {name} must be a number; got {bound!r}") from None
