@@ -1,23 +1,21 @@
-"""Rivals of a model: forecasts of the shares of the counted categories that know no servers."""
+"""Rivals of a model: forecasts of what is counted at heavier loads that know no servers."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize
 
+from stationary.data._base import TINY, Counts
 from stationary.data.categories import members
 from stationary.data.windows import Windows
-from stationary.errors import ConvergenceWarning, InputError
-from stationary.fitting import fit
+from stationary.errors import InputError, StationaryError
+from stationary.fitting import estimate
 from stationary.inference import Array
+from stationary.likelihood import log_terms
 from stationary.models import UniversalScalability
-from stationary.objective import predicted
-
-Baseline = Callable[[Windows, Windows], Array]
-"""From windows to learn from and windows to forecast: shares ``[M, C]`` of the latter."""
+from stationary.newton import Newton
 
 _HALF = 0.5
 """Count added to every category: what was never seen is rare, not impossible."""
@@ -26,27 +24,26 @@ _LAST = 1 / 3
 """Part of the windows, by load, that counts as the heaviest."""
 
 
-def mean_shares(seen: Windows, ahead: Windows) -> Array:
+def mean_shares(counts: Array, seen: Array, ahead: Array) -> Array:
     """All as it was on average."""
-    return _shares(seen.counts.numpy(), ahead)
+    del seen
+    return _shares(counts, ahead)
 
 
-def last_shares(seen: Windows, ahead: Windows) -> Array:
+def last_shares(counts: Array, seen: Array, ahead: Array) -> Array:
     """All as it was under the heaviest load seen."""
-    loads = seen.loads.numpy()
-    return _shares(seen.counts.numpy()[loads >= np.quantile(loads, 1 - _LAST)], ahead)
+    return _shares(counts[seen >= np.quantile(seen, 1 - _LAST)], ahead)
 
 
-def trend(seen: Windows, ahead: Windows) -> Array:
+def trend(counts: Array, seen: Array, ahead: Array) -> Array:
     """Multinomial logistic regression on the logarithm of the load, by maximum likelihood."""
-    loads = np.concatenate([seen.loads.numpy(), ahead.loads.numpy()])
+    loads = np.concatenate([seen, ahead])
     if not (loads > 0).all():
         raise InputError(f"a trend in the logarithm needs positive loads; got {loads.min():g}")
-    counts = seen.counts.numpy()
-    log = np.log(seen.loads.numpy())
+    log = np.log(seen)
     centre, spread = log.mean(), float(log.std())
     if spread < 1e-9:  # one load has no trend
-        return mean_shares(seen, ahead)
+        return mean_shares(counts, seen, ahead)
     z = np.append((log - centre) / spread, 0.0)
     counts = np.vstack([counts, np.full(counts.shape[1], _HALF)])
     seen_in_all = counts.sum(-1, keepdims=True)
@@ -66,33 +63,54 @@ def trend(seen: Windows, ahead: Windows) -> Array:
 
     start = np.zeros(2 * (counts.shape[1] - 1))
     best = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000})
-    return shares(best.x.reshape(2, -1), (np.log(ahead.loads.numpy()) - centre) / spread)
+    return shares(best.x.reshape(2, -1), (np.log(ahead) - centre) / spread)
 
 
 def scalability_law(seen: Windows, ahead: Windows) -> Array:
     """The Universal Scalability Law, which knows nothing of how many servers there are.
 
     Shares of the states that were counted do not depend on those above, so the longest queue that
-    was counted is room enough.
+    was counted is capacity enough.
     """
     states = [state for category in seen.observe for state in members(category)]
-    if not all(str(state).isdecimal() for state in states):
+    if not seen.has_states or not all(str(state).isdecimal() for state in states):
         raise InputError("the Universal Scalability Law needs counts of queue lengths")
     model = UniversalScalability(capacity=max(int(state) for state in states))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a rate at zero is no failure here
-        fitted = fit(model, seen, starts=1).model
-    return predicted(fitted, fitted.theta.detach(), ahead)
+    fitted, _ = estimate(model, seen, Newton(starts=1))
+    return log_terms(fitted.model, ahead)
 
 
-BASELINES: dict[str, Baseline] = {
-    "as on average": mean_shares,
-    "as under the heaviest load": last_shares,
-    "trend in the load": trend,
+def _by_kind(forecast: Callable[[Array, Array, Array], Array]) -> Callable[..., Array]:
+    def terms(seen: Windows, ahead: Windows) -> Array:
+        if not all(isinstance(kind, Counts) for kind in seen.observations):
+            raise InputError("shares can be forecast of counts only")
+        loads = seen.loads.numpy(), ahead.loads.numpy()
+        parts = [forecast(kind.data.numpy(), *loads) for kind in seen.observations]
+        return np.log(np.maximum(np.concatenate(parts, -1), TINY))
+
+    return terms
+
+
+BASELINES: dict[str, Callable[[Windows, Windows], Array]] = {
+    "as on average": _by_kind(mean_shares),
+    "as under the heaviest load": _by_kind(last_shares),
+    "trend in the load": _by_kind(trend),
     "Universal Scalability Law": scalability_law,
 }
+"""From windows to learn from and windows to forecast: log-terms ``[M, S]`` of the latter."""
 
 
-def _shares(counts: Array, ahead: Windows) -> Array:
+def rivals(pairs: list[tuple[Windows, Windows]]) -> dict[str, list[Array]]:
+    """Log-terms of every baseline that applies, for each pair of light and held-out windows."""
+    found = {}
+    for name, baseline in BASELINES.items():
+        try:
+            found[name] = [baseline(seen, ahead) for seen, ahead in pairs]
+        except StationaryError:
+            continue  # a law of queue lengths where none were counted, a trend in negative loads
+    return found
+
+
+def _shares(counts: Array, ahead: Array) -> Array:
     total = counts.sum(0) + _HALF
     return np.tile(total / total.sum(), (len(ahead), 1))

@@ -7,54 +7,59 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stationary.backtest import WRONG, Misplaced, misplaced
+from stationary.backtest import WRONG, misplaced
+from stationary.data._base import Misplaced
 from stationary.data.windows import Windows
 from stationary.inference import Array
-from stationary.pooling import stacking_weights
+from stationary.trust import Choice, Chosen
 
 _CLEARLY = 2.0
 """Standard errors of a difference from which one forecast is clearly better than another."""
 
 _NOTHING = 1e-6
-"""Nats a count that are no difference: a model and one that holds it as a limit."""
+"""Nats per count that are no difference: a model and one that holds it as a limit."""
+
+_PRIOR = 0.05
+"""What a priori weights count, in held-out windows for each of them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Score:
     """How a forecast did on held-out windows.
 
     Attributes
     ----------
-    a_count : ndarray [W]
-        Negative log-likelihood a count of every held-out window, at every cut.
+    per_count : ndarray [W]
+        Negative log-likelihood per count of every held-out window, at every cut.
     wrong : Misplaced
-        Counts put in the wrong place, above the cut at which that is worst.
+        Share in the wrong place, above the cut at which that is worst.
     """
 
-    a_count: Array
+    per_count: Array
     wrong: Misplaced
 
     @property
     def mean(self) -> float:
         """Mean over the windows."""
-        return float(self.a_count.mean())
+        return float(self.per_count.mean())
 
     def behind(self, other: Score, windows: int) -> tuple[float, float]:
-        """How many nats a count behind another forecast, and the standard error of that.
+        """How many nats per count behind another forecast, and the standard error of that.
 
         A window held out at several cuts counts once: ``windows`` says how many there are.
         """
-        difference = self.a_count - other.a_count
+        difference = self.per_count - other.per_count
         return float(difference.mean()), float(difference.std() / np.sqrt(windows))
 
 
 def score(forecasts: Sequence[Array], held: Sequence[Windows]) -> Score:
-    """Score forecasts of shares ``[M, C]`` of the windows above each cut, lightest cut first."""
-    each = []
-    for p, windows in zip(forecasts, held, strict=True):
-        counts = windows.counts.numpy()
-        each.append(-(counts * np.log(np.maximum(p, 1e-290))).sum(-1) / counts.sum(-1))
-    wrong = [misplaced(p, windows) for p, windows in zip(forecasts, held, strict=True)]
+    """Score log-terms ``[M, S]`` of the windows above each cut, lightest cut first."""
+    each = [
+        -(windows.data.numpy() * terms).sum(-1) / windows.size.numpy()
+        for terms, windows in zip(forecasts, held, strict=True)
+    ]
+    found = [misplaced(terms, windows) for terms, windows in zip(forecasts, held, strict=True)]
+    wrong = [w for w in found if w is not None] or [Misplaced(0.0, 0.0)]
     return Score(np.concatenate(each), max(wrong, key=lambda w: w.share - 2 * w.error))
 
 
@@ -64,17 +69,49 @@ def weigh(
     """Weights of some chains in a pooled forecast, by stacking on the held-out windows."""
     if not parameters:
         return {}
-    seen = np.concatenate([part.counts.sum(-1).numpy() for part in held])
-    shares = np.concatenate([(part.counts / part.counts.sum(-1, keepdim=True)) for part in held])
-    entropy = -(shares * np.log(np.maximum(shares, 1e-300))).sum(-1)
-    a_count = np.stack([scores[name].a_count for name in parameters], -1)
-    best = a_count[:, a_count.mean(0).argmin()]
-    # Counts hang together, and no chain is quite right: what the best leaves unexplained, over what
-    # independent counts would leave, is how many of them are worth one.
-    worth = max(float((2 * seen * (best - entropy)).mean() / (shares.shape[1] - 1)), 1.0)
+    size = np.concatenate([part.size.numpy() for part in held])
+    per_count = np.stack([scores[name].per_count for name in parameters], -1)
+    best = per_count[:, per_count.mean(0).argmin()]
     each = np.array(list(parameters.values()))
-    found = stacking_weights(-a_count * seen[:, None] / worth, each)
+    found = stacking_weights(-per_count * size[:, None] / _worth(best, held), each)
     return dict(zip(parameters, found.tolist(), strict=True))
+
+
+def _worth(best: Array, held: Sequence[Windows]) -> float:
+    """How many counts are worth one.
+
+    Counts inside a window are correlated, and no chain is quite right: this is what the best leaves
+    unexplained over what independent counts would leave.
+    """
+    left, free = 0.0, 0.0
+    place = 0
+    for part in held:
+        scores = best[place : place + len(part)]
+        place += len(part)
+        kinds = [(kind.saturated(), kind.data.shape[1] - 1) for kind in part.observations]
+        if any(most is None for most, _ in kinds):
+            return 1.0
+        most = sum(m.numpy() for m, _ in kinds if m is not None)
+        left += float((2 * (scores * part.size.numpy() + most)).sum())
+        free += len(part) * sum(df for _, df in kinds)
+    return max(left / max(free, 1.0), 1.0)
+
+
+def stacking_weights(log_density: Array, parameters: Array, rounds: int = 2000) -> Array:
+    """Weights ``[K]`` that give held-out windows ``[W, K]`` the largest mean log-density.
+
+    By expectation maximisation. Models that do equally well are weighed a priori: each parameter
+    costs a nat, as in Akaike's criterion.
+    """
+    density = np.exp(log_density - log_density.max(-1, keepdims=True))
+    prior = np.exp(parameters.min() - parameters.astype(float))
+    prior *= _PRIOR * len(density) / prior.sum()
+    weights = prior / prior.sum()
+    for _ in range(rounds):
+        share = weights * density
+        weights = (share / share.sum(-1, keepdims=True)).sum(0) + prior
+        weights /= weights.sum()
+    return weights
 
 
 def recommend(
@@ -82,8 +119,8 @@ def recommend(
     parameters: Mapping[str, int],
     fitting: Collection[str],
     held: Sequence[Windows],
-) -> tuple[str | None, str]:
-    """Return the chain to take, and why; or None, and why not.
+) -> Choice:
+    """Return the chain to take, and why; or why none.
 
     Parameters
     ----------
@@ -97,21 +134,17 @@ def recommend(
         The held-out windows at each cut, lightest cut first.
     """
     if not parameters:
-        return None, (
-            "None is to be trusted: no chain converged with all of its parameters determined."
-        )
+        return Choice(Chosen.NONE_USABLE)
     windows = len(held[0])
-    loads = f"{float(held[0].loads.min()):.4g} to {float(held[0].loads.max()):.4g}"
+    loads = float(held[0].loads.min()), float(held[0].loads.max())
     best = min(parameters, key=lambda name: scores[name].mean)
+    share = scores[best].wrong.share
     rivals = [name for name in scores if name not in parameters]
     rival = min(rivals, key=lambda name: scores[name].mean, default=None)
     if rival is not None:
         gap, error = scores[rival].behind(scores[best], windows)
         if gap < -max(_CLEARLY * error, _NOTHING):
-            return None, (
-                f"None is to be trusted: at the held-out loads {loads}, {rival!r} forecasts "
-                f"better than the best of them, {best}."
-            )
+            return Choice(Chosen.RIVAL, None, best, rival, share, *loads)
     near = []
     for name in parameters:
         gap, error = scores[name].behind(scores[best], windows)
@@ -119,23 +152,10 @@ def recommend(
         right = name in fitting and wrong.share - 2 * wrong.error <= WRONG
         if right and gap <= max(error, _NOTHING):
             near.append(name)
-    if not near and best not in fitting:
-        return None, (
-            f"None is to be trusted: the best of them at the held-out loads {loads}, {best}, does "
-            f"not fit the loads it saw."
-        )
     if not near:
-        return None, (
-            f"None is to be trusted: the best of them, {best}, puts "
-            f"{scores[best].wrong.share:.0%} of the counts at the held-out loads {loads} in the "
-            f"wrong place."
-        )
+        why = Chosen.WRONG if best in fitting else Chosen.MISFIT
+        return Choice(why, None, best, rival or "", share, *loads)
     chosen = min(near, key=lambda name: (parameters[name], scores[name].mean))
-    why = (
-        f"it forecasts the held-out loads {loads} best of all chains"
-        if scores[chosen].behind(scores[best], windows)[0] <= _NOTHING
-        else f"it is the simplest chain that forecasts the held-out loads {loads} as well as the "
-        f"best, {best}, within its noise"
-    )
-    most = f"at most {scores[chosen].wrong.share:.1%} of the counts"
-    return chosen, f"Take {chosen}: {why}, and puts {most} in the wrong place."
+    first = scores[chosen].behind(scores[best], windows)[0] <= _NOTHING
+    why = Chosen.BEST if first else Chosen.SIMPLEST
+    return Choice(why, chosen, best, rival or "", scores[chosen].wrong.share, *loads)
