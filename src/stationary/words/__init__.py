@@ -4,6 +4,7 @@ Everything else passes codes and numbers. Nothing here loads torch, numpy or pan
 """
 
 from stationary.words.findings import clause, finding
+from stationary.words.identifiability import direction, directions, identifiability
 from stationary.words.numbers import (
     listed,
     load_range,
@@ -16,7 +17,10 @@ from stationary.words.numbers import (
 
 __all__ = [
     "clause",
+    "direction",
+    "directions",
     "finding",
+    "identifiability",
     "listed",
     "load_range",
     "number",
