@@ -1,5 +1,6 @@
 """Checks of a fit: each fires on data with exactly that flaw, and keeps quiet on right data."""
 
+import json
 import warnings
 from collections import Counter
 
@@ -9,6 +10,7 @@ import scipy.stats
 import torch
 
 import stationary as st
+from stationary import words
 from stationary.diagnostics import Residuals, diagnose, residuals, shares_by_load
 from stationary.diagnostics._rank_tests import association, smooth
 from stationary.diagnostics.implied_rate import implied_steps
@@ -16,18 +18,19 @@ from stationary.diagnostics.lack_of_fit import load_groups
 from stationary.diagnostics.order import block_length
 from stationary.diagnostics.short_windows import slowest
 from stationary.errors import ConvergenceWarning
+from stationary.estimate import End, Ended, Estimate
 from stationary.experiments.testbed import read_recording
-from stationary.findings import Verdict
+from stationary.findings import Check, Verdict
 
 M = st.models
-NAMES = [
-    "steady state",
-    "drift",
-    "serial correlation",
-    "hysteresis",
-    "bursts",
-    "service rate",
-    "lack of fit",
+CHECKS = [
+    Check.STEADY_STATE,
+    Check.DRIFT,
+    Check.SERIAL_CORRELATION,
+    Check.HYSTERESIS,
+    Check.BURSTS,
+    Check.SERVICE_RATE,
+    Check.LACK_OF_FIT,
 ]
 MIXED = np.random.default_rng(1000).permutation(np.repeat(np.arange(11.0, 16.0), 10))
 WIDE = np.random.default_rng(1001).permutation(np.repeat([4.0, 6.0, 8.0, 10.0, 12.0, 14.0], 10))
@@ -41,16 +44,27 @@ def fitted(windows, model=None):
         return st.fit(model or M.MMmK(servers=1, capacity=20), windows, starts=1)
 
 
+def estimate_of(fit):
+    """The plain record of a fit."""
+    ended = Ended(End.CONVERGED if fit.converged else End.STALLED, fit.converged)
+    return Estimate(fit.model, fit.covariance, fit.nll, ended, fit.gradient_norm, fit.evaluations)
+
+
+def residuals_of(fit):
+    return Residuals.of(estimate_of(fit), fit.windows)
+
+
 def checked(windows, model=None):
-    return {finding.name: finding for finding in diagnose(fitted(windows, model))}
+    fit = fitted(windows, model)
+    return {finding.check: finding for finding in diagnose(estimate_of(fit), fit.windows)}
 
 
 def verdicts(windows, model=None):
-    return {name: str(finding.verdict) for name, finding in checked(windows, model).items()}
+    return {check: str(finding.verdict) for check, finding in checked(windows, model).items()}
 
 
 def warned(windows, model=None):
-    return {name for name, verdict in verdicts(windows, model).items() if verdict == "warning"}
+    return {check for check, verdict in verdicts(windows, model).items() if verdict == "warning"}
 
 
 def paper_windows(seed):
@@ -89,7 +103,7 @@ def test_right_data_is_rarely_warned_of(draw):
 
 def test_long_windows_of_the_right_model_pass_every_check():
     windows = st.simulate(TRUTH, WIDE, duration=20.0, seed=0, scheme=st.Arrivals())
-    assert verdicts(windows) == dict.fromkeys(NAMES, "ok")
+    assert verdicts(windows) == dict.fromkeys(CHECKS, "ok")
 
 
 # Each flaw.
@@ -97,8 +111,11 @@ def test_long_windows_of_the_right_model_pass_every_check():
 
 def test_windows_shorter_than_the_system_remembers():
     finding = checked(st.simulate(TRUTH, MIXED, duration=0.05, seed=0))["steady state"]
-    assert finding.verdict is Verdict.WARNING
-    assert "too short" in finding.sentence
+    assert (finding.verdict, finding.code) == (Verdict.WARNING, "too_short")
+    facts = finding.facts
+    assert facts["duration"] == 0.05
+    assert facts["times"] == pytest.approx(0.05 / facts["relaxation"])
+    assert facts["enough"] == pytest.approx(10 * facts["relaxation"])
 
 
 @pytest.mark.parametrize(
@@ -110,7 +127,7 @@ def test_the_relaxation_time_is_that_of_the_slowest_eigenvalue(model):
     for load in (11.0, 12.0, 13.0, 14.0, 15.0):
         Q = fit.model([load]).dense()[0].detach().numpy()
         slow[load] = -1 / np.sort(np.linalg.eigvals(Q).real)[-2]
-    load, time = slowest(fit)
+    load, time = slowest(estimate_of(fit), fit.windows)
     assert load == max(slow, key=slow.get)
     assert time == pytest.approx(slow[load], rel=1e-3)
 
@@ -118,12 +135,12 @@ def test_the_relaxation_time_is_that_of_the_slowest_eigenvalue(model):
 def test_arrivals_tell_how_long_a_window_was():
     windows = st.simulate(TRUTH, WIDE, duration=7.0, seed=0, scheme=st.Arrivals())
     unsaid = st.Windows(windows.x, windows.counts, windows.observe, "arrival").observing([0, 1, 2])
-    sentence = checked(unsaid)["steady state"].sentence
-    assert float(sentence.split("(about ")[1].split(" ")[0]) == pytest.approx(7.0, rel=0.05)
+    facts = checked(unsaid)["steady state"].facts
+    assert facts["estimated"]
+    assert facts["duration"] == pytest.approx(7.0, rel=0.05)
     by_the_clock = st.Windows(windows.x, windows.counts, windows.observe, "time")
     finding = checked(by_the_clock)["steady state"]
-    assert finding.verdict is Verdict.UNKNOWN
-    assert "--duration" in finding.sentence
+    assert (finding.verdict, finding.code) == (Verdict.UNKNOWN, "duration_unknown")
 
 
 def test_a_server_that_tires():
@@ -132,19 +149,24 @@ def test_a_server_that_tires():
         for k, (load, rate) in enumerate(zip(MIXED, np.linspace(27, 20, 50), strict=True))
     ]
     finding = checked(st.Windows(MIXED, counts, range(21), duration=10.0))["drift"]
-    assert finding.verdict is Verdict.WARNING
-    assert "requests more" in finding.sentence
+    assert (finding.verdict, finding.code) == (Verdict.WARNING, "drifted")
+    assert (finding.facts["more"], finding.facts["unit"]) == (True, "requests")
+    assert 0.1 < finding.facts["size"] < 3.0
     back = checked(st.Windows(MIXED[::-1], counts[::-1], range(21), duration=10.0))["drift"]
-    assert "requests fewer" in back.sentence
+    assert (back.code, back.facts["more"]) == ("drifted", False)
     order = np.argsort(MIXED)
     by_load = st.Windows(MIXED[order], np.array(counts)[order], range(21), duration=10.0)
-    assert verdicts(by_load)["drift"] == "unknown"
+    finding = checked(by_load)["drift"]
+    assert (finding.verdict, finding.code) == (Verdict.UNKNOWN, "ordered_by_load")
 
 
 def test_windows_cut_from_one_run_resemble_one_another():
     found = checked(one_run([15.0] * 150, 0.3, seed=0))
-    assert found["serial correlation"].verdict is Verdict.WARNING
-    assert "blocks of about" in found["serial correlation"].sentence
+    serial = found["serial correlation"]
+    assert (serial.verdict, serial.code) == (Verdict.WARNING, "correlated")
+    rho = serial.facts["autocorrelation"]
+    assert 0.2 < rho < 1.0
+    assert serial.facts["block"] == block_length(rho, 150)
     assert found["drift"].verdict is Verdict.OK  # though neighbours agree
     shuffled = one_run([15.0] * 150, 0.3, seed=0).select(np.random.default_rng(0).permutation(150))
     assert verdicts(shuffled)["serial correlation"] == "ok"
@@ -174,11 +196,13 @@ def test_windows_that_remember_the_load_before():
         fresh.append(checked(own)["hysteresis"])
     alarms = [finding for finding in carried if finding.verdict is Verdict.WARNING]
     assert len(alarms) >= 8  # nine in ten were seen over many seeds
-    assert all("after a rise of load saw" in finding.sentence for finding in alarms)
-    assert all("fewer" in finding.sentence for finding in alarms)
+    assert {finding.code for finding in alarms} == {"remembers"}
+    assert not any(finding.facts["more"] for finding in alarms)
     assert sum(finding.verdict is Verdict.WARNING for finding in fresh) <= 1
     by_load = one_run(np.sort(loads), 2.0, seed=0, looks=20)
-    assert verdicts(by_load)["hysteresis"] == "unknown"
+    finding = checked(by_load)["hysteresis"]
+    assert (finding.verdict, finding.code) == (Verdict.UNKNOWN, "few_moves")
+    assert (finding.facts["rises"], finding.facts["falls"]) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -189,40 +213,55 @@ def test_windows_that_remember_the_load_before():
 def test_arrivals_in_bursts(model, loads):
     windows = st.simulate(model, loads, duration=20.0, seed=0).observing(range(8))
     finding = checked(windows)["bursts"]
-    assert finding.verdict is Verdict.WARNING
-    assert "times as often as single Poisson arrivals would give" in finding.sentence
+    assert (finding.verdict, finding.code) == (Verdict.WARNING, "long_queues")
+    (part,) = finding.facts["parts"]
+    assert part["code"] == "long_queues"
+    assert part["observed"] > 1.5 * part["expected"]
+    assert part["arrives_alone"]
     assert "bursts" not in warned(windows, model)
 
 
 @pytest.mark.parametrize(
-    ("totals", "verdict", "says"),
+    ("totals", "verdict", "code"),
     [
-        (lambda rng, mean: rng.poisson(mean * rng.gamma(4, 1 / 4, len(mean))), "warning", "vary"),
-        (lambda rng, mean: rng.poisson(mean), "ok", "vary as Poisson"),
-        (lambda rng, mean: mean.round().astype(int), "ok", "the load was counted"),
+        (
+            lambda rng, mean: rng.poisson(mean * rng.gamma(4, 1 / 4, len(mean))),
+            "warning",
+            "totals_vary",
+        ),
+        (lambda rng, mean: rng.poisson(mean), "ok", "totals_poisson"),
+        (lambda rng, mean: mean.round().astype(int), "ok", "load_counted"),
     ],
     ids=["bursts", "Poisson", "counted"],
 )
-def test_totals_that_vary_more_than_poisson_ones(totals, verdict, says):
+def test_totals_that_vary_more_than_poisson_ones(totals, verdict, code):
     rng = np.random.default_rng(0)
     counts = rng.multinomial(totals(rng, 20 * WIDE), TRUTH.closed_form(WIDE).numpy())
     finding = checked(st.Windows(WIDE, counts, range(21), "arrival", duration=20.0))["bursts"]
-    assert (str(finding.verdict), says in finding.sentence) == (verdict, True)
+    assert (str(finding.verdict), finding.code) == (verdict, code)
+    parts = finding.facts["parts"]
+    assert parts[0]["code"] == code
+    # What is calm is said of both parts, an alarm alone.
+    assert [part["code"] for part in parts[1:]] == (
+        [] if verdict == "warning" else ["usual_queues"]
+    )
 
 
 def test_a_service_rate_that_grows_with_load():
     truth = M.Slowing(servers=1, capacity=20, service_rate=12.0, slowdown=-0.5)
     windows = st.simulate(truth, WIDE, duration=20.0, seed=0).observing([0, 1, 2, 3])
     finding = checked(windows)["service rate"]
-    assert finding.verdict is Verdict.WARNING
-    assert "The service rate the windows imply rises by" in finding.sentence
+    assert (finding.verdict, finding.code) == (Verdict.WARNING, "rate_changes")
+    assert finding.facts["parameter"] == "service_rate"
+    assert finding.facts["relative"]
+    assert 0.05 < finding.facts["change"] < 5.0
     assert "service rate" not in warned(windows, M.Slowing(servers=1, capacity=20))
 
 
 def test_implied_steps_are_what_refits_to_single_windows_say():
     truth = M.Slowing(servers=1, capacity=20, service_rate=24.0, slowdown=-0.03)
     fit = fitted(st.simulate(truth, WIDE[:20], duration=2000.0, seed=0).observing(range(4)))
-    steps, information = implied_steps(fit, Residuals.of(fit), np.ones(1))
+    steps, information = implied_steps(estimate_of(fit), fit.windows, residuals_of(fit), np.ones(1))
     alone = [fitted(fit.windows.select([k])) for k in range(20)]
     refits = np.log(
         [one.estimates["service_rate"] / fit.estimates["service_rate"] for one in alone]
@@ -237,21 +276,24 @@ def test_implied_steps_are_what_refits_to_single_windows_say():
 def test_steady_service_does_not_look_like_exponential_service():
     windows = st.simulate(M.ErlangService(8, 20, 25.0), MIXED, duration=20.0, seed=0)
     finding = checked(windows.observing(range(6)))["lack of fit"]
-    assert finding.verdict is Verdict.WARNING
-    assert "by the model" in finding.sentence
+    assert (finding.verdict, finding.code) == (Verdict.WARNING, "misfit")
+    assert abs(finding.facts["observed"] - finding.facts["predicted"]) > 0.01
+    assert finding.facts["category"] in {"0", "1", "2", "3", "4", "5"}
     right = verdicts(windows.observing(range(6)), M.ErlangService(phases=8, capacity=20))
     assert right["lack of fit"] == "ok"
 
 
 def test_the_papers_recording(recording_file):
     fit = st.fit(M.MMmK(servers=1, capacity=21), read_recording(recording_file).light)
-    found = {finding.name: finding for finding in fit.diagnose()}
+    found = {finding.check: finding for finding in diagnose(estimate_of(fit), fit.windows)}
     assert {name for name in found if found[name].verdict is Verdict.WARNING} == {
         "bursts",
         "service rate",
         "lack of fit",
     }
-    assert "requests as single Poisson arrivals would give found" in found["bursts"].sentence
+    parts = {part["code"]: part for part in found["bursts"].facts["parts"]}
+    assert parts["long_queues"]["sampling"] == "arrival"
+    assert parts["long_queues"]["arrives_alone"]
 
 
 # Where the data does not say enough.
@@ -272,35 +314,80 @@ def test_the_papers_recording(recording_file):
 )
 @pytest.mark.parametrize("model", [M.MMmK(1, 20), M.UpperTriangular(6), M.MultiDiagonal(2, 8)])
 def test_little_data_is_no_error(windows, model):
-    fit = fitted(windows, model)
-    found = diagnose(fit)
-    assert [finding.name for finding in found] == NAMES
-    assert all(finding.sentence.endswith(".") for finding in found)
-    assert not any(finding.verdict is Verdict.OK and "nan" in finding.sentence for finding in found)
+    found = list(checked(windows, model).values())
+    assert [finding.check for finding in found] == CHECKS
+    for finding in found:
+        json.dumps(dict(finding.facts), allow_nan=False)  # facts are saved
+        said = words.finding(finding)
+        assert said.endswith(".")
+        assert not {"nan", "inf", "None", "unknown"} & set(said.split())
     if len(windows) < 8:
         assert {finding.verdict for finding in found} == {Verdict.UNKNOWN}
 
 
 def test_models_that_are_no_queues_and_models_with_phases():
-    def rates(x, theta):
-        load = x[:, 0]
-        still = [theta["mend"].expand_as(load), theta["wear"].expand_as(load)]
-        return torch.stack([load * theta["use"], *still], -1)
+    def rates(load, p):
+        return {
+            ("idle", "busy"): load * p.use,
+            ("busy", "broken"): p.mend,
+            ("broken", "idle"): p.wear,
+        }
 
     machine = M.FromFunction(
         rates,
         states=["idle", "busy", "broken"],
-        edges=[(0, 1), (1, 2), (2, 0)],
         params={"use": 1.0, "mend": 2.0, "wear": 0.5},
     )
     windows = st.simulate(machine, np.tile([-2.0, 1.0, 4.0], 8) + 3.0, duration=50.0, seed=0)
     found = checked(windows, machine)
-    assert "not a queue" in found["bursts"].sentence
+    assert (found["bursts"].verdict, found["bursts"].code) == (Verdict.UNKNOWN, "not_a_queue")
     assert found["service rate"].verdict is Verdict.OK
     for model in (M.ErlangService(2, 5, 25.0), M.HyperexponentialService(5, 25.0)):
         assert not warned(st.simulate(model, MIXED, duration=20.0, seed=0), model) - {
             "steady state"
         }
+
+
+def test_windows_that_counted_no_states_are_left_out():
+    """Windows may have seen other things, such as latencies, and no state."""
+    fit = fitted(arriving(0))
+    estimate = estimate_of(fit)
+
+    class OtherKinds:
+        """Windows as they are where other kinds of observations stand beside counts."""
+
+        def __init__(self, counts, duration):
+            self.counts, self.duration = counts, duration
+
+        def __getattr__(self, name):
+            return getattr(fit.windows, name)
+
+        def __len__(self):
+            return len(fit.windows)
+
+    some = fit.windows.counts.clone()
+    some[::7] = 0
+    seconds = torch.linspace(0.5, 1.5, len(fit.windows), dtype=torch.float64)
+    mixed = OtherKinds(some, seconds)
+    kept = Residuals.of(estimate, mixed)
+    assert kept.position.tolist() == [k for k in range(50) if k % 7]
+    assert kept.duration.tolist() == seconds[kept.position].tolist()
+    found = diagnose(estimate, mixed)
+    assert [finding.check for finding in found] == CHECKS
+    assert found[0].facts["duration"] == pytest.approx(1.0)  # the median
+    nothing = diagnose(estimate, OtherKinds(torch.zeros_like(some), seconds))
+    assert nothing[0].code == "too_short"
+    assert {finding.code for finding in nothing[1:]} == {"no_states"}
+    assert {finding.verdict for finding in nothing[1:]} == {Verdict.UNKNOWN}
+
+
+def test_pooled_windows_cannot_be_checked():
+    fit = fitted(arriving(0))
+    found = diagnose(estimate_of(fit), fit.windows.pooled(moments=True))
+    assert [finding.check for finding in found] == CHECKS
+    assert {finding.code for finding in found} == {"pooled"}
+    assert {finding.verdict for finding in found} == {Verdict.UNKNOWN}
+    assert found[0].facts == {"recorded": 50}
 
 
 # What the checks are made of.
@@ -310,9 +397,9 @@ def test_the_table_of_residuals():
     windows = st.Windows([2.0, 4.0], [[6, 4], [1, 1]], [0, 1])
     fit = fitted(windows, M.MMmK(1, 1, 5.0))
     mu = fit.estimates["service_rate"]
-    frame = residuals(fit)
+    frame = residuals(estimate_of(fit), fit.windows)
     assert frame["position"].tolist() == [0, 0, 1, 1]
-    assert frame["x"].tolist() == [2, 2, 4, 4]
+    assert frame["load"].tolist() == [2, 2, 4, 4]
     assert frame["category"].tolist() == ["0", "1", "0", "1"]
     np.testing.assert_allclose(frame["observed"], [0.6, 0.4, 0.5, 0.5])
     np.testing.assert_allclose(
@@ -324,7 +411,7 @@ def test_the_table_of_residuals():
 
 def test_standardised_residuals_have_the_spread_of_the_windows():
     fit = fitted(st.simulate(TRUTH, MIXED, duration=5.0, seed=3))
-    frame = residuals(fit)
+    frame = residuals(estimate_of(fit), fit.windows)
     common = frame[frame["predicted"] > 0.1].groupby("category")["standardised"].std()
     assert common.between(0.7, 1.3).all()
     never = frame[frame["category"] == "20"]
@@ -334,7 +421,7 @@ def test_standardised_residuals_have_the_spread_of_the_windows():
 
 def test_shares_pooled_by_load():
     fit = fitted(arriving(0))
-    table = shares_by_load(Residuals.of(fit))
+    table = shares_by_load(residuals_of(fit))
     groups = [fit.windows.between(low, low) for low in (11.0, 12.0, 13.0, 14.0, 15.0)]
     for k, group in enumerate(groups):
         part = table[table["group"] == k]
@@ -398,7 +485,7 @@ def test_what_is_counted_orders_the_categories():
         count="4 - n",
     )
     windows = st.simulate(model, [2.0, 3.0, 4.0] * 8, duration=20.0, seed=3)
-    found = Residuals.of(fitted(windows, model))
+    found = residuals_of(fitted(windows, model))
     assert found.labels == ("0", "1", "2", "3", "4")
     assert found.depth.tolist() == [0, 1, 2, 3, 4]
     assert found.unit == "categories"

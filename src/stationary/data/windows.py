@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from stationary.atomic import replacing
-from stationary.data._base import Observation
+from stationary.data._base import Counts, Observation
 from stationary.data.categories import Category, Observed, parse_category
 from stationary.data.checks import (
     as_durations,
@@ -203,6 +203,18 @@ class Windows:
             f"these windows have no counts of states, only "
             f"{', '.join(name for kind in self.observations for name in kind.columns)}"
         )
+
+    @property
+    def counted(self) -> Counts | None:
+        """The counts that checks read: of states, else of another kind; None if there are none."""
+        kinds = [kind for kind in self.observations if isinstance(kind, Counts)]
+        states = [kind for kind in kinds if isinstance(kind, States)]
+        return next(iter([*states, *kinds]), None)
+
+    @property
+    def by_arrivals(self) -> bool:
+        """Whether states were sampled by arriving requests."""
+        return isinstance(self.counted, States) and self.sampling is Sampling.ARRIVAL
 
     @property
     def has_states(self) -> bool:

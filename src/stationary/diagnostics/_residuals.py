@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,12 +18,12 @@ from torch import Tensor
 
 from stationary.chunks import probabilities
 from stationary.data.observation import ObservationMap
-from stationary.data.states import conditional_probabilities
+from stationary.data.states import States
+from stationary.data.windows import Windows
+from stationary.errors import InputError
+from stationary.estimate import Estimate
 from stationary.inference import Array
-from stationary.models import Model, Queue
-
-if TYPE_CHECKING:
-    from stationary.result import Fit
+from stationary.models import Model, Point, Queue
 
 LEVEL = 0.01
 """Level of every test: strict, because several are made and a false alarm costs trust."""
@@ -37,10 +36,12 @@ _TINY = 1e-290
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Counts and predictions of every window, in recorded order.
+    """Counts and predictions of every window that counted states, in recorded order.
 
     Attributes
     ----------
+    position : ndarray [M]
+        Place of each window among all of them.
     x : ndarray [M, d]
         Inputs, the load first.
     counts : ndarray [M, C]
@@ -49,39 +50,56 @@ class Residuals:
         The model's share of every category among the observed ones.
     seen : ndarray [M]
         The model's probability that the system is in an observed category at all.
+    duration : ndarray [M], optional
+        How long each window lasted, in the unit of time of the loads.
     depth : ndarray [C]
         Place of each category, from 0, when they are ordered by how full the system is.
     labels : tuple of str
         Names of the categories.
     unit : str
-        What a step in depth is, for people: ``requests`` or ``categories``.
+        What a step in depth is: ``requests`` or ``categories``.
     """
 
+    position: Array
     x: Array
     counts: Array
     predicted: Array
     seen: Array
+    duration: Array | None
     depth: Array
     labels: tuple[str, ...]
     unit: str
 
     @classmethod
-    def of(cls, fit: Fit) -> Residuals:
-        """Residuals of a fit on its own windows."""
-        model, windows = fit.model, fit.windows
-        observation = windows.observation(model)
-        distinct, where = torch.unique(windows.x, dim=0, return_inverse=True)
-        pi = probabilities(model, distinct)
-        predicted = conditional_probabilities(pi, observation)
-        seen = observation.of(pi).sum(-1)
-        depth, unit = _depth(model, observation)
+    def of(cls, estimate: Estimate, windows: Windows) -> Residuals:
+        """Residuals of a fitted model on windows; at least one of them must have counts."""
+        counted = windows.counted
+        if counted is None:
+            raise InputError("residuals are of counts, and these windows have none")
+        kind, model = counted.on(estimate.model), estimate.model
+        # A window may have seen other things than this kind counts.
+        rows = has_counts(windows)
+        x = windows.x[rows]
+        distinct, where = torch.unique(x, dim=0, return_inverse=True)
+        point = Point(model, model.as_inputs(distinct), estimate.theta)
+        point = point.with_pi(probabilities(model, distinct))
+        seen = torch.ones(len(distinct), dtype=torch.float64)
+        depth, unit, labels = np.arange(kind.data.shape[1], dtype=float), "categories", kind.columns
+        if isinstance(kind, States):
+            found = kind.found(point)
+            seen = kind.map.of(found).sum(-1) / found.sum(-1)
+            depth, unit = _depth(model, kind.map)
+            labels = kind.labels
+        lasted = durations(windows)
         return cls(
-            x=windows.x.numpy(),
-            counts=windows.counts.numpy(),
-            predicted=predicted[where].numpy(),
+            position=rows.nonzero()[:, 0].numpy(),
+            x=x.numpy(),
+            counts=kind.data[rows].numpy(),
+            predicted=kind.probabilities(point)[where].numpy(),
             seen=seen[where].numpy(),
+            duration=None if lasted is None else lasted[rows.numpy()],
             depth=depth,
-            labels=windows.labels,
+            labels=labels,
             unit=unit,
         )
 
@@ -135,38 +153,47 @@ class Residuals:
         return _scaled(self.shift / spread)
 
 
-def residuals(fit: Fit) -> pd.DataFrame:
+def residuals(estimate: Estimate, windows: Windows) -> pd.DataFrame:
     """Observed and predicted share of every category in every window, one row each.
 
     Parameters
     ----------
-    fit : Fit
-        A fit; its own windows are compared with its model.
+    estimate : Estimate
+        A fitted model.
+    windows : Windows
+        What it is compared with.
 
     Returns
     -------
     DataFrame
-        ``position`` of the window in recorded order, its inputs (``x`` for a model of one),
-        ``category``, ``observed`` and ``predicted`` share, and the ``standardised`` residual: their
-        difference in units of its spread from window to window, NaN for a single window.
+        ``position`` of the window in recorded order, its inputs by name, ``category``, ``observed``
+        and ``predicted`` share, and the ``standardised`` residual: their difference in units of its
+        spread from window to window, NaN for a single window.
     """
-    found = Residuals.of(fit)
-    windows, categories = found.counts.shape
-    names = fit.windows.inputs
-    inputs = {
-        "x" if len(names) == 1 else name: found.x[:, k].repeat(categories)
-        for k, name in enumerate(names)
-    }
+    found = Residuals.of(estimate, windows)
+    categories = found.counts.shape[1]
+    inputs = {name: found.x[:, k].repeat(categories) for k, name in enumerate(windows.inputs)}
     return pd.DataFrame(
         {
-            "position": np.arange(windows).repeat(categories),
+            "position": found.position.repeat(categories),
             **inputs,
-            "category": np.tile(np.array(found.labels, dtype=object), windows),
+            "category": np.tile(np.array(found.labels, dtype=object), len(found)),
             "observed": found.observed.ravel(),
             "predicted": found.predicted.ravel(),
             "standardised": found.standardised.ravel(),
         }
     )
+
+
+def has_counts(windows: Windows) -> Tensor:
+    """Which windows counted anything, ``[M]``."""
+    counted = windows.counted
+    return torch.zeros(len(windows), dtype=torch.bool) if counted is None else counted.size > 0
+
+
+def durations(windows: Windows) -> Array | None:
+    """How long each window lasted ``[M]``, if that is known."""
+    return None if windows.duration is None else windows.duration.numpy()
 
 
 def _scaled(values: Array, least: float = 0.0) -> Array:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import scipy.stats
 
-from stationary.data.states import Sampling
+from stationary.data.windows import Windows
 from stationary.diagnostics._residuals import LEVEL, Residuals
-from stationary.findings import Finding, Verdict
+from stationary.estimate import Estimate
+from stationary.findings import Check, Finding, Verdict
 from stationary.models import Queue
-
-if TYPE_CHECKING:
-    from stationary.result import Fit
 
 _DISPERSED = 1.2
 """Index of dispersion from which totals vary more than Poisson ones to a degree that matters."""
@@ -32,72 +30,60 @@ _TIMES_MORE, _MORE = 1.5, 0.001
 """Ratio and difference of shares from which more deep queues than expected matter."""
 
 
-def bursts(fit: Fit, residuals: Residuals) -> Finding:
-    """Check that totals vary no more than Poisson ones, and that light load builds no queues."""
-    if not isinstance(fit.model, Queue):
-        return _unknown("The model is not a queue, so it says nothing about arrivals.")
-    parts = [part for part in (_totals(fit, residuals), _light_load(fit, residuals)) if part]
+def bursts(estimate: Estimate, windows: Windows, residuals: Residuals) -> Finding:
+    """Check that totals vary no more than Poisson ones, and that light load builds no queues.
+
+    Its facts hold the ``parts`` that speak, each with a code and facts of its own; its code is that
+    of the first.
+    """
+    if not isinstance(estimate.model, Queue):
+        return _found(Verdict.UNKNOWN, "not_a_queue")
+    light = _light_load(estimate, windows, residuals)
+    totals = _totals(estimate, windows, residuals)
+    parts = [light] if totals is None else [totals, light]
     known = [part for part in parts if part.verdict is not Verdict.UNKNOWN]
     if not known:
-        return _unknown(" ".join(part.sentence for part in parts))
+        return _joined(Verdict.UNKNOWN, parts)
     # Two tests, one level between them.
     p_value = min(1.0, len(known) * min(part.p_value for part in known))
     alarms = [part for part in known if part.verdict is Verdict.WARNING]
     if alarms and p_value < LEVEL:
-        sentence = " ".join(part.sentence for part in alarms)
-        return Finding("bursts", Verdict.WARNING, sentence, p_value)
-    calm = [part.sentence for part in parts if part.verdict is not Verdict.WARNING]
-    return Finding("bursts", Verdict.OK, " ".join(calm) or "No bursts to speak of.", p_value)
+        return _joined(Verdict.WARNING, alarms, p_value)
+    calm = [part for part in parts if part.verdict is not Verdict.WARNING]
+    return _joined(Verdict.OK, calm, p_value)
 
 
-def _totals(fit: Fit, residuals: Residuals) -> Finding | None:
-    """Index of dispersion of the requests a window; None where it does not apply."""
-    windows = fit.windows
-    complete = bool(windows.observation(fit.model).observed.all())
-    if windows.sampling is not Sampling.ARRIVAL or windows.duration is None or not complete:
+def _totals(estimate: Estimate, windows: Windows, residuals: Residuals) -> Finding | None:
+    """Index of dispersion of the requests in a window; None where it does not apply."""
+    if not windows.by_arrivals or residuals.duration is None:
+        return None
+    if not bool(windows.observation(estimate.model).observed.all()):
         return None
     # A load that is off by a factor, such as another unit of time, is no burst.
-    mean = residuals.loads * residuals.totals.sum() / residuals.loads.sum()
+    offered = residuals.loads * residuals.duration
+    mean = offered * residuals.totals.sum() / offered.sum()
     freedom = len(residuals) - 1
     distance = float(((residuals.totals - mean) ** 2 / mean).sum())
-    index = distance / freedom
-    if index < _COUNTED and scipy.stats.chi2.cdf(distance, freedom) < LEVEL:
-        return _unknown(
-            f"How much the totals vary does not tell: they follow the load more closely (index of "
-            f"dispersion {index:.2g}) than Poisson arrivals do, so the load was counted."
-        )
+    facts = {"dispersion": distance / freedom}
+    if facts["dispersion"] < _COUNTED and scipy.stats.chi2.cdf(distance, freedom) < LEVEL:
+        return _found(Verdict.UNKNOWN, "load_counted", facts)
     p_value = float(scipy.stats.chi2.sf(distance, freedom))
-    if p_value < LEVEL and index > _DISPERSED:
-        return Finding(
-            "bursts",
-            Verdict.WARNING,
-            f"The requests in a window vary {index:.1f} times as much as Poisson arrivals at the "
-            f"load would: arrivals come in bursts, or the load changes inside windows.",
-            p_value,
-        )
-    return Finding(
-        "bursts",
-        Verdict.OK,
-        f"The requests in a window vary as Poisson arrivals do (index of dispersion {index:.2g}).",
-        p_value,
-    )
+    if p_value < LEVEL and facts["dispersion"] > _DISPERSED:
+        return _found(Verdict.WARNING, "totals_vary", facts, p_value)
+    return _found(Verdict.OK, "totals_poisson", facts, p_value)
 
 
-def _light_load(fit: Fit, residuals: Residuals) -> Finding:
+def _light_load(estimate: Estimate, windows: Windows, residuals: Residuals) -> Finding:
     """Check the lightest third of the windows for more long queues than the model has there."""
     places = int(residuals.depth.max()) + 1
     if places < 3:
-        return _unknown(
-            "Two observed categories say how busy the system is, but not how queues build up: "
-            "observe three or more to see bursts."
-        )
+        return _found(Verdict.UNKNOWN, "two_categories")
     cut = float(np.quantile(residuals.loads, 1 / 3))
     light = residuals.loads <= cut
-    windows = int(light.sum())
-    if windows < _FEWEST_LIGHT:
-        return _unknown(
-            f"{windows} windows at light load are too few to see bursts; {_FEWEST_LIGHT} would do."
-        )
+    count = int(light.sum())
+    if count < _FEWEST_LIGHT:
+        few = {"windows": count, "fewest": _FEWEST_LIGHT}
+        return _found(Verdict.UNKNOWN, "few_light_windows", few)
     totals, predicted = residuals.totals[light], residuals.predicted[light]
     share = totals @ predicted / totals.sum()
     tail = np.array([share[residuals.depth >= k].sum() for k in range(places)])
@@ -106,39 +92,34 @@ def _light_load(fit: Fit, residuals: Residuals) -> Finding:
     start = min(max(rare, 2), max(2, math.ceil(places / 2)))
     deep = residuals.depth >= start
     excess = residuals.excess[light][:, deep].sum(1)
-    error = math.sqrt(windows) * float(excess.std(ddof=1))
+    error = math.sqrt(count) * float(excess.std(ddof=1))
     more, expected = float(excess.sum()), float(totals @ predicted[:, deep].sum(1))
-    p_value = float(scipy.stats.t.sf(more / error, windows - 1)) if error > 0 else 1.0
+    p_value = float(scipy.stats.t.sf(more / error, count - 1)) if error > 0 else 1.0
     ratio = 1 + more / expected if expected > 0 else math.inf
     large = ratio > _TIMES_MORE and more > _MORE * totals.sum()
-    name = residuals.labels[int(np.flatnonzero(residuals.depth == start)[0])]
-    found = name if start == places - 1 else f"{name} or more"
+    facts = {
+        "load": cut,
+        "category": residuals.labels[int(np.flatnonzero(residuals.depth == start)[0])],
+        "or_more": start < places - 1,
+        "observed": (expected + more) / float(totals.sum()),
+        "expected": expected / float(totals.sum()),
+    }
     if p_value < LEVEL and large:
-        model = "single Poisson arrivals" if fit.model.arrives_alone else "the model's arrivals"
-        seen = (
-            f"{_times(ratio)} as many requests as {model} would give found {found} others"
-            if fit.windows.sampling is Sampling.ARRIVAL
-            else f"the system held {found} requests {_times(ratio)} as often as {model} would give"
-        )
-        return Finding(
-            "bursts",
-            Verdict.WARNING,
-            f"At light load (up to {cut:.4g}) {seen}: arrivals come in bursts, or service is "
-            f"erratic.",
-            p_value,
-        )
-    return Finding(
-        "bursts",
-        Verdict.OK,
-        f"At light load (up to {cut:.4g}) queues of {found} are "
-        f"{'hardly' if p_value < LEVEL else 'no'} more frequent than the model says.",
-        p_value,
-    )
+        facts["sampling"] = "arrival" if windows.by_arrivals else "time"
+        facts["arrives_alone"] = estimate.model.arrives_alone
+        return _found(Verdict.WARNING, "long_queues", facts, p_value)
+    facts["slightly"] = p_value < LEVEL
+    return _found(Verdict.OK, "usual_queues", facts, p_value)
 
 
-def _times(ratio: float) -> str:
-    return f"{ratio:.2g} times" if ratio < 1000 else "over 1000 times"
+def _found(
+    verdict: Verdict, code: str, facts: dict[str, Any] | None = None, p_value: float = math.nan
+) -> Finding:
+    return Finding(Check.BURSTS, verdict, code, facts or {}, p_value)
 
 
-def _unknown(sentence: str) -> Finding:
-    return Finding("bursts", Verdict.UNKNOWN, sentence)
+def _joined(verdict: Verdict, parts: list[Finding], p_value: float = math.nan) -> Finding:
+    if not parts:  # an alarm of one test that the level for two does not bear out
+        return _found(verdict, "no_bursts", {}, p_value)
+    each = [{"code": part.code, **part.facts} for part in parts]
+    return _found(verdict, parts[0].code, {"parts": each}, p_value)

@@ -1,67 +1,67 @@
-"""All checks of a fit."""
+"""All checks of a fitted model and its data."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from stationary.diagnostics._residuals import FEWEST, Residuals
+from stationary.data.windows import Windows
+from stationary.diagnostics._residuals import FEWEST, Residuals, has_counts
 from stationary.diagnostics.bursts import bursts
 from stationary.diagnostics.implied_rate import implied_rate
 from stationary.diagnostics.lack_of_fit import lack_of_fit
 from stationary.diagnostics.order import drift, hysteresis, serial_correlation
 from stationary.diagnostics.short_windows import short_windows
-from stationary.findings import Finding, Verdict
+from stationary.estimate import Estimate
+from stationary.findings import Check, Finding, Verdict
 
-if TYPE_CHECKING:
-    from stationary.result import Fit
+_TESTS = (
+    Check.DRIFT,
+    Check.SERIAL_CORRELATION,
+    Check.HYSTERESIS,
+    Check.BURSTS,
+    Check.SERVICE_RATE,
+    Check.LACK_OF_FIT,
+)
 
-_TESTS = ("drift", "serial correlation", "hysteresis", "bursts", "service rate", "lack of fit")
 
-
-def diagnose(fit: Fit) -> list[Finding]:
+def diagnose(estimate: Estimate, windows: Windows) -> list[Finding]:
     """Check whether the data is what the method assumes, and whether the model fits it.
 
-    Windows are taken in recorded order; of pooled ones, which have none, nothing can be said. Every
-    test has a level of 0.01, and goes by the spread between windows: counts inside one are not
-    independent.
+    Windows are taken in recorded order; pooled ones have none, so nothing can be said about them.
+    Every test has a level of 0.01 and goes by the spread between windows, because counts inside a
+    window are not independent.
 
     Parameters
     ----------
-    fit : Fit
-        A fit; its own windows are checked.
+    estimate : Estimate
+        A fitted model.
+    windows : Windows
+        What it was fitted to.
 
     Returns
     -------
     list of Finding
-        One for each check, in this order: ``steady state``, ``drift``, ``serial correlation``,
-        ``hysteresis``, ``bursts``, ``service rate``, ``lack of fit``.
-
-    Examples
-    --------
-    >>> import stationary as st
-    >>> truth = st.models.MMmK(servers=1, capacity=20, service_rate=25.0)
-    >>> windows = st.simulate(truth, x=[11, 11, 13, 15, 15, 13] * 10, duration=20.0, seed=0)
-    >>> found = diagnose(st.fit(st.models.MMmK(servers=1, capacity=20), windows))
-    >>> [str(finding.verdict) for finding in found]
-    ['ok', 'ok', 'ok', 'ok', 'ok', 'ok', 'ok']
+        One for each check, in this order: steady state, drift, serial correlation, hysteresis,
+        bursts, service rate, lack of fit. `stationary.words.finding` puts them into words.
     """
-    if fit.windows.moments is not None:
-        gone = (
-            f"This check needs the single windows in their order, and {fit.windows.recorded} were "
-            f"pooled as they were read: read a part of them without pooling to check."
-        )
-        return [Finding(name, Verdict.UNKNOWN, gone) for name in ("steady state", *_TESTS)]
-    residuals = Residuals.of(fit)
-    steady = short_windows(fit, residuals)
+    if windows.moments is not None:
+        recorded = {"recorded": windows.recorded}
+        return _unknown((Check.STEADY_STATE, *_TESTS), "pooled", recorded)
+    if not bool(has_counts(windows).any()):
+        return [short_windows(estimate, windows), *_unknown(_TESTS, "no_states", {})]
+    residuals = Residuals.of(estimate, windows)
+    steady = short_windows(estimate, windows, residuals)
     if len(residuals) < FEWEST:
-        few = f"{len(residuals)} windows are too few for this check: record {FEWEST} or more."
-        return [steady, *(Finding(name, Verdict.UNKNOWN, few) for name in _TESTS)]
+        few = {"windows": len(residuals), "fewest": FEWEST}
+        return [steady, *_unknown(_TESTS, "few_windows", few)]
     return [
         steady,
         drift(residuals),
         serial_correlation(residuals),
         hysteresis(residuals),
-        bursts(fit, residuals),
-        implied_rate(fit, residuals),
+        bursts(estimate, windows, residuals),
+        implied_rate(estimate, windows, residuals),
         lack_of_fit(residuals),
     ]
+
+
+def _unknown(checks: tuple[Check, ...], code: str, facts: dict[str, int]) -> list[Finding]:
+    return [Finding(check, Verdict.UNKNOWN, code, facts) for check in checks]

@@ -15,7 +15,7 @@ import pandas as pd
 import scipy.stats
 
 from stationary.diagnostics._residuals import FEWEST, LEVEL, Residuals
-from stationary.findings import Finding, Verdict
+from stationary.findings import Check, Finding, Verdict
 from stationary.inference import Array
 
 _MOST_GROUPS = 5
@@ -29,11 +29,8 @@ def lack_of_fit(residuals: Residuals) -> Finding:
     table = shares_by_load(residuals)
     table = table[table[["observed", "predicted"]].max(axis=1) > _ABSOLUTE]
     if table.empty:
-        return Finding(
-            "lack of fit",
-            Verdict.UNKNOWN,
-            f"No category has more than {_ABSOLUTE:.0%} of the counts: put several into one.",
-        )
+        least = {"least": _ABSOLUTE}
+        return Finding(Check.LACK_OF_FIT, Verdict.UNKNOWN, "rare_categories", least)
     off = (table["observed"] - table["predicted"]).abs()
     score = off / np.maximum(table["stderr"], 1e-290)
     single = 2 * scipy.stats.t.sf(score, table["windows"] - 1)
@@ -43,23 +40,14 @@ def lack_of_fit(residuals: Residuals) -> Finding:
     alarms = table[matters & (p_values < LEVEL)]
     p_value = float(p_values.min())
     if alarms.empty:
-        return Finding(
-            "lack of fit",
-            Verdict.OK,
-            f"At the loads it saw the model gives the observed shares, as far as "
-            f"{len(residuals)} windows tell.",
-            p_value,
-        )
+        seen = {"windows": len(residuals)}
+        return Finding(Check.LACK_OF_FIT, Verdict.OK, "fits", seen, p_value)
     worst = alarms.loc[off[alarms.index].idxmax()]
-    loads = load_range(worst["low"], worst["high"])
-    return Finding(
-        "lack of fit",
-        Verdict.WARNING,
-        f"The model does not fit the loads it saw: at load {loads} category {worst['category']} "
-        f"has {worst['observed']:.1%} of the counts, and by the model {worst['predicted']:.1%}. "
-        f"Compare other models before you believe a forecast.",
-        p_value,
-    )
+    facts = {
+        "category": str(worst["category"]),
+        **{name: float(worst[name]) for name in ("low", "high", "observed", "predicted")},
+    }
+    return Finding(Check.LACK_OF_FIT, Verdict.WARNING, "misfit", facts, p_value)
 
 
 def shares_by_load(residuals: Residuals) -> pd.DataFrame:
@@ -68,7 +56,7 @@ def shares_by_load(residuals: Residuals) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row a group and category: ``group``, loads ``low`` to ``high``, ``windows``,
+        One row per group and category: ``group``, loads ``low`` to ``high``, ``windows``,
         ``category``, ``observed`` and ``predicted`` share, and the ``stderr`` of their difference
         by the spread between windows; NaN for a single window.
     """
@@ -93,11 +81,6 @@ def shares_by_load(residuals: Residuals) -> pd.DataFrame:
             )
         )
     return pd.concat(parts, ignore_index=True)
-
-
-def load_range(low: float, high: float) -> str:
-    """Loads of a group, for people."""
-    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
 
 def load_groups(loads: Array) -> list[Array]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import scipy.stats
 
 from stationary.diagnostics._rank_tests import (
-    Association,
     association,
     autocorrelation,
     orthonormal,
@@ -17,7 +17,7 @@ from stationary.diagnostics._rank_tests import (
     without,
 )
 from stationary.diagnostics._residuals import LEVEL, Residuals
-from stationary.findings import Finding, Verdict
+from stationary.findings import Check, Finding, Verdict
 from stationary.inference import Array
 
 _FEWEST_MOVES = 5
@@ -26,31 +26,16 @@ _FEWEST_MOVES = 5
 
 def drift(residuals: Residuals) -> Finding:
     """Check that residuals at equal load do not go up or down from the first window to the last."""
-    basis, position = smooth(residuals.x), np.arange(len(residuals), dtype=float)
+    basis, position = smooth(residuals.x), residuals.position.astype(float)
     test = association(residuals.standardised_shift, position, basis)
     if test is None:
-        return Finding(
-            "drift",
-            Verdict.UNKNOWN,
-            "The load itself goes one way in the course of the windows, so a drift of the system "
-            "cannot be told from what the load does: record loads in mixed order.",
-        )
+        return Finding(Check.DRIFT, Verdict.UNKNOWN, "ordered_by_load")
     if test.p_value >= LEVEL:
-        return Finding(
-            "drift",
-            Verdict.OK,
-            f"Nothing drifts from the first to the last of {len(residuals)} windows.",
-            test.p_value,
-        )
-    size = abs(_slope(residuals.shift, position, basis) * (len(residuals) - 1))
-    return Finding(
-        "drift",
-        Verdict.WARNING,
-        f"At equal load the last windows saw {size:.2g} {residuals.unit} {_more(test)} on average "
-        f"than the first: the system changed while it was recorded. Fit its latest part alone, or "
-        f"find out what changed.",
-        test.p_value,
-    )
+        seen = {"windows": len(residuals)}
+        return Finding(Check.DRIFT, Verdict.OK, "no_drift", seen, test.p_value)
+    size = _slope(residuals.shift, position, basis) * (position[-1] - position[0])
+    facts = _shift(size, test.slope > 0, residuals)
+    return Finding(Check.DRIFT, Verdict.WARNING, "drifted", facts, test.p_value)
 
 
 def serial_correlation(residuals: Residuals) -> Finding:
@@ -61,23 +46,11 @@ def serial_correlation(residuals: Residuals) -> Finding:
     basis = orthonormal(np.hstack([smooth(residuals.x), position]))
     rho = autocorrelation(ranks_without(residuals.standardised_shift, basis))
     p_value = float(scipy.stats.norm.sf(rho * math.sqrt(windows)))
+    facts: dict[str, Any] = {"autocorrelation": rho, "windows": windows}
     if p_value >= LEVEL:
-        return Finding(
-            "serial correlation",
-            Verdict.OK,
-            f"Successive windows resemble one another no more than others "
-            f"(autocorrelation {rho:.2f}).",
-            p_value,
-        )
-    return Finding(
-        "serial correlation",
-        Verdict.WARNING,
-        f"Successive windows resemble one another (autocorrelation {rho:.2f}), so that "
-        f"{windows} of them tell less than {windows} independent ones and the intervals are too "
-        f"narrow: bootstrap blocks of about {block_length(rho, windows)} windows, or record longer "
-        f"ones.",
-        p_value,
-    )
+        return Finding(Check.SERIAL_CORRELATION, Verdict.OK, "uncorrelated", facts, p_value)
+    facts["block"] = block_length(rho, windows)
+    return Finding(Check.SERIAL_CORRELATION, Verdict.WARNING, "correlated", facts, p_value)
 
 
 def block_length(rho: float, windows: int) -> int:
@@ -100,40 +73,18 @@ def hysteresis(residuals: Residuals) -> Finding:
     change = np.diff(loads)
     rises, falls = change > 0, change < 0
     if min(rises.sum(), falls.sum()) < _FEWEST_MOVES:
-        return _cannot_tell_hysteresis(
-            f"The load rises {rises.sum()} and falls {falls.sum()} times from one window to the "
-            f"next"
-        )
+        moves = {"rises": int(rises.sum()), "falls": int(falls.sum()), "fewest": _FEWEST_MOVES}
+        return Finding(Check.HYSTERESIS, Verdict.UNKNOWN, "few_moves", moves)
     basis = smooth(residuals.x[1:])
     test = association(residuals.standardised_shift[1:], change, basis)
     if test is None:
-        return _cannot_tell_hysteresis("Every load comes after the same change of load")
+        return Finding(Check.HYSTERESIS, Verdict.UNKNOWN, "same_change")
     if test.p_value >= LEVEL:
-        return Finding(
-            "hysteresis",
-            Verdict.OK,
-            "Windows just after a rise of load look like those just after a fall.",
-            test.p_value,
-        )
+        return Finding(Check.HYSTERESIS, Verdict.OK, "no_memory", {}, test.p_value)
     apart = change[rises].mean() - change[falls].mean()
-    size = abs(_slope(residuals.shift[1:], change, basis) * apart)
-    return Finding(
-        "hysteresis",
-        Verdict.WARNING,
-        f"At equal load, windows just after a rise of load saw {size:.2g} {residuals.unit} "
-        f"{_more(test)} on average than those just after a fall: the system remembers the window "
-        f"before, or the load of a window is measured with errors. Lengthen the windows, or leave "
-        f"out the time after a change of load.",
-        test.p_value,
-    )
-
-
-def _cannot_tell_hysteresis(why: str) -> Finding:
-    return Finding(
-        "hysteresis",
-        Verdict.UNKNOWN,
-        f"{why}, so the past cannot be told from the load: record loads in mixed order.",
-    )
+    size = _slope(residuals.shift[1:], change, basis) * apart
+    facts = _shift(size, test.slope > 0, residuals)
+    return Finding(Check.HYSTERESIS, Verdict.WARNING, "remembers", facts, test.p_value)
 
 
 def _slope(values: Array, regressor: Array, basis: Array) -> float:
@@ -141,5 +92,6 @@ def _slope(values: Array, regressor: Array, basis: Array) -> float:
     return float(own @ values / (own @ own))
 
 
-def _more(test: Association) -> str:
-    return "more" if test.slope > 0 else "fewer"
+def _shift(size: float, more: bool, residuals: Residuals) -> dict[str, Any]:
+    # The sign goes by the ranks, which decided that there is a shift at all.
+    return {"size": abs(float(size)), "more": more, "unit": residuals.unit}

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 
-from stationary.data.states import Sampling
-from stationary.diagnostics._residuals import Residuals
-from stationary.findings import Finding, Verdict
+from stationary.data.windows import Windows
+from stationary.diagnostics._residuals import Residuals, durations
+from stationary.estimate import Estimate
+from stationary.findings import Check, Finding, Verdict
 from stationary.models import Queue
 from stationary.spectrum import spectral_gap
-
-if TYPE_CHECKING:
-    from stationary.result import Fit
 
 _ENOUGH = 10.0
 """Relaxation times in a window from which its counts are an average over a steady state."""
@@ -26,71 +22,62 @@ _WORK = 1e9
 """Multiplications, about, that eigenvalues at several loads may take."""
 
 
-def short_windows(fit: Fit, residuals: Residuals) -> Finding:
+def short_windows(
+    estimate: Estimate, windows: Windows, residuals: Residuals | None = None
+) -> Finding:
     """Check that a window lasts many times what the fitted chain takes to forget its state."""
-    lasts = duration(fit, residuals)
+    lasts = duration(estimate, windows, residuals)
+    states = len(estimate.model.states)
     if lasts is None:
-        return _unknown(
-            "How long a window lasts is not known, so whether it holds a steady state is not "
-            "either: pass --duration (Windows(duration=...)), in the unit of time of the loads."
-        )
-    if len(fit.model.states) > _LARGEST:
-        return _unknown(
-            f"How fast a chain of {len(fit.model.states)} states forgets is too costly to compute."
-        )
-    load, relaxation = slowest(fit)
+        return Finding(Check.STEADY_STATE, Verdict.UNKNOWN, "duration_unknown")
+    if states > _LARGEST:
+        size = {"states": states, "most": _LARGEST}
+        return Finding(Check.STEADY_STATE, Verdict.UNKNOWN, "too_many_states", size)
+    load, relaxation = slowest(estimate, windows)
     if not 0 < relaxation < np.inf:
-        return _unknown("The fitted chain moves so slowly that how fast it forgets is not known.")
-    about = "" if fit.windows.duration is not None else "about "
-    times = lasts / relaxation
-    compared = (
-        f"A window lasts {times:.3g} times as long as the system takes to forget its state "
-        f"({about}{lasts:.3g} against {relaxation:.2g}, at load {load:.4g})"
-    )
-    if times >= _ENOUGH:
-        return Finding("steady state", Verdict.OK, f"{compared}, which is long enough.")
-    return Finding(
-        "steady state",
-        Verdict.WARNING,
-        f"{compared}, too short to be a steady state of its own. {_counted(fit)}uccessive windows "
-        f"of one run resemble one another; windows of {_ENOUGH * relaxation:.2g} or more would "
-        f"help.",
-    )
+        return Finding(Check.STEADY_STATE, Verdict.UNKNOWN, "relaxation_unknown")
+    facts = {
+        "times": lasts / relaxation,
+        "duration": lasts,
+        "estimated": windows.duration is None,
+        "relaxation": relaxation,
+        "load": load,
+        "enough": _ENOUGH * relaxation,
+        # Intervals by the spread between windows hold for windows that are too short.
+        "intervals_allow": estimate.covariance.kind == "sandwich",
+    }
+    if lasts >= _ENOUGH * relaxation:
+        return Finding(Check.STEADY_STATE, Verdict.OK, "long_enough", facts)
+    return Finding(Check.STEADY_STATE, Verdict.WARNING, "too_short", facts)
 
 
-def _counted(fit: Fit) -> str:
-    """Begin the sentence on successive windows: intervals by their spread have counted this."""
-    if fit.covariance.supposes:
-        return "S"
-    return "The intervals go by the spread between windows and so count that, but s"
+def duration(estimate: Estimate, windows: Windows, residuals: Residuals | None) -> float | None:
+    """Length of a window, the median if they differ; None if it is not known.
 
-
-def duration(fit: Fit, residuals: Residuals) -> float | None:
-    """Length of a window: as recorded, or as Poisson arrivals at the load tell; None if neither."""
-    windows = fit.windows
-    if windows.duration is not None:
-        return windows.duration
-    if windows.sampling is not Sampling.ARRIVAL or not isinstance(fit.model, Queue):
+    It is what was recorded, or else what Poisson arrivals at the load imply.
+    """
+    recorded = durations(windows)
+    if recorded is not None:
+        return float(np.median(recorded))
+    by_arrivals = windows.by_arrivals and isinstance(estimate.model, Queue)
+    if residuals is None or not by_arrivals:
         return None
     return float(np.median(residuals.totals / (residuals.loads * residuals.seen)))
 
 
-def slowest(fit: Fit) -> tuple[float, float]:
+def slowest(estimate: Estimate, windows: Windows) -> tuple[float, float]:
     """Load at which the fitted chain forgets most slowly, and its relaxation time there."""
-    inputs = torch.unique(fit.windows.x, dim=0)  # in order of load
-    most = int(max(1, min(16, _WORK // len(fit.model.states) ** 3)))
+    model = estimate.model
+    inputs = torch.unique(windows.x, dim=0)  # in order of load
+    most = int(max(1, min(16, _WORK // len(model.states) ** 3)))
     # From the heaviest down, which for a queue below saturation is the slowest.
     places = np.unique(np.linspace(len(inputs) - 1, 0, most).round().astype(int))
     inputs = inputs[places]
     with torch.no_grad():
-        generator = fit.model(inputs)
+        generator = model(inputs)
         # At twice the largest exit rate no eigenvalue is negative, so the one of second largest
         # modulus is the slowest, and not the one that oscillates.
         gamma = 2 * generator.exit_rates().amax(-1)
         times = 1 / (spectral_gap(generator, gamma) * gamma)
     worst = int(times.argmax())
     return float(inputs[worst, 0]), float(times[worst])
-
-
-def _unknown(sentence: str) -> Finding:
-    return Finding("steady state", Verdict.UNKNOWN, sentence)

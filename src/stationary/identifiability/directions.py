@@ -1,4 +1,4 @@
-"""Directions in which parameters can move and the data cannot tell, in words.
+"""Directions in which parameters can move and the data cannot tell.
 
 On the free scale a direction says how many e-folds each parameter moves. The flat space of a
 Hessian has no basis of its own; the one chosen here reads well: first parameters that are open by
@@ -11,25 +11,37 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import scipy.linalg
 
 from stationary.derivatives import jacobian
 from stationary.inference import Array
+from stationary.likelihood import Likelihood
 from stationary.models import Model
-from stationary.objective import Objective
 
 _INSIDE = 0.9
 """Share of a candidate that must lie in the flat space for it to stand for a part of it."""
 
 _NAMED = 0.1
-"""Weight, relative to the largest, from which a parameter is named in a sentence."""
+"""Weight, relative to the largest, from which a parameter counts as moving along a direction."""
 
-_ALONE = " alone is not known: near the best fit no observed count depends on it."
+_EQUAL = 0.9
+"""Smallest weight, relative to the largest, of parameters that one factor multiplies."""
 
-_MOST_NAMED = 4
-"""Parameters that a sentence names before it only counts them."""
+
+class DirectionKind(StrEnum):
+    """What moves along a direction that the data leaves open."""
+
+    ALONE = "alone"
+    """One parameter."""
+    COMMON_FACTOR = "common factor"
+    """Several positive parameters, multiplied by one factor."""
+    COMBINATION = "combination"
+    """Several parameters, each by an amount of its own."""
+    AT_ZERO = "at zero"
+    """One parameter estimated at zero, which the data bound from above only."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +50,29 @@ class Direction:
 
     Attributes
     ----------
+    kind : DirectionKind
+        What moves along it.
     weights : dict
         E-folds that each parameter moves (units, for one that may take either sign), with squares
         that add up to one; those that stay are left out.
     curvature : float
         Second derivative of the negative log-likelihood along it, in nats.
-    sentence : str
-        What it means, for people.
+    nearly : bool
+        Whether the data say a little about it, rather than nothing.
+    raised, lowered : tuple of str
+        Parameters that move noticeably, the most first.
+    at_most : float
+        Largest value of a parameter estimated at zero that explains the data almost as well as the
+        best fit; infinite if any does, NaN if that is not known.
     """
 
+    kind: DirectionKind
     weights: dict[str, float]
     curvature: float
-    sentence: str
+    nearly: bool = False
+    raised: tuple[str, ...] = ()
+    lowered: tuple[str, ...] = ()
+    at_most: float = math.nan
 
     def vector(self, names: Sequence[str]) -> Array:
         """Weights of all parameters, in the order of the names."""
@@ -59,7 +82,7 @@ class Direction:
 def open_directions(
     hessian: Array, model: Model, groups: Sequence[Array], flat: float, nearly: float
 ) -> tuple[Direction, ...]:
-    """Describe the flat space of a Hessian, then what is nearly flat.
+    """Return a readable basis of the flat space of a Hessian, then of what is nearly flat.
 
     Parameters
     ----------
@@ -82,33 +105,27 @@ def open_directions(
         part = []
         for vector in _readable(space, hessian, groups, high):
             bent = max(float(vector @ hessian @ vector), 0.0)
-            weights = {
-                name: float(w)
-                for name, w in zip(model.param_names, vector, strict=True)
-                if abs(w) > 1e-6
-            }
-            log = bool(model.positive[np.abs(vector) > 1e-6].all())
-            part.append(Direction(weights, bent, _sentence(weights, low > 0, log)))
-        # The curvature of flat ones is rounding, and their order is by how they read.
+            part.append(_direction(vector, bent, low > 0, model))
+        # The curvature of flat ones is rounding noise: they stay in the order that reads well.
         found += sorted(part, key=lambda d: d.curvature) if low > 0 else part
     return tuple(found)
 
 
-def groups_of(objective: Objective, z: Array, kept: Array) -> list[Array]:
+def groups_of(likelihood: Likelihood, z: Array, kept: Array) -> list[Array]:
     """Parameters alone, then those of the edges out of a state, into a state, and all of them.
 
     Parameters
     ----------
-    objective : Objective
+    likelihood : Likelihood
         Model and inputs.
     z : ndarray [P]
         Where to look which rates a parameter moves.
     kept : ndarray [P] of bool
         Parameters to group; the others stay as they are.
     """
-    model = objective.model
+    model = likelihood.model
     moves = jacobian(
-        lambda free: model.edge_rates(objective.x[-1:], objective.scale.natural(free))[0], z
+        lambda free: model.edge_rates(likelihood.x[-1:], likelihood.scale.natural(free))[0], z
     )
     ends = []
     for states in (model.edges.src.numpy(), model.edges.dst.numpy()):
@@ -159,52 +176,25 @@ def _sparse(space: Array) -> list[Array]:
     return list(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
-def _sentence(weights: dict[str, float], nearly: bool, log: bool) -> str:
+def _direction(vector: Array, curvature: float, nearly: bool, model: Model) -> Direction:
+    moves = np.abs(vector) > 1e-6
+    names = [(name, float(w)) for name, w in zip(model.param_names, vector, strict=True)]
+    weights = {name: w for (name, w), moved in zip(names, moves, strict=True) if moved}
     largest = max(map(abs, weights.values()))
     ranked = sorted(weights.items(), key=lambda item: -abs(item[1]))
-    up = [name for name, w in ranked if w >= _NAMED * largest]
-    down = [name for name, w in ranked if -w >= _NAMED * largest]
-    if not up:
+    up = tuple(name for name, w in ranked if w >= _NAMED * largest)
+    down = tuple(name for name, w in ranked if -w >= _NAMED * largest)
+    if not up:  # either sign is the same direction
         up, down = down, up
+    equal = min(abs(weights[name]) for name in up) > _EQUAL * largest
+    kind = DirectionKind.COMBINATION
     if len(up) + len(down) == 1:
-        return f"{up[0]} alone is hardly known." if nearly else f"{up[0]}{_ALONE}"
-    rest = "hardly changes what the data show" if nearly else "changes nothing the data show"
-    sizes = [abs(weights[name]) for name in up]
-    if not down and log and min(sizes) > 0.9 * max(sizes):
-        return f"Multiplying {_listed(up)} by one common factor {rest}."
-    what = f"{_listed(up)} while lowering {_listed(down)}" if down else f"{_listed(up)} together"
-    return f"Raising {what} {rest}: only their combination is known."
+        kind = DirectionKind.ALONE
+    elif not down and equal and bool(model.positive[moves].all()):
+        kind = DirectionKind.COMMON_FACTOR
+    return Direction(kind, weights, curvature, nearly, up, down)
 
 
-def bounded(name: str, most: float) -> Direction:
-    """Describe a rate that is estimated at zero, and what it can be at most; NaN if not known."""
-    text = f"but anything up to {most:.3g} explains the data almost as well"
-    if math.isnan(most):
-        text = "and known to be small only while the others stay as they are"
-    elif math.isinf(most):
-        text = "but any value explains the data almost as well"
-    return Direction({name: 1.0}, 0.0, f"{name} is estimated at zero, {text}.")
-
-
-def described(directions: Sequence[Direction], most: int) -> list[str]:
-    """Sentences for people: one for all parameters that are open alone, then some of the others."""
-    alone = [next(iter(d.weights)) for d in directions if d.sentence.endswith(_ALONE)]
-    lines = [d.sentence for d in directions if not d.sentence.endswith(_ALONE)]
-    if len(lines) > most:
-        lines = [*lines[:most], f"... and {len(lines) - most} more."]
-    if len(alone) == 1:
-        return [alone[0] + _ALONE, *lines]
-    if alone:
-        lines.insert(
-            0,
-            f"{_listed(alone)} are not known: near the best fit no observed count depends on them.",
-        )
-    return lines
-
-
-def _listed(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    if len(names) <= _MOST_NAMED:
-        return f"{', '.join(names[:-1])} and {names[-1]}"
-    return f"{', '.join(names[: _MOST_NAMED - 1])} and {len(names) - _MOST_NAMED + 1} more"
+def bounded(name: str, at_most: float) -> Direction:
+    """Return the direction of a rate that is estimated at zero, and what it can be at most."""
+    return Direction(DirectionKind.AT_ZERO, {name: 1.0}, 0.0, raised=(name,), at_most=at_most)

@@ -18,24 +18,25 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
+from stationary import words
+from stationary.data.windows import Windows
 from stationary.errors import InputError
-from stationary.findings import Finding, Verdict
+from stationary.estimate import Estimate
+from stationary.findings import Check, Finding, Verdict
 from stationary.forecast import KNOWN, OPEN, grid
 from stationary.identifiability.directions import (
     Direction,
     bounded,
     common_factor,
-    described,
     groups_of,
     open_directions,
 )
 from stationary.identifiability.profiles import at_zero, corners, explore
 from stationary.identifiability.region import REACH, Region, Row
 from stationary.inference import FLAT, Array, finite_hessian
+from stationary.likelihood import Likelihood
 from stationary.measures import Measure
 from stationary.models import Model
-from stationary.objective import Objective
-from stationary.result import Fit
 
 _AHEAD = (1.0, 1.25, 1.5, 2.0)
 """Loads to ask about, as multiples of the heaviest observed."""
@@ -43,8 +44,8 @@ _AHEAD = (1.0, 1.25, 1.5, 2.0)
 _USUAL = ("loss", "response_time")
 """Measures of a queue that stand for the others."""
 
-_MOST_SHOWN = 5
-"""Directions that a summary describes before it only counts them."""
+_COLUMNS = ("measure", "value", "low", "high", "determined")
+"""Of the table of ranges, after the inputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,19 +57,19 @@ class Identifiability:
     parameters : int
         Number of parameters.
     rank : int
-        Directions of the free scale that the likelihood determines. A rate estimated at zero is
-        none: the data bound it from above only.
+        Directions of the free scale that the likelihood determines. A rate estimated at zero does
+        not count, because the data bound it from above only.
     condition : float
         Largest over smallest determined curvature; NaN where nothing is determined.
     directions : tuple of Direction
         A basis of what is flat, the most readable ones first, then what is nearly flat.
     ranges : DataFrame
-        Input, ``measure``, ``value`` at the estimates, and ``low`` and ``high``: the profile range.
-        It is ``determined`` where it is narrower than a factor of ten each way.
+        Inputs by name, ``measure``, ``value`` at the estimates, and ``low`` and ``high``, the
+        profile range. It is ``determined`` where it is narrower than a factor of ten each way.
     nats, dispersion : float
         How far the fit may get worse in these ranges, and what a nat is divided by.
-    doubt : str
-        Why nothing here is to be trusted; empty if there is no such reason.
+    converged : bool
+        Whether the fit converged; otherwise nothing here can be trusted.
     """
 
     parameters: int
@@ -78,91 +79,71 @@ class Identifiability:
     ranges: pd.DataFrame
     nats: float
     dispersion: float
-    doubt: str
+    converged: bool
 
     @property
     def determined(self) -> bool:
         """Whether the data determine everything that was asked for."""
         return bool(self.ranges["determined"].all())
 
-    def findings(self) -> list[Finding]:
-        """One on the parameters, then one a measure."""
-        good, bad = Verdict.OK, Verdict.WARNING
-        if self.doubt:
-            good = bad = Verdict.UNKNOWN
-        text = self._rank
-        if self.rank < self.parameters and self.determined:
-            text += " What was asked for is determined all the same."
-        found = [Finding("parameters", good if self.determined else bad, text)]
-        for name, rows in self.ranges.groupby("measure", sort=False):
-            fine = bool(rows["determined"].all())
-            row = rows.iloc[-1] if fine else rows[~rows["determined"]].iloc[0]
-            text = f"Within {self._nats}, {self._range(row)}."
-            text += "" if fine else " The data do not determine it."
-            found.append(Finding(str(name), good if fine else bad, text))
-        if self.doubt:
-            found.append(Finding("convergence", Verdict.WARNING, f"{self.doubt.capitalize()}."))
+    def rows(self) -> list[dict[str, Any]]:
+        """Ranges as plain records: ``inputs`` by name, then as in `ranges`; an open end is None."""
+        inputs = list(self.ranges)[: -len(_COLUMNS)]
+        found = []
+        for row in self.ranges.to_dict("records"):
+            ends = {end: row[end] if math.isfinite(row[end]) else None for end in ("low", "high")}
+            at = {name: row[name] for name in inputs}
+            found.append({"inputs": at} | {name: row[name] for name in _COLUMNS} | ends)
         return found
 
-    @property
-    def _rank(self) -> str:
-        of = f"{self.parameters} direction{'s' * (self.parameters != 1)} of the parameters"
-        barely = sum(d.curvature >= FLAT for d in self.directions)
-        rest = f", {barely} of them barely" if barely else ""
-        return f"The data determine {self.rank} of {of}{rest}."
-
-    @property
-    def _nats(self) -> str:
-        return f"{self.nats:g} {'nat' if self.nats == 1 else 'nats'} of the best fit"
-
-    def _range(self, row: pd.Series) -> str:
-        inputs = self.ranges.columns[: -len(_COLUMNS)]
-        where = ", ".join(f"{'load' if name == 'x' else name} {row[name]:g}" for name in inputs)
-        name = str(row["measure"])
-        name = name if name.startswith("p_") else name.replace("_", " ")  # p_0 is not p 0
-        ends = f"between {row['low']:.3g} and {row['high']:.3g}"
-        if math.isinf(row["high"]) and not math.isinf(row["low"]):
-            ends = f"anywhere above {row['low']:.3g}"
-        return f"{name} at {where} lies {ends}"
-
-    def summary(self) -> str:
-        """What is open and what is known, as text for people."""
-        lines = [self._rank, *(f"  {line}" for line in described(self.directions, _MOST_SHOWN))]
-        spread = "" if self.dispersion == 1 else f" (a nat divided by {self.dispersion:.3g})"
-        lines += ["", f"Within {self._nats}{spread},"]
-        lines += [
-            f"  {self._range(row)}{'' if row['determined'] else ': NOT determined'}"
-            for _, row in self.ranges.iterrows()
-        ]
-        end = "The data determine all of this, as wide as it is, if the model is right."
-        if not self.determined:
-            end = (
-                "The data do not determine all of this, whatever a forecast says: observe more "
-                "states or heavier loads, or take a model with fewer parameters."
-            )
-        lines += ["", end]
-        return "\n".join([*lines, f"WARNING: {self.doubt}."] if self.doubt else lines)
+    def findings(self) -> list[Finding]:
+        """One on the parameters, one per measure, and one on convergence if that failed."""
+        good, bad = Verdict.OK, Verdict.WARNING
+        if not self.converged:
+            good = bad = Verdict.UNKNOWN
+        known = {
+            "rank": self.rank,
+            "parameters": self.parameters,
+            "barely": sum(d.nearly for d in self.directions),
+        }
+        code = "undetermined"
+        if self.determined:
+            code = "determined" if self.rank == self.parameters else "answers_determined"
+        verdict = good if self.determined else bad
+        found = [Finding(Check.PARAMETERS, verdict, code, known)]
+        by_measure: dict[str, list[dict[str, Any]]] = {}
+        for row in self.rows():
+            by_measure.setdefault(row["measure"], []).append(row)
+        for rows in by_measure.values():
+            open_ = [row for row in rows if not row["determined"]]
+            # The first range that is open, or else the last one: the farthest ahead.
+            facts = (open_[0] if open_ else rows[-1]) | {"nats": self.nats}
+            code, verdict = ("undetermined", bad) if open_ else ("determined", good)
+            found.append(Finding(Check.MEASURE, verdict, code, facts))
+        if not self.converged:
+            found.append(Finding(Check.CONVERGENCE, Verdict.WARNING, "not_converged"))
+        return found
 
     def __str__(self) -> str:
-        return self.summary()
-
-
-_COLUMNS = ("measure", "value", "low", "high", "determined")
+        return words.identifiability(self)
 
 
 def identify(
-    fit: Fit,
+    estimate: Estimate,
+    windows: Windows,
     x: Any = None,
     nats: float = 2.0,
     measures: Sequence[str] | None = None,
     dispersion: float | None = None,
 ) -> Identifiability:
-    """Say what the data of a fit determine.
+    """Say what the data determine.
 
     Parameters
     ----------
-    fit : Fit
-        A fitted model, with its windows.
+    estimate : Estimate
+        A fitted model.
+    windows : Windows
+        What it was fitted to.
     x : sequence, array [G, d], mapping or DataFrame, optional
         Inputs to ask about; by default the heaviest observed load, and 1.25, 1.5 and 2 times it.
     nats : float
@@ -179,40 +160,27 @@ def identify(
     Returns
     -------
     Identifiability
-
-    Examples
-    --------
-    >>> import stationary as st
-    >>> windows = st.Windows([10.0, 20.0], [[500, 250], [330, 330]], observe=[0, 1])
-    >>> fit = st.fit(st.models.MMmK(servers=1, capacity=4), windows)
-    >>> print(identify(fit, x=[40.0], measures=["loss"]))
-    The data determine 1 of 1 direction of the parameters.
-    <BLANKLINE>
-    Within 2 nats of the best fit,
-      loss at load 40 lies between ... and ...
-    <BLANKLINE>
-    The data determine all of this, as wide as it is, if the model is right.
     """
     if dispersion is None:
-        dispersion = max(fit.covariance.inflation, 1.0)
+        dispersion = max(estimate.covariance.inflation, 1.0)
     for name, value in (("nats", nats), ("dispersion", dispersion)):
         if not (value > 0 and math.isfinite(value)):
             raise InputError(f"{name} must be positive and finite; got {value!r}")
-    model, bound = fit.model, nats * dispersion
-    objective = Objective(model, fit.windows)
-    z = objective.scale.free(model.theta.detach()).numpy()
-    if not fit.converged:
-        z = _settled(objective, z)
-    region = Region(objective, z, bound)
-    small = at_zero(region, fit.covariance.scale)
-    asked = _rows(model, _inputs(fit, x), _measures(model, measures))
+    model, bound = estimate.model, nats * dispersion
+    likelihood = Likelihood(model, windows)
+    z = likelihood.scale.free(estimate.theta).numpy()
+    if not estimate.converged:
+        z = _settled(likelihood, z)
+    region = Region(likelihood, z, bound)
+    small = at_zero(region, estimate.covariance.scale)
+    asked = _rows(model, _inputs(model, windows, x), _measures(model, measures))
     first = corners(region, small, asked[0].x)
     region.ask([*first, *asked])
     kept = ~np.isin(np.arange(len(z)), list(small))
-    hessian = finite_hessian(objective, z) / dispersion
+    hessian = finite_hessian(likelihood, z) / dispersion
     curvature = np.linalg.eigvalsh(hessian[np.ix_(kept, kept)])
     steep = curvature[curvature >= FLAT]
-    groups = groups_of(objective, z, kept)
+    groups = groups_of(likelihood, z, kept)
     directions = open_directions(hessian, model, groups, FLAT, 2 * nats / OPEN**2)
     lines = [common_factor(group, len(z)) for group in groups if len(group) > 1]
     lines += [d.vector(model.param_names) for d in directions]
@@ -229,14 +197,15 @@ def identify(
         ranges=pd.DataFrame([_line(region, k) for k in range(len(first), len(region.rows))]),
         nats=nats,
         dispersion=dispersion,
-        doubt=fit.doubt,
+        converged=estimate.converged,
     )
 
 
-def _settled(objective: Objective, z: Array) -> Array:
+def _settled(likelihood: Likelihood, z: Array) -> Array:
     """Return the nearest minimum, which a stochastic fit may have missed."""
+    value, _ = likelihood.value_and_gradient(z)
     result = minimize(
-        Region(objective, z, objective.total).cost,
+        Region(likelihood, z, max(abs(value), 1.0)).cost,
         z,
         jac=True,
         method="L-BFGS-B",
@@ -245,14 +214,14 @@ def _settled(objective: Objective, z: Array) -> Array:
     return np.asarray(result.x)
 
 
-def _inputs(fit: Fit, x: Any) -> Tensor:
+def _inputs(model: Model, windows: Windows, x: Any) -> Tensor:
     if x is not None:
-        return grid(fit.model, x)
-    heaviest = fit.windows.x[fit.windows.loads.argmax()]
+        return grid(model, x)
+    heaviest = windows.x[windows.loads.argmax()]
     ahead = heaviest.repeat(len(_AHEAD), 1)
     # By a factor, or where loads may be negative by steps of their own size.
     ahead[:, 0] += heaviest[0].abs() * (torch.tensor(_AHEAD, dtype=ahead.dtype) - 1)
-    return fit.model.as_inputs(ahead)
+    return model.as_inputs(ahead)
 
 
 def _measures(model: Model, names: Sequence[str] | None) -> dict[str, Measure]:
@@ -280,7 +249,6 @@ def _line(region: Region, k: int) -> dict[str, Any]:
     low, high = min(low, row.value), max(high, row.value)
     known = max(high - row.value, row.value - low) <= KNOWN * abs(row.value)
     narrow = max(region.moved(k, 0), region.moved(k, 1)) <= OPEN
-    names = region.model.inputs if len(region.model.inputs) > 1 else ("x",)
-    inputs = dict(zip(names, row.x[0].tolist(), strict=True))
+    inputs = dict(zip(region.model.inputs, row.x[0].tolist(), strict=True))
     rest = (row.name, row.value, low, high, known or narrow)
     return inputs | dict(zip(_COLUMNS, rest, strict=True))

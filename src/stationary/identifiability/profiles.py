@@ -57,7 +57,7 @@ def explore(region: Region, centre: Array, lines: Sequence[Array]) -> None:
         each is 1.
     """
     region.visit(centre)
-    curvature, basis = np.linalg.eigh(finite_hessian(region.objective, centre) / region.bound)
+    curvature, basis = np.linalg.eigh(finite_hessian(region.likelihood, centre) / region.bound)
     length = np.sqrt(2 / np.maximum(curvature, 2 / REACH**2))  # of the region, along each axis
     unit_ball = basis * length
     sides = [(k, side) for k, row in enumerate(region.rows) for side in row.sides]
@@ -206,7 +206,7 @@ def corners(region: Region, small: dict[int, tuple[float, float]], x: Tensor) ->
     def row(k: int) -> Row:
         low = 0.0 if bool(region.model.positive[k]) else -math.inf
         size = Measure(lambda point: point.theta[..., k : k + 1].expand(*point.x.shape[:-1]), low)
-        value = float(region.objective.scale.natural(torch.from_numpy(region.z))[k])
+        value = float(region.likelihood.scale.natural(torch.from_numpy(region.z))[k])
         reach = small[k][0] - region.z[k] + REACH if k in small else REACH
         return Row(
             x, region.model.param_names[k], size, value, reach, (1,) if k in small else (0, 1)

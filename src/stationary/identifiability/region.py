@@ -16,9 +16,9 @@ from torch import Tensor
 
 from stationary.errors import RateError, ReducibleError, SolverError
 from stationary.inference import Array, Link
+from stationary.likelihood import Likelihood
 from stationary.measures import Measure
 from stationary.models import Model, Point
-from stationary.objective import Objective
 
 REACH = 20.0
 """E-folds that a parameter or a measure may go from its estimate; farther is as good as open."""
@@ -90,7 +90,7 @@ class Region:
 
     Parameters
     ----------
-    objective : Objective
+    likelihood : Likelihood
         Negative log-likelihood.
     z : ndarray [P]
         The best fit.
@@ -98,9 +98,9 @@ class Region:
         Nats by which it may be exceeded.
     """
 
-    def __init__(self, objective: Objective, z: Array, bound: float) -> None:
-        self.objective, self.z, self.bound = objective, z, bound
-        self.lowest, _ = objective.value_and_gradient(z)
+    def __init__(self, likelihood: Likelihood, z: Array, bound: float) -> None:
+        self.likelihood, self.z, self.bound = likelihood, z, bound
+        self.lowest, _ = likelihood.value_and_gradient(z)
         self.ask([])
 
     def ask(self, rows: Sequence[Row]) -> None:
@@ -113,12 +113,12 @@ class Region:
     @property
     def model(self) -> Model:
         """The chain."""
-        return self.objective.model
+        return self.likelihood.model
 
     def cost(self, z: Array) -> tuple[float, Array]:
         """Nats above the best fit as a share of the bound, and its gradient."""
         try:
-            value, gradient = self.objective.value_and_gradient(z)
+            value, gradient = self.likelihood.value_and_gradient(z)
         except (RateError, ReducibleError, SolverError):
             return math.inf, np.zeros_like(z)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
@@ -156,9 +156,9 @@ class Region:
         """Level of one row, and its gradient; NaN where the chain has no steady state."""
         asked = self.rows[row]
         free = torch.tensor(z, requires_grad=True)
-        theta = self.objective.scale.natural(free)
+        theta = self.likelihood.scale.natural(free)
         try:
-            point = Point(self.model, asked.x, theta, self.objective.solver)
+            point = Point(self.model, asked.x, theta, self.likelihood.solver)
             level = asked.level(asked.measure(point))[0]
         except (RateError, ReducibleError, SolverError):
             return math.nan, np.zeros_like(z)
@@ -169,9 +169,9 @@ class Region:
     def _levels(self, z: Array) -> Array:
         if not self.rows:
             return np.empty(0)
-        theta = self.objective.scale.natural(torch.from_numpy(z))
+        theta = self.likelihood.scale.natural(torch.from_numpy(z))
         x = torch.cat([row.x for row in self.rows])
-        pi = Point(self.model, x, theta, self.objective.solver).pi
+        pi = Point(self.model, x, theta, self.likelihood.solver).pi
         levels = [
             row.level(row.measure(Point(self.model, row.x, theta).with_pi(pi[k : k + 1])))[0]
             for k, row in enumerate(self.rows)

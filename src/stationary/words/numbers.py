@@ -1,0 +1,106 @@
+"""Numbers, lists and sentences as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+_TIMES = "×"  # noqa: RUF001  # the real sign, for people
+_MINUS = "−"  # noqa: RUF001
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number to some significant digits, with powers of ten written out.
+
+    Examples
+    --------
+    >>> [number(v) for v in (156.72, 1.2e-5, -1234567.0, 1e-9, 45609.0, float("inf"), 0.0)]
+    ['156.7', '1.2 × 10⁻⁵', '−1.235 × 10⁶', '10⁻⁹', '45609', '∞', '0']
+    """
+    if not math.isfinite(value):
+        return "unknown" if math.isnan(value) else "∞" if value > 0 else f"{_MINUS}∞"
+    if value == 0:
+        return "0"
+    mantissa, power = f"{value:.{digits - 1}e}".split("e")
+    if -4 < int(power) < digits:
+        text = f"{value:.{digits}g}"
+    elif digits <= int(power) < 6:
+        text = f"{value:.0f}"
+    else:
+        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+        ten = f"10{str(int(power)).translate(_RAISED)}"
+        text = {"1": ten, "-1": f"-{ten}"}.get(mantissa, f"{mantissa} {_TIMES} {ten}")
+    return text.replace("-", _MINUS)
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage of three digits.
+
+    Examples
+    --------
+    >>> percent(0.2049), percent(0.00012)
+    ('20.5%', '0.012%')
+    """
+    return "∞" if share == math.inf else f"{number(100 * share, 3)}%"
+
+
+def load_range(low: float, high: float) -> str:
+    """Return the loads of a group of windows.
+
+    Examples
+    --------
+    >>> load_range(11.0, 12.5), load_range(11.0, 11.0)
+    ('11 to 12.5', '11')
+    """
+    return number(low) if low == high else f"{number(low)} to {number(high)}"
+
+
+def plural(count: int, what: str) -> str:
+    """Return a count of things.
+
+    Examples
+    --------
+    >>> plural(1, "window"), plural(3, "window")
+    ('1 window', '3 windows')
+    """
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def sentence(clause: str) -> str:
+    """Return a clause as a sentence: with a capital letter and a full stop.
+
+    Examples
+    --------
+    >>> sentence("the fit did not converge")
+    'The fit did not converge.'
+    """
+    clause = clause.strip()
+    return clause[:1].upper() + clause[1:] + ("" if clause.endswith((".", "!", "?")) else ".")
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Return names as a list; beyond ``most`` of them, the last ones are only counted.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"]), listed(["a", "b", "c", "d", "e"])
+    ('a, b and c', 'a, b, c and 2 more')
+    """
+    if len(names) == 1:
+        return names[0]
+    if len(names) <= most:
+        return f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+
+
+def plain(name: str) -> str:
+    """Return the name of a parameter or a measure as words; ``p_0`` is a state's and stays.
+
+    Examples
+    --------
+    >>> plain("service_rate"), plain("p_0")
+    ('service rate', 'p_0')
+    """
+    return name if name.startswith("p_") else name.replace("_", " ")
