@@ -3,7 +3,20 @@
 Everything else passes codes and numbers. Nothing here loads torch, numpy or pandas.
 """
 
+from stationary.words.answers import (
+    answer,
+    change,
+    choice,
+    doubt,
+    experiment,
+    horizon,
+    limit,
+    slo,
+    verdict,
+    what_if,
+)
 from stationary.words.findings import clause, finding
+from stationary.words.fits import covariance, ended, observed, summary, warnings
 from stationary.words.identifiability import direction, directions, identifiability
 from stationary.words.numbers import (
     listed,
@@ -16,16 +29,31 @@ from stationary.words.numbers import (
 )
 
 __all__ = [
+    "answer",
+    "change",
+    "choice",
     "clause",
+    "covariance",
     "direction",
     "directions",
+    "doubt",
+    "ended",
+    "experiment",
     "finding",
+    "horizon",
     "identifiability",
+    "limit",
     "listed",
     "load_range",
     "number",
+    "observed",
     "percent",
     "plain",
     "plural",
     "sentence",
+    "slo",
+    "summary",
+    "verdict",
+    "warnings",
+    "what_if",
 ]

@@ -1,0 +1,125 @@
+"""Fits: how they ended, how sure they are, and what a reader must know."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from stationary.words.numbers import listed, plural
+
+if TYPE_CHECKING:
+    from stationary.data.windows import Windows
+    from stationary.estimate import Ended, Estimate
+    from stationary.inference import Covariance
+
+_SUPPOSES = {
+    "information": "counts inside a window are independent, which they are not",
+    "dispersed": "all counts scatter alike, more than independent ones would",
+    "correlated": "the model is right",
+}
+
+
+def ended(found: Ended, gradient_norm: float = math.nan) -> str:
+    """Return how a fit ended, as a clause."""
+    above = f", about {found.above:.1g} nats above the optimum"
+    return {
+        "converged": lambda: "the gradient vanished",
+        "ran away": lambda: (
+            f"the likelihood keeps improving as {found.parameter} runs to its limit "
+            f"({found.value:.3g}): the data do not bound it; observe more states or loads, or take "
+            f"a smaller model"
+        ),
+        "stalled": lambda: (
+            f"the gradient is still {gradient_norm:.1e} nats per count ({found.detail}); try more "
+            f"starts= or max_iterations="
+        ),
+        "epochs": lambda: plural(found.epochs, "epoch") + above,
+        "patience": lambda: (
+            f"{plural(found.epochs, 'epoch')}, the last {found.stale} of them without a lower "
+            f"training loss{above}"
+        ),
+        "stopped": lambda: f"the callback ended it after {plural(found.epochs, 'epoch')}{above}",
+        "found": lambda: f"found by another method{above}",
+    }[str(found.why)]()
+
+
+def covariance(found: Covariance, windows: int) -> str:
+    """Return how standard errors were got."""
+    if found.kind == "sandwich":
+        blocks = f" in blocks of {found.block}" if found.block > 1 else ""
+        return f"sandwich over {plural(windows, 'window')}{blocks}"
+    return {
+        "information": "observed information",
+        "dispersed": "observed information, times the overdispersion of the counts",
+        "correlated": "the fitted chain's own autocorrelation",
+    }.get(found.kind, found.kind)
+
+
+def warnings(estimate: Estimate, windows: Windows) -> list[str]:
+    """Return what a reader must know before believing the numbers."""
+    notes = []
+    if not estimate.converged:
+        notes.append(f"The fit did not converge: {ended(estimate.ended, estimate.gradient_norm)}")
+    if estimate.heavy_tails:
+        notes.append(
+            "The gradients' variance is infinite at the start: p is not below delta (2 - delta), "
+            "with delta the spectral gap. The fit leans on clipping. Use a smaller p, p=auto, or "
+            "the doubling series."
+        )
+    table = estimate.table()
+    open_ = table.loc[~table["determined"], "parameter"].tolist()
+    if open_:
+        notes.append(
+            f"The data do not determine {len(open_)} of {len(table)} parameters "
+            f"({listed(open_, 6)}); a forecast that depends on them is marked as not trusted."
+        )
+    supposes = _SUPPOSES.get(estimate.covariance.kind)
+    if supposes:
+        notes.append(
+            f"Standard errors do not come from the spread of "
+            f"{plural(windows.recorded, 'window')}; they suppose that {supposes}."
+        )
+    return notes
+
+
+def observed(windows: Windows) -> str:
+    """Return what the windows hold, in a line."""
+    loads = windows.loads
+    pooled = "" if windows.moments is None else f" pooled into {len(windows)}"
+    kinds = [
+        ", ".join(getattr(kind, "labels", None) or kind.columns) for kind in windows.observations
+    ]
+    return (
+        f"{plural(windows.recorded, 'window')}{pooled}, loads {float(loads.min()):g} to "
+        f"{float(loads.max()):g}, observed {'; '.join(kinds)}"
+    )
+
+
+def summary(estimate: Estimate, windows: Windows, level: float = 0.95, most: int = 30) -> str:
+    """Estimates, standard errors, likelihood, convergence and warnings, as text."""
+    table = estimate.table(level)
+    shown = (
+        table.head(most)
+        .drop(columns="determined")
+        .to_string(index=False, float_format=lambda value: f"{value:.5g}")
+    )
+    if len(table) > most:
+        shown += f"\n... and {len(table) - most} more parameters: fit.table()"
+    how = "converged" if estimate.converged else "NOT converged"
+    cov = estimate.covariance
+    lines = [
+        f"{type(estimate.model).__name__}({estimate.model.extra_repr()})",
+        observed(windows),
+        "",
+        shown,
+        "",
+        f"negative log-likelihood {estimate.nll:.6f} over {float(windows.size.sum()):.0f} counts",
+        f"{how}: {ended(estimate.ended, estimate.gradient_norm)}",
+        f"largest gradient {estimate.gradient_norm:.1e} nats per count, "
+        f"{plural(estimate.evaluations, 'gradient evaluation')}, "
+        f"{plural(estimate.starts, 'start')}",
+        f"standard errors: {covariance(cov, windows.recorded)}, variance {cov.inflation:.3g} "
+        f"times that of independent counts; intervals {100 * level:g}%",
+        *(f"WARNING: {note}" for note in warnings(estimate, windows)),
+    ]
+    return "\n".join(lines)
