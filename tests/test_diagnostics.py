@@ -6,7 +6,6 @@ from collections import Counter
 import numpy as np
 import pytest
 import scipy.stats
-import torch
 
 import stationary as st
 from stationary.diagnostics import Residuals, diagnose, residuals, shares_by_load
@@ -282,15 +281,16 @@ def test_little_data_is_no_error(windows, model):
 
 
 def test_models_that_are_no_queues_and_models_with_phases():
-    def rates(x, theta):
-        load = x[:, 0]
-        still = [theta["mend"].expand_as(load), theta["wear"].expand_as(load)]
-        return torch.stack([load * theta["use"], *still], -1)
+    def rates(load, p):
+        return {
+            ("idle", "busy"): load * p.use,
+            ("busy", "broken"): p.mend,
+            ("broken", "idle"): p.wear,
+        }
 
     machine = M.FromFunction(
         rates,
         states=["idle", "busy", "broken"],
-        edges=[(0, 1), (1, 2), (2, 0)],
         params={"use": 1.0, "mend": 2.0, "wear": 0.5},
     )
     windows = st.simulate(machine, np.tile([-2.0, 1.0, 4.0], 8) + 3.0, duration=50.0, seed=0)

@@ -91,9 +91,9 @@ def test_dispersion_divides_the_nats(light):
 # Two parameters, against a grid.
 
 
-def slowing(x, theta):
-    down = [theta["first"] * theta["further"] ** k for k in range(3)]
-    return torch.cat([x.expand(-1, 3), torch.stack(down).expand(len(x), -1)], -1)
+def slowing(load, p):
+    down = p.first * p.further ** torch.arange(3)
+    return torch.cat(torch.broadcast_tensors(load.expand(*load.shape[:-1], 3), down), -1)
 
 
 def slowing_pi(load, first, further):
@@ -182,16 +182,16 @@ def test_a_rate_at_zero_is_bounded_as_on_a_grid():
 
 A1 = section("examples")["unidentifiable"]
 STEPS = [(i, j) for i in range(4) for j in range(4) if abs(i - j) == 1]
-OBSERVED = Measure(lambda x, pi: pi[:, 0] / pi[:, :2].sum(-1), 0.0, 1.0)
+OBSERVED = Measure(lambda point: point.pi[..., 0] / point.pi[..., :2].sum(-1), 0.0, 1.0)
 
 
 def free_chain(measures):
     """The paper's example A1: all rates of a four-state chain free."""
     names = [f"q_{i}_{j}" for i, j in STEPS]
     return M.FromFunction(
-        lambda x, theta: torch.stack([theta[name] for name in names]).expand(len(x), -1),
+        lambda load, p: p.rates,
         states=4,
-        params=dict.fromkeys(names, 0.5),
+        params={"rates": M.Param([0.5] * len(names), labels=names)},
         edges=STEPS,
         measures=measures,
     )
@@ -291,10 +291,8 @@ def test_no_wandering_in_the_region_leaves_the_range(third_open):
             z = there
             theta = torch.from_numpy(np.exp(z))
             with torch.no_grad():
-                pi = steady_state(model.generator(x, theta)).pi
-                seen.append(
-                    [float(model.measures[name](x, pi, theta)) for name in found["measure"]]
-                )
+                point = model.at(x, theta)
+                seen.append([float(model.measure(name)(point)) for name in found["measure"]])
     low, high = np.min(seen, 0), np.max(seen, 0)
     assert (high / low > 2).all()  # it did wander
     assert (found["low"] <= low * (1 + 1e-5)).all()
@@ -302,14 +300,10 @@ def test_no_wandering_in_the_region_leaves_the_range(third_open):
 
 
 def ratio_model(measures=None):
-    def rates(x, theta):
-        return torch.stack([theta["fail"], theta["repair"]]).expand(len(x), -1)
-
     return M.FromFunction(
-        rates,
+        lambda load, p: {("up", "down"): p.fail, ("down", "up"): p.repair},
         states=["up", "down"],
         params={"fail": 1.0, "repair": 1.0},
-        edges=[(0, 1), (1, 0)],
         measures=measures,
     )
 
@@ -353,16 +347,14 @@ def test_a_measure_of_either_sign():
 
 
 def test_two_inputs_have_their_columns():
-    def rates(x, theta):
-        wear = theta["wear"] * x[:, 0] * torch.exp(theta["heat"] * x[:, 1])
-        return torch.stack([wear, torch.ones_like(wear)], -1)
+    def rates(load, warmth, p):
+        wear = p.wear * load * torch.exp(p.heat * warmth)
+        return {("up", "down"): wear, ("down", "up"): torch.ones_like(wear)}
 
     model = M.FromFunction(
         rates,
         states=["up", "down"],
-        params={"wear": 0.1, "heat": 0.2},
-        real=["heat"],
-        edges=[(0, 1), (1, 0)],
+        params={"wear": 0.1, "heat": M.Param(0.2, positive=False)},
         inputs=["load", "warmth"],
     )
     x = np.random.default_rng(0).uniform(1, 5, size=(20, 2))
@@ -397,11 +389,10 @@ def test_a_fit_that_ran_away_says_so():
 
 def described(hessian, names, groups, real=()):
     model = M.FromFunction(
-        lambda x, theta: torch.ones(len(x), 2),
+        lambda load, p: load.new_ones(*load.shape[:-1], 2),
         states=2,
-        params=dict.fromkeys(names, 1.0),
+        params={name: M.Param(1.0, positive=name not in real) for name in names},
         edges=[(0, 1), (1, 0)],
-        real=real,
     )
     alone = [np.array([k]) for k in range(len(names))]
     return open_directions(np.array(hessian), model, [*alone, *groups], 1e-4, 0.5)

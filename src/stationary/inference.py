@@ -103,7 +103,7 @@ class Link:
 
     Examples
     --------
-    >>> link = Link(Measure(lambda x, pi: pi[..., -1], 0.0, 1.0))
+    >>> link = Link(Measure(lambda point: point.pi[..., -1], 0.0, 1.0))
     >>> round(float(link.back(link.to(np.array(0.2)))), 12)
     0.2
     """

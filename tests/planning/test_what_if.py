@@ -178,10 +178,10 @@ def own_class():
 
 
 def from_function():
-    def rates(x, theta):
-        return torch.stack([x[:, 0], theta["service_rate"].expand(len(x))], -1)
+    def rates(load, p):
+        return {(0, 1): load, (1, 0): p.service_rate}
 
-    return M.FromFunction(rates, states=2, edges=[(0, 1), (1, 0)], params={"service_rate": 30.0})
+    return M.FromFunction(rates, states=2, params={"service_rate": 30.0})
 
 
 @pytest.mark.parametrize("make", [own_class, from_function])

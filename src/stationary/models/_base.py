@@ -186,17 +186,17 @@ class Model(nn.Module, metaclass=_Made):
             start[self.param_names.index(name)] = value
         self.theta = nn.Parameter(torch.empty(len(start), dtype=torch.float64))
         self.set_theta(start)
-        edges = type(self).edges if edges is None else edges
+        groups = type(self).groups if groups is None else groups
         n = len(self.states)
+        self.groups: Sequence[str] = self.states if groups is None else tuple(map(str, groups))
+        if len(self.groups) != n:
+            raise InputError(f"groups= must name {n} states; got {len(self.groups)} names")
+        edges = type(self).edges if edges is None else edges
         self.edges = self._edges_of_rates() if edges is None else edges
         if not isinstance(self.edges, Edges):
             self.edges = Edges.from_pairs(list(self.edges), n)
         if self.edges.n != n:
             raise InputError(f"edges are of {self.edges.n} states; the model names {n}")
-        groups = type(self).groups if groups is None else groups
-        self.groups: Sequence[str] = self.states if groups is None else tuple(map(str, groups))
-        if len(self.groups) != n:
-            raise InputError(f"groups= must name {n} states; got {len(self.groups)} names")
 
     def rates(self, *args: Any, **kwargs: Any) -> Tensor | Mapping[tuple[Any, Any], Tensor]:
         """Rates of every edge, for any batch of inputs and parameters.
