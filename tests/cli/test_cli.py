@@ -518,7 +518,7 @@ def test_models_can_be_made_as_listed(call):
 def test_models_as_a_table(call):
     code, out, _ = call("models")
     assert code == 0
-    alike = "Measures of all: loss, mean_queue, throughput, response_time, utilisation."
+    alike = ": loss, mean_queue, throughput, response_time, utilisation."
     timed = "not by arriving requests: batch."
     for word in ("mmmk", "rate_1, rate_2, rate_3", alike, timed, "--relax", "FromFunction"):
         assert word in out
