@@ -74,8 +74,9 @@ def error_against_work() -> dict[str, dict[str, list[tuple[float, float]]]]:
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for name, load, rate in (("fast-mixing", 13.0, 25.0), ("slow-mixing", 25.0, 24.0)):
         model = st.models.MMmK(servers=1, capacity=19)
-        before = model.generator([load], torch.tensor([rate], dtype=torch.float64))
-        after = model.generator([load], torch.tensor([1.01 * rate], dtype=torch.float64))
+        x = model.as_inputs([load])
+        before = model.generator(x, torch.tensor([rate], dtype=torch.float64))
+        after = model.generator(x, torch.tensor([1.01 * rate], dtype=torch.float64))
         found[name] = _curves(before, after)
     rows = [
         [name, method, *(f"{work:.0f}: {error:.1e}" for work, error in points)]

@@ -28,7 +28,6 @@ from stationary.models import (
 )
 from stationary.parallel import in_parallel
 from stationary.selection import compare
-from stationary.steady import steady_state
 
 SETS = 30
 AHEAD = 30.0
@@ -67,17 +66,13 @@ class Trial:
             windows = windows.observing([0, 1, 2, 3], drop_empty=True)
             found = compare(ladder(windows, 1, 20), windows, starts=1, jobs=1)
         with torch.no_grad():
-            x = truth.as_inputs([AHEAD])
-            pi = steady_state(truth(x)).pi
-            real = float(truth.measures["loss"](x, pi, truth.theta))
+            real = float(truth.measure("loss")(truth.at([AHEAD])))
         pooled = found.forecast([AHEAD], 0.9).iloc[0]
 
         def error(name: str) -> float:
             fit = found.fits[name]
             with torch.no_grad():
-                x = fit.model.as_inputs([AHEAD])
-                pi = steady_state(fit.model(x)).pi
-                loss = float(fit.model.measures["loss"](x, pi, fit.model.theta))
+                loss = float(fit.model.measure("loss")(fit.model.at([AHEAD])))
             return abs(_odds(loss) - _odds(real))
 
         return {

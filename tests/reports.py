@@ -43,9 +43,9 @@ LOADS = np.linspace(1.0, 10.0, 12)
 LOST = {"loss": probability(torch.tensor([0.0, 1.0]))}
 
 
-def failing(x, theta):
+def failing(load, p):
     """Rates of a machine that fails at the load and is mended."""
-    return torch.stack([x[:, 0], theta["mend"].expand(len(x))], -1)
+    return {(0, 1): load, (1, 0): p.mend}
 
 
 def two_state(rates, x, down, inputs=("load",), measures=None, name="down"):
@@ -55,7 +55,6 @@ def two_state(rates, x, down, inputs=("load",), measures=None, name="down"):
         rates,
         states=["up", name],
         params={"mend": 5.0},
-        edges=[(0, 1), (1, 0)],
         inputs=inputs,
         measures=measures,
     )

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 import stationary as st
 from stationary.backtest import cuts, doubted, horizon, misplaced
@@ -120,12 +119,10 @@ def test_a_refit_that_fails_tests_nothing(right, monkeypatch):
 
 
 def test_loads_that_may_be_negative_stretch_by_a_step():
-    def rates(x, theta):
-        return torch.stack([x[:, 0].exp(), theta["mend"].expand(len(x))], -1)
+    def rates(load, p):
+        return {("up", "down"): load.exp(), ("down", "up"): p.mend}
 
-    model = M.FromFunction(
-        rates, states=["up", "down"], params={"mend": 2.0}, edges=[(0, 1), (1, 0)]
-    )
+    model = M.FromFunction(rates, states=["up", "down"], params={"mend": 2.0})
     loads = np.tile(np.linspace(-2.0, 1.0, 7), 6)
     fit = st.fit(model, st.simulate(model, loads, duration=200.0, seed=1))
     assert 1.0 < fit.horizon.load <= 4.0

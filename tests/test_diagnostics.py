@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 import pytest
 import scipy.stats
-import torch
 
 import stationary as st
 from stationary import words

@@ -147,18 +147,17 @@ def test_a_rate_estimated_at_zero_is_not_known_to_be_zero():
     assert min(highs) > 0.5
 
 
-def machine(x, theta):
-    wear = theta["wear"] * x[:, 0] * torch.exp(theta["heat"] * x[:, 1])
-    still = torch.ones(len(x), dtype=torch.float64)
-    return torch.stack([wear, 20 * still, theta["worsen"] * x[:, 0], 10 * still], -1)
+def machine(load, warmth, p):
+    wear = p.wear * load * torch.exp(p.heat * warmth)
+    still = torch.ones_like(wear)
+    return torch.cat([wear, 20 * still, (p.worsen * load).expand_as(wear), 10 * still], -1)
 
 
 def two_inputs(wear=1.0, heat=0.0, worsen=1.0):
     return M.FromFunction(
         machine,
         states=["up", "slow", "down"],
-        params={"wear": wear, "heat": heat, "worsen": worsen},
-        real=["heat"],
+        params={"wear": wear, "heat": M.Param(heat, positive=False), "worsen": worsen},
         edges=[(0, 1), (1, 0), (1, 2), (2, 1)],
         inputs=["load", "warmth"],
     )
@@ -435,10 +434,9 @@ def test_the_inputs_must_be_those_of_the_model():
 
 def test_a_model_that_is_reducible_from_the_start_is_an_error():
     model = M.FromFunction(
-        lambda x, theta: torch.stack([x[:, 0], 0 * theta["back"].expand(len(x))], -1),
+        lambda load, p: {(0, 1): load, (1, 0): 0 * p.back},
         states=2,
         params={"back": 1.0},
-        edges=[(0, 1), (1, 0)],
     )
     with pytest.raises(st.errors.ReducibleError):
         st.fit(model, st.Windows([1.0], [[3, 4]], [0, 1]))

@@ -26,18 +26,16 @@ def fit():
     return st.fit(M.MMmK(servers=1, capacity=10), windows)
 
 
-def machine(x, theta):
-    wear = theta["wear"] * x[:, 0] * torch.exp(theta["heat"] * x[:, 1])
-    return torch.stack([wear, torch.ones_like(wear)], -1)
+def machine(load, warmth, p):
+    wear = p.wear * load * torch.exp(p.heat * warmth)
+    return {("up", "down"): wear, ("down", "up"): torch.ones_like(wear)}
 
 
 def two_inputs(measures=None):
     return M.FromFunction(
         machine,
         states=["up", "down"],
-        params={"wear": 0.1, "heat": 0.2},
-        real=["heat"],
-        edges=[(0, 1), (1, 0)],
+        params={"wear": 0.1, "heat": M.Param(0.2, positive=False)},
         inputs=["load", "warmth"],
         measures=measures,
     )
@@ -351,12 +349,14 @@ def test_a_limit_that_is_not_trusted_vouches_below_its_interval_only():
 def test_a_measure_of_ones_own(fit):
     class Crowded(M.MMmK):
         name = ""
+        measures = ("crowded", "loss")
 
-        def __init__(self):
-            super().__init__(servers=1, capacity=10)
-            self.measures["crowded"] = Measure(lambda x, pi: pi[:, 5:].sum(-1), 0.0, 1.0)
+        def measure(self, name):
+            if name == "crowded":
+                return Measure(lambda point: point.pi[..., 5:].sum(-1), 0.0, 1.0)
+            return super().measure(name)
 
-    own = st.fit(Crowded(), fit.windows)
+    own = st.fit(Crowded(servers=1, capacity=10), fit.windows)
     pi = own.model.closed_form([20.0])
     assert own.forecast([20.0])["crowded"][0] == pytest.approx(float(pi[0, 5:].sum()), rel=1e-10)
     limit = own.max_load(crowded=0.5)

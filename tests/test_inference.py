@@ -154,16 +154,13 @@ def test_jacobian_is_that_of_autograd(inputs):
 # What the data does not determine.
 
 
-def ratio_only(x, theta):
-    up = theta["fail"] * torch.ones(len(x), dtype=torch.float64)
-    return torch.stack([up, theta["repair"].expand(len(x))], -1)
+def ratio_only(load, p):
+    return {(0, 1): p.fail, (1, 0): p.repair}
 
 
 def test_a_flat_direction_is_undetermined_and_the_rest_is_not():
     # A steady state knows the ratio of two rates, not their size.
-    model = M.FromFunction(
-        ratio_only, states=2, params={"fail": 1.0, "repair": 1.0}, edges=[(0, 1), (1, 0)]
-    )
+    model = M.FromFunction(ratio_only, states=2, params={"fail": 1.0, "repair": 1.0})
     counts = np.random.default_rng(0).binomial(50, 0.3, size=30)
     windows = st.Windows(np.ones(30), np.column_stack([50 - counts, counts]), [0, 1])
     fit = st.fit(model, windows)
@@ -181,9 +178,8 @@ def test_a_flat_direction_is_undetermined_and_the_rest_is_not():
     assert row["p_1"][0] == pytest.approx(share, rel=1e-6)
 
 
-def free_birth_death(x, theta):
-    rates = torch.stack([theta[name] for name in ("up0", "up1", "up2", "down0", "down1", "down2")])
-    return rates.expand(len(x), -1)
+def free_birth_death(load, p):
+    return torch.cat([p.up0, p.up1, p.up2, p.down0, p.down1, p.down2], -1)
 
 
 def test_the_papers_example_a1_is_undetermined():
@@ -238,9 +234,9 @@ def test_the_papers_model_on_its_recording_is_undetermined(recording_file):
 
 # Intervals.
 
-PROBABILITY = Measure(lambda x, pi: pi[..., 0], 0.0, 1.0)
-POSITIVE = Measure(lambda x, pi: pi[..., 0], 0.0, np.inf)
-REAL = Measure(lambda x, pi: pi[..., 0])
+PROBABILITY = Measure(lambda point: point.pi[..., 0], 0.0, 1.0)
+POSITIVE = Measure(lambda point: point.pi[..., 0], 0.0, np.inf)
+REAL = Measure(lambda point: point.pi[..., 0])
 
 
 def cov(variance, df=0):

@@ -17,18 +17,17 @@ X = [3.0, 5.0, 5.0, 8.0, 3.0]
 M = st.models
 
 
-def machine(x, theta):
-    wear = theta["wear"] * x[:, 0] * torch.exp(theta["heat"] * x[:, 1])
-    still = torch.ones(len(x), dtype=torch.float64)
-    return torch.stack([wear, 2 * still, theta["worsen"] * x[:, 0], still], -1)
+def machine(load, warmth, p):
+    wear = p.wear * load * torch.exp(p.heat * warmth)
+    still = torch.ones_like(wear)
+    return torch.cat([wear, 2 * still, (p.worsen * load).expand_as(wear), still], -1)
 
 
 def two_inputs():
     return M.FromFunction(
         machine,
         states=["up", "slow", "down"],
-        params={"wear": 0.3, "heat": -0.5, "worsen": 0.2},
-        real=["heat"],
+        params={"wear": 0.3, "heat": M.Param(-0.5, positive=False), "worsen": 0.2},
         edges=[(0, 1), (1, 0), (1, 2), (2, 1)],
         inputs=["load", "warmth"],
     )

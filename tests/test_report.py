@@ -276,8 +276,8 @@ def test_measured_values_may_be_given(fit, tmp_path):
 
 
 def test_a_limit_that_no_load_breaks(tmp_path):
-    def rates(x, theta):  # down no more than half the time, at any load
-        return torch.stack([x[:, 0], x[:, 0] + theta["mend"]], -1)
+    def rates(load, p):  # down no more than half the time, at any load
+        return {("up", "down"): load, ("down", "up"): load + p.mend}
 
     fit = two_state(rates, LOADS, LOADS / (2 * LOADS + 4), measures=LOST)
     shown = page(fit, tmp_path, bound=("loss", 0.6))
@@ -288,8 +288,8 @@ def test_a_limit_that_no_load_breaks(tmp_path):
 
 
 def test_a_limit_that_no_load_meets(tmp_path):
-    def rates(x, theta):  # down a third of the time even without load
-        return torch.stack([2 + x[:, 0], theta["mend"].expand(len(x))], -1)
+    def rates(load, p):  # down a third of the time even without load
+        return {("up", "down"): 2 + load, ("down", "up"): p.mend}
 
     fit = two_state(rates, LOADS, (2 + LOADS) / (6 + LOADS), measures=LOST)
     shown = page(fit, tmp_path)
@@ -314,8 +314,8 @@ def test_a_model_without_loss(tmp_path):
 def test_a_model_of_two_inputs(tmp_path):
     warm = np.tile([1.0, 2.0, 3.0], 4)
 
-    def rates(x, theta):
-        return torch.stack([x[:, 0] * x[:, 1], theta["mend"].expand(len(x))], -1)
+    def rates(load, warmth, p):
+        return {("up", "down"): load * warmth, ("down", "up"): p.mend}
 
     down = LOADS * warm / (4 + LOADS * warm)
     x = np.column_stack([LOADS, warm])

@@ -443,21 +443,19 @@ def test_what_is_no_run_is_called_so(tmp_path):
 # Models of one's own.
 
 
-def up_and_down(x, theta):
-    return torch.stack([x[:, 0], theta["repair"].expand(len(x))], -1)
+def up_and_down(load, p):
+    return {(0, 1): load, (1, 0): p.repair}
 
 
-def own_model(**params):
-    return M.FromFunction(
-        up_and_down, states=2, params=params or {"repair": 1.0}, edges=[(0, 1), (1, 0)]
-    )
+def own_model():
+    return M.FromFunction(up_and_down, states=2, params={"repair": 1.0})
 
 
 class Renamed(M.MMmK):
     """Has the name of its parent, and more to it."""
 
-    def rates(self, x, theta):
-        return 2 * super().rates(x, theta)
+    def rates(self, load, p):
+        return 2 * super().rates(load, p)
 
 
 OWN = {

@@ -97,7 +97,7 @@ def test_a_model_that_cannot_be_fitted_stands_in_the_table():
     seen = data(TRUTHS["mmmk"])
     seen = st.Windows(seen.x, seen.counts, seen.observe, "arrival")
     table = compare(models, seen, starts=1, jobs=1).table.set_index("model")
-    assert "do not see time averages" in table["note"]["batch"]
+    assert "sampling='arrival'" in table["note"]["batch"]
     with pytest.raises(InputError, match="no model could be fitted"):
         compare({"batch": models["batch"]}, seen)
 

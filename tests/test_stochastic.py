@@ -146,8 +146,8 @@ def test_notes_and_history_are_saved(tmp_path):
 
 def test_a_gradient_that_is_not_finite_raises():
     class Broken(st.models.MMmK):
-        def rates(self, x, theta):
-            return super().rates(x, theta) + 0 * (theta - 13).sqrt()  # infinite slope at the start
+        def rates(self, load, p):
+            return super().rates(load, p) + 0 * (p.service_rate - 13).sqrt()  # infinite slope
 
     with pytest.raises(SolverError, match="gradient of step 0"):
         st.fit(Broken(1, 9), WINDOWS, epochs=1)

@@ -511,15 +511,15 @@ def test_models_can_be_made_as_listed(call):
         model = st.models.registry.build({"name": entry["name"], **entry["options"]})
         assert entry["parameters"] == list(model.param_names)
         assert entry["measures"] == list(model.measures)
-        assert ("arrival" in entry["sampling"]) == model.sees_time_averages
+        assert ("arrival" in entry["sampling"]) == model.arrives_alone
         assert entry["about"].endswith(".")
 
 
 def test_models_as_a_table(call):
     code, out, _ = call("models")
     assert code == 0
-    alike = "Measures of all: loss, mean_queue, throughput, response_time, utilisation."
-    timed = "not by arriving requests: balking, finite, batch, onoff."
+    alike = ": loss, mean_queue, throughput, response_time, utilisation."
+    timed = "not by arriving requests: batch."
     for word in ("mmmk", "rate_1, rate_2, rate_3", alike, timed, "--relax", "FromFunction"):
         assert word in out
 

@@ -247,11 +247,11 @@ def test_windows_without_counts_are_dropped_and_named():
     assert len(simulate(model, [11.0] * 3, duration=1e-9)) == 3
 
 
-def _plain(x, theta):
-    return torch.stack([x[:, 0], theta["r"].expand(len(x))], -1)
+def _plain(load, p):
+    return {("up", "down"): load, ("down", "up"): p.r}
 
 
-PLAIN = FromFunction(_plain, states=["up", "down"], params={"r": 2.0}, edges=[(0, 1), (1, 0)])
+PLAIN = FromFunction(_plain, states=["up", "down"], params={"r": 2.0})
 
 
 def test_any_model_can_be_simulated_with_its_state_names():
@@ -269,8 +269,8 @@ def test_arrivals_need_a_queue(model):
 
 def test_arrivals_need_the_load_one_state_up():
     class Balking(MMmK):
-        def rates(self, x, theta):
-            return super().rates(0.5 * x, theta)
+        def rates(self, load, p):
+            return super().rates(0.5 * load, p)
 
     with pytest.raises(InputError, match=r"one state up to be the load; it is not in Balking"):
         simulate(Balking(), [3.0], scheme=Arrivals())
@@ -313,10 +313,9 @@ def test_bad_simulations_are_named(changes, part):
 
 def test_poisson_counts_need_positive_loads():
     model = FromFunction(
-        lambda x, theta: torch.stack([x[:, 0].exp(), theta["r"].expand(len(x))], -1),
+        lambda load, p: {(0, 1): load.exp(), (1, 0): p.r},
         states=2,
         params={"r": 2.0},
-        edges=[(0, 1), (1, 0)],
     )
     with pytest.raises(InputError, match="positive loads; got -1 in window 1"):
         simulate(model, [1.0, -1.0], scheme=PoissonCounts())

@@ -168,7 +168,9 @@ def test_observation_map():
 def test_states_are_names_before_they_are_positions():
     def chain(names):
         return FromFunction(
-            lambda x, theta: theta["r"].expand(len(x), 3, 3), states=names, params={"r": 1.0}
+            lambda load, p: p.r[..., None].expand(*p.r.shape[:-1], 3, 3),
+            states=names,
+            params={"r": 1.0},
         )
 
     pair = Windows([1.0], [[1, 1]], [1, 2])

@@ -94,7 +94,7 @@ def test_burst_queue_of_one_phase_by_hand():
     A = np.vstack([Q.T, np.ones(n)])
     expected = np.linalg.lstsq(A, np.eye(n + 1)[-1], rcond=None)[0]
     theta = torch.tensor([service, stall], dtype=torch.float64)
-    found = steady_state(model.generator([load], theta)).pi[0]
+    found = steady_state(model.generator(model.as_inputs([load]), theta)).pi[0]
     assert found.numpy() == pytest.approx(expected, rel=1e-8)
 
 

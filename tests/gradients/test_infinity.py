@@ -18,9 +18,8 @@ def chains():
     upper = st.models.UpperTriangular(states=5)
     upper.set_theta(1 + torch.arange(10.0))
     wheel = st.models.FromFunction(  # a cycle: not reversible
-        lambda x, theta: torch.stack([x[:, 0], 2 * x[:, 0], theta["back"].expand(len(x))], -1),
+        lambda load, p: {(0, 1): load, (1, 2): 2 * load, (2, 0): p.back},
         states=3,
-        edges=[(0, 1), (1, 2), (2, 0)],
         params={"back": 4.0},
     )
     queue = st.models.MMmK(servers=2, capacity=4, service_rate=3.0)

@@ -19,8 +19,7 @@ def pi_of(model, load=LOAD):
 
 
 def measure(model, name, load=LOAD):
-    x = model.as_inputs([load])
-    return float(model.measures[name](x, pi_of(model, load)[None], model.theta.detach()))
+    return model.measure(name)(model.at([load])).item()
 
 
 def levels(model, load=LOAD):

@@ -91,19 +91,20 @@ def test_scalability_law_between_its_textbook_ends():
 
 def test_scalability_law_peaks_where_gunther_says():
     model = usl(60, 0.19, 0.01)
-    speed = model.deaths(model.theta.detach())
+    speed = model.deaths(model.at([LOAD]).p)
     assert int(speed.argmax()) + 1 == 9  # sqrt((1 - 0.19) / 0.01)
-    assert float(usl(10**5, 0.19, 1e-15).deaths(torch.tensor([2.0, 0.19, 1e-15]))[-1]) == (
-        pytest.approx(2.0 / 0.19, rel=1e-3)
-    )
+    long = usl(10**5, 0.19, 1e-15)
+    assert long.deaths(long.at([LOAD]).p)[-1].item() == pytest.approx(2.0 / 0.19, rel=1e-3)
 
 
-def test_utilisation_without_servers_is_the_share_of_time_at_work():
+def test_without_servers_it_is_busy_while_there_is_work():
     model = usl(12, 0.3, 0.02)
-    x = model.as_inputs([LOAD])
     assert model.options == {"capacity": 12}
-    busy = model.measures["utilisation"](x, pi_of(model)[None])
-    assert float(busy) == pytest.approx(1 - float(pi_of(model)[0]), rel=1e-14)
+    assert "utilisation" not in model.measures
+    with pytest.raises(InputError, match=r"no measure 'utilisation'.*busy"):
+        model.measure("utilisation")
+    busy = model.measure("busy")(model.at([LOAD]))
+    assert busy.item() == pytest.approx(1 - float(pi_of(model)[0]), rel=1e-14)
 
 
 def test_discouraged_arrivals_are_a_poisson_distribution():
@@ -118,11 +119,10 @@ def test_discouraged_arrivals_are_a_poisson_distribution():
 def test_loss_of_finite_clients_is_engset(servers, clients):
     # Engset: what the other clients leave behind, C(N-1, m) a^m over the sum, a per client.
     model = FiniteClients(servers=servers, capacity=servers, clients=clients, service_rate=2.0)
-    x = model.as_inputs([LOAD])
     a = Fraction(3, 2) / clients
     term = [math.comb(clients - 1, n) * a**n for n in range(servers + 1)]
-    loss = model.measures["loss"](x, pi_of(model)[None], model.theta.detach())
-    assert float(loss) == pytest.approx(float(term[servers] / sum(term)), rel=1e-13, abs=0)
+    loss = model.measure("loss")(model.at([LOAD]))
+    assert loss.item() == pytest.approx(float(term[servers] / sum(term)), rel=1e-13, abs=0)
 
 
 # What they become when nothing is special.
@@ -187,8 +187,7 @@ def test_balking_against_ciw():
     away = np.array([r.record_type in ("baulk", "rejection") for r in records], dtype=float)
     blocks = away[: len(away) // 20 * 20].reshape(20, -1).mean(1)
     model = Balking(servers=servers, capacity=capacity, service_rate=service, balking=balking)
-    x = model.as_inputs([6.0])
-    loss = float(model.measures["loss"](x, pi_of(model, 6.0)[None], model.theta.detach()))
+    loss = model.measure("loss")(model.at([6.0])).item()
     error = blocks.std(ddof=1) / math.sqrt(20)
     assert error < 0.02 * loss  # else the comparison says nothing
     assert abs(away.mean() - loss) < 4 * error

@@ -27,8 +27,8 @@ FAMILY = [
 NAMES = [f"{m.name}{'-spill' if m.options.get('spill') else ''}" for m in FAMILY]
 each = pytest.mark.parametrize("model", FAMILY, ids=NAMES)
 
-TIMED = {"balking", "finite", "batch", "onoff"}
-"""Models whose requests do not find the system as the clock does."""
+UNEVEN = {"balking", "finite", "onoff"}
+"""Models whose requests come more often in some states than in others."""
 
 
 def test_none_of_the_registry_is_left_out():
@@ -37,9 +37,16 @@ def test_none_of_the_registry_is_left_out():
 
 
 def measured(model, x):
-    x = model.as_inputs(x)
-    pi = st.steady_state(model(x)).pi.detach()
-    return {k: m(x, pi, model.theta.detach())[0].item() for k, m in model.measures.items()}, pi[0]
+    point = model.at(x, model.theta.detach())
+    return {name: model.measure(name)(point)[0].item() for name in model.measures}, point.pi[0]
+
+
+def found(model, x):
+    """Probability of every state in the eyes of arriving requests."""
+    point = model.at(x, model.theta.detach())
+    arrive = model.arrivals(point)
+    weighed = point.pi if arrive is None else point.pi * arrive
+    return weighed / weighed.sum(-1, keepdim=True)
 
 
 @each
@@ -49,7 +56,7 @@ def test_what_comes_is_lost_or_served(model, load):
     level = torch.tensor([0.0 if g == "overload" else float(g) for g in model.groups]).double()
     assert value["mean_queue"] == pytest.approx(float(pi @ level))
     if isinstance(model, models.StateDependent | models.Slowing | models.UniversalScalability):
-        served = float(pi[1:] @ model.deaths(model.theta.detach()))
+        served = float(pi[1:] @ model.deaths(model.at([load]).p).detach())
     else:
         served = model.estimates["service_rate"] * model.servers * value["utilisation"]
     assert value["throughput"] == pytest.approx(served, rel=1e-10)
@@ -74,9 +81,8 @@ def test_gradients_against_finite_differences(model):
         return st.steady_state(model.generator(x, model.natural(z)), gradient=st.Exact()).pi.log()
 
     def measures(z):
-        theta = model.natural(z)
-        pi = st.steady_state(model.generator(x, theta)).pi
-        return torch.stack([measure(x, pi, theta) for measure in model.measures.values()])
+        point = model.at(x, model.natural(z))
+        return torch.stack([model.measure(name)(point) for name in model.measures])
 
     z = model.free(model.theta.detach()).requires_grad_()
     assert torch.autograd.gradcheck(log_pi, z)
@@ -152,25 +158,69 @@ def test_a_saved_fit_forecasts_the_same(model, tmp_path):
 
 
 @each
-def test_only_some_take_counts_by_arriving_requests(model):
+def test_only_batches_refuse_counts_by_arriving_requests(model):
     seen = st.Windows([5.0] * 3, [[9, 4], [8, 5], [7, 5]], observe=[0, 1], sampling="arrival")
-    assert model.sees_time_averages == (model.name not in TIMED)
-    if model.name in TIMED:
-        words = rf"sampling='arrival'.*{type(model).__name__}.*do not see time averages"
-        with pytest.raises(InputError, match=words):
-            st.fit(model, seen)
-        with pytest.raises(InputError, match="do not see time averages"):
-            st.fit(models.Relaxed(model, alpha=1.0), seen, epochs=1)
-        with pytest.raises(InputError, match="are not Poisson at the load in every state"):
-            st.simulate(model, [5.0], scheme=st.data.PoissonCounts())
-    else:
+    assert model.arrives_alone == (model.name != "batch")
+    if model.arrives_alone:
         assert seen.observation(model).observed.sum() >= 2
         assert st.simulate(model, [5.0], scheme=st.data.PoissonCounts()).sampling == "arrival"
+        return
+    words = rf"sampling='arrival'.*{type(model).__name__}.*sampling='time'"
+    with pytest.raises(InputError, match=words):
+        st.fit(model, seen)
+    with pytest.raises(InputError, match="sampling='arrival'"):
+        st.fit(models.Relaxed(model, alpha=1.0), seen, epochs=1)
+    with pytest.raises(InputError, match=rf"PoissonCounts.*{type(model).__name__}.*Events\(\)"):
+        st.simulate(model, [5.0], scheme=st.data.PoissonCounts())
+
+
+@each
+def test_where_requests_arrive_the_queue_grows(model):
+    point = model.at([3.0, 20.0], model.theta.detach())
+    arrive = model.arrivals(point)
+    assert (arrive is not None) == (model.name in UNEVEN)
+    if not model.arrives_alone:
+        return
+    rates = model.generator(point.x, point.theta).dense()
+    # A failed system is empty and grows no more, and a full one only by what it does not count.
+    grows = (model.levels[None, :] > model.levels[:, None]) & (model.lost[:, None] == 0)
+    grown = (rates * grows).sum(-1)
+    expected = point.load.expand_as(grown) if arrive is None else arrive
+    torch.testing.assert_close(grown, expected * (model.lost == 0), rtol=1e-12, atol=0)
+    torch.testing.assert_close(
+        (found(model, [3.0, 20.0]) * model.lost).sum(-1),
+        (point.pi * expected * model.lost).sum(-1) / (point.pi * expected).sum(-1),
+    )
+
+
+def test_a_client_finds_what_the_others_leave():
+    # The arrival theorem: the system as the clock would see it, were this client not there.
+    model = models.FiniteClients(servers=2, capacity=6, clients=9, service_rate=6.0)
+    others = models.FiniteClients(servers=2, capacity=6, clients=8, service_rate=6.0)
+    loads = torch.tensor([3.0, 20.0], dtype=torch.float64)
+    expected = others.closed_form(loads * 8 / 9)
+    torch.testing.assert_close(found(model, loads), expected, rtol=1e-12, atol=0)
+
+
+def test_requests_of_a_source_find_it_on():
+    model = models.OnOffArrivals(servers=2, capacity=6, burst=0.8, switching=5.0)
+    seen = found(model, [3.0]).reshape(-1, 2)
+    assert seen[:, 1].tolist() == [0.0] * 7
+    pi = st.steady_state(model([3.0])).pi.detach().reshape(-1, 2)
+    torch.testing.assert_close(seen[:, 0], pi[:, 0] * 1.8)  # on for 1 / 1.8 of the time
+
+
+def test_those_willing_to_join_find_shorter_queues():
+    # Who joins goes one up, and who leaves goes one down: both see the same queue between.
+    model = models.Balking(servers=2, capacity=6, service_rate=6.0, balking=0.4)
+    join = found(model, [9.0])[0, :-1]
+    leave = st.steady_state(model([9.0])).pi.detach()[0, 1:] * torch.tensor([1, 2, 2, 2, 2, 2])
+    torch.testing.assert_close(join / join.sum(), leave / leave.sum(), rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize(
     "model",
-    [m for m in FAMILY if m.name in TIMED or m.groups != m.states or m.name == "leaking"],
+    [m for m in FAMILY if m.name in {*UNEVEN, "batch", "leaking"} or m.groups != m.states],
     ids=lambda m: m.name,
 )
 def test_arrivals_are_simulated_only_where_they_go_one_state_up(model):
@@ -182,16 +232,10 @@ def test_arrivals_are_simulated_only_where_they_go_one_state_up(model):
 def test_relaxed_keeps_levels_and_measures():
     base = models.OnOffArrivals(capacity=2, service_rate=3.0)
     model = models.Relaxed(base, alpha=1.0, initial=1e-12)
-    assert (model.groups, model.sees_time_averages) == (base.groups, False)
+    assert (model.groups, model.arrives_alone) == (base.groups, True)
+    torch.testing.assert_close(found(model, [2.0]), found(base, [2.0]), rtol=1e-9, atol=0)
     plain, relaxed = measured(base, [2.0])[0], measured(model, [2.0])[0]
     assert relaxed == pytest.approx(plain, rel=1e-9)
-
-
-def test_a_measure_of_parameters_asks_for_them():
-    model = models.BatchArrivals(capacity=2)
-    x = model.as_inputs([1.0])
-    with pytest.raises(InputError, match=r"share of arriving requests.*pass theta"):
-        model.measures["loss"](x, st.steady_state(model(x)).pi)
 
 
 def test_measures_of_a_copy_follow_its_own_parameters():

@@ -48,8 +48,8 @@ def test_groups_must_name_every_state():
     edges = st.Edges.from_pairs([(0, 1), (1, 0)], 2)
 
     class Two(models.Model):
-        def rates(self, x, theta):
-            return x.expand(-1, 2)
+        def rates(self, load, p):
+            return load.expand(*load.shape[:-1], 2)
 
     with pytest.raises(InputError, match="groups= must name 2 states; got 1"):
         Two(states=["a", "b"], edges=edges, params={}, groups=["a"])
@@ -113,6 +113,7 @@ def test_the_command_line_counts_queue_lengths(call, tmp_path, text, blank, colu
 def test_the_command_line_refuses_arrivals_where_they_mislead(call, tmp_path):
     file = tmp_path / "windows.csv"
     file.write_text("load,Q=0,Q=1\n1,20,10\n2,15,12\n")
-    code, _, err = call("fit", file, "--model", "balking:capacity=5", "--sampling", "arrival")
+    code, _, err = call("fit", file, "--model", "batch:capacity=5", "--sampling", "arrival")
     assert code == 2
-    assert "Balking these do not see time averages" in err
+    assert "BatchArrivals" in err
+    assert "sampling='time'" in err

@@ -130,9 +130,9 @@ def test_upper_triangular_ends_in_overload():
     assert model.states == ("0", "1", "2", "3", "overload")
     assert model.state_index("overload") == 4
     # In overload the queue is full: as long as in the state before it.
-    only_overload = tensor([0, 0, 0, 0, 1])
-    assert model.measures["mean_queue"](tensor([1]), only_overload).tolist() == [3.0]
-    assert model.measures["loss"](tensor([1]), only_overload).tolist() == [1.0]
+    only_overload = model.at([1.0]).with_pi(tensor([0, 0, 0, 0, 1]))
+    assert model.measure("mean_queue")(only_overload).tolist() == [3.0]
+    assert model.measure("loss")(only_overload).tolist() == [1.0]
 
 
 # Relaxed.
@@ -168,7 +168,7 @@ def test_relaxed_twice_has_nothing_to_add_and_keeps_the_penalty():
 
 @pytest.mark.parametrize("model", EVERY, ids=lambda m: m.name)
 def test_the_gradient_reaches_every_parameter(model):
-    x = tensor(2.0, 5.0)
+    x = tensor([2.0], [5.0])
 
     def loss(z):
         theta = model.natural(z)
@@ -204,22 +204,27 @@ def test_relaxed_takes_inputs_as_its_model_does():
     assert start.tolist() == [3.0] + [1e-3] * 6
 
 
-# FromFunction: load and temperature as inputs, in both forms.
+# FromFunction: load and temperature as inputs, in all forms.
 
 
-def failing(x, theta):
-    return theta["wear"] * x[:, 0] * torch.exp(theta["heat"] * x[:, 1])
+def failing(load, warm, p):
+    return p.wear * load * torch.exp(p.heat * warm)
 
 
-def as_edges(x, theta):
-    return torch.stack([failing(x, theta), theta["repair"].expand(len(x))], -1)
+def by_name(load, warm, p):
+    return {("up", "down"): failing(load, warm, p), ("down", "up"): p.repair}
 
 
-def as_matrix(x, theta):
-    Q = x.new_zeros(len(x), 2, 2)
-    Q[:, 0, 1] = failing(x, theta)
-    Q[:, 1, 0] = theta["repair"]
-    Q[:, 1, 1] = 99.0  # a diagonal, which is ignored
+def as_edges(load, warm, p):
+    return torch.cat(torch.broadcast_tensors(failing(load, warm, p), p.repair), -1)
+
+
+def as_matrix(load, warm, p):
+    fail = failing(load, warm, p)[..., 0]
+    Q = fail.new_zeros(*fail.shape, 2, 2)
+    Q[..., 0, 1] = fail
+    Q[..., 1, 0] = p.repair[..., 0]
+    Q[..., 1, 1] = 99.0  # a diagonal, which is ignored
     return Q
 
 
@@ -227,15 +232,16 @@ def machine(rates_fn, **options):
     return st.models.FromFunction(
         rates_fn,
         states=["up", "down"],
-        params={"wear": 0.1, "heat": -0.5, "repair": 2.0},
-        real=["heat"],
+        params={"wear": 0.1, "heat": st.models.Param(-0.5, positive=False), "repair": 2.0},
         inputs=["load", "temperature"],
         **options,
     )
 
 
 @pytest.mark.parametrize(
-    "model", [machine(as_matrix), machine(as_edges, edges=[(0, 1), (1, 0)])], ids=["dense", "edges"]
+    "model",
+    [machine(as_matrix), machine(as_edges, edges=[(0, 1), (1, 0)]), machine(by_name)],
+    ids=["dense", "edges", "names"],
 )
 def test_a_model_from_a_function_of_two_inputs(model):
     x = tensor([10.0, 0.0], [10.0, 2.0], [40.0, 2.0])
@@ -245,31 +251,34 @@ def test_a_model_from_a_function_of_two_inputs(model):
     (gradient,) = torch.autograd.grad(pi[:, 1].sum(), model.theta)
     assert bool((gradient != 0).all())
     assert model.estimates == {"wear": 0.1, "heat": -0.5, "repair": 2.0}
-    down = model.measures["p_down"]
-    assert torch.equal(down(x, pi), pi[:, 1])
+    down = model.measure("p_down")
+    assert torch.equal(down(model.at(x)), pi[:, 1])
     assert (down.low, down.high) == (0.0, 1.0)
 
 
 def test_a_function_may_number_its_states():
     model = st.models.FromFunction(
-        lambda x, theta: theta["rate"] * torch.ones(len(x), 3, 3, dtype=torch.float64),
+        lambda load, p: p.rate[..., None].expand(*p.rate.shape[:-1], 3, 3),
         states=3,
         params={"rate": 1.0},
     )
     assert model.states == ("0", "1", "2")
-    assert sorted(model.measures) == ["p_0", "p_1", "p_2"]
+    assert model.measures == ("p_0", "p_1", "p_2")
     pi = st.steady_state(model([1.0, 2.0])).pi
     torch.testing.assert_close(pi.detach(), torch.full((2, 3), 1 / 3, dtype=torch.float64))
 
 
 def test_a_function_that_returns_the_wrong_shape_is_told_the_right_one():
-    model = machine(as_matrix, edges=[(0, 1), (1, 0)])
-    with pytest.raises(InputError, match=r"must return shape \(3, 2\).*got \(3, 2, 2\)"):
-        model(torch.ones(3, 2))
+    with pytest.raises(InputError, match=r"must end in an axis of 1 edges; got shape \(1, 2\)"):
+        machine(as_edges, edges=[(0, 1)])
+    with pytest.raises(
+        InputError, match=r"\[\.\.\., 2, 2\] where no edges are given; got \(1, 2\)"
+    ):
+        machine(as_edges)
 
 
 def test_a_function_that_returns_a_negative_rate_is_told_which():
-    model = machine(lambda x, theta: -as_matrix(x, theta))
+    model = machine(lambda *args: -as_matrix(*args))
     with pytest.raises(RateError, match=r"from state 0 to state 1 is -0\.1 in chain \(0,\)"):
         model(torch.tensor([[1.0, 0.0]]))
 
@@ -390,13 +399,19 @@ def test_a_model_prints_its_options_and_parameters():
         (lambda: machine(as_matrix, edges=[(0, 0)]), "self-loop"),
         (
             lambda: st.models.FromFunction(as_matrix, states=["up", "up"], params={"wear": 1.0}),
-            "2 states needs as many different state names; got 2, 1 of them",
+            "different names of its states; got 2, 1 of them",
         ),
         (
             lambda: st.models.FromFunction(
-                as_matrix, states=2, params={"wear": 1.0}, real=["heat"]
+                as_matrix, states=2, params={"wear": st.models.Param([1.0], labels=["a", "b"])}
             ),
-            r"not in params: \['heat'\]",
+            "'wear' has 1 values and 2 labels",
+        ),
+        (
+            lambda: st.models.FromFunction(
+                as_matrix, states=2, params={"a_0": 1.0, "a": st.models.Param([1.0])}
+            ),
+            "two parameters have the same name: a_0, a_0",
         ),
     ],
 )

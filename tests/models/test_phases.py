@@ -84,11 +84,10 @@ def test_many_phases_come_near_constant_service():
 )
 def test_pollaczek_and_khinchine(model, variation):
     rho = 0.6
-    x = model.as_inputs([rho * RATE])
-    pi = st.steady_state(model(x)).pi.detach()
+    point = model.at([rho * RATE])
     mean = rho + rho**2 * (1 + variation) / (2 * (1 - rho))
-    assert float(model.measures["mean_queue"](x, pi)) == pytest.approx(mean, rel=1e-9)
-    assert float(model.measures["response_time"](x, pi)) == pytest.approx(mean / (rho * RATE))
+    assert model.measure("mean_queue")(point).item() == pytest.approx(mean, rel=1e-9)
+    assert model.measure("response_time")(point).item() == pytest.approx(mean / (rho * RATE))
 
 
 def test_they_hold_mm1k():
@@ -106,9 +105,8 @@ def test_any_service_without_waiting_room_is_erlang_b():
         ErlangService(phases=5, capacity=1, service_rate=RATE),
         HyperexponentialService(capacity=1, service_rate=RATE, extra_variation=4.0),
     ):
-        x = model.as_inputs([3.0])
-        loss = model.measures["loss"](x, st.steady_state(model(x)).pi.detach())
-        assert float(loss) == pytest.approx(3 / 5, rel=1e-13)
+        loss = model.measure("loss")(model.at([3.0]))
+        assert loss.item() == pytest.approx(3 / 5, rel=1e-13)
 
 
 def test_erlang_against_ciw():

@@ -98,11 +98,10 @@ def test_the_chain_is_the_one_that_storm_builds(name):
 @pytest.mark.parametrize("name", CASES)
 def test_labels_and_rewards_are_what_storm_says(name):
     oracle, model, load = Oracle(name), made(name), CASES[name][1][1]
-    x = model.as_inputs([load])
-    pi = st.steady_state(model(x)).pi.detach()
+    point = model.at([load])
     found = {
-        name: float(measure(x, pi, model.theta.detach()))
-        for name, measure in model.measures.items()
+        name: model.measure(name)(point).item()
+        for name in model.measures
         if not name.startswith("mean_")
     }
     labels = [label.name for label in oracle.program.labels]
@@ -122,9 +121,9 @@ def test_a_queue_is_the_queue_of_that_name():
     order = [model.states.index(f"q={k}") for k in range(7)]
     pi = st.steady_state(model([0.5, 2.0])).pi[:, order]
     assert torch.allclose(pi, own.closed_form([0.5, 2.0]), rtol=1e-12, atol=0)
-    busy = model.measures["busy"](model.as_inputs([2.0]), st.steady_state(model([2.0])).pi)
-    rival = own.measures["utilisation"](own.as_inputs([2.0]), own.closed_form([2.0]))
-    assert float(busy.detach()) == pytest.approx(float(rival.detach()), rel=1e-12)
+    busy = model.measure("busy")(model.at([2.0]))
+    rival = own.measure("utilisation")(own.at([2.0]).with_pi(own.closed_form([2.0])))
+    assert busy.item() == pytest.approx(rival.item(), rel=1e-12)
     assert list(model.measures) == ["loss", "idle", "busy", "mean_q"]
 
 
@@ -134,8 +133,8 @@ def test_gradients_are_those_of_finite_differences(name):
     theta = model.theta.detach()
 
     def value(at):
-        pi = st.steady_state(model.generator([load], at)).pi
-        return pi[0, -1].log() + next(iter(model.measures.values()))(None, pi)[0]
+        point = model.at([load], at)
+        return point.pi[0, -1].log() + model.measure(model.measures[0])(point)[0]
 
     at = theta.clone().requires_grad_()
     (slope,) = torch.autograd.grad(value(at), at)
@@ -151,20 +150,20 @@ def test_rates_have_every_derivative_also_by_the_inputs(name):
     model, load = made(name), CASES[name][1][1]
     x = torch.tensor([[load], [2 * load]], dtype=torch.float64, requires_grad=True)
     theta = model.theta.detach().clone().requires_grad_()
-    assert torch.autograd.gradcheck(model.rates, (x, theta))
-    assert torch.autograd.gradgradcheck(model.rates, (x, theta))
+    assert torch.autograd.gradcheck(model.edge_rates, (x, theta))
+    assert torch.autograd.gradgradcheck(model.edge_rates, (x, theta))
 
 
 def test_many_parameters_at_once_are_as_one_by_one():
     model = made("repair")
     x = torch.tensor([[[1.0], [2.0]], [[3.0], [0.0]]], dtype=torch.float64)
     thetas = torch.tensor([[0.5, 0.2], [0.7, 3.0]], dtype=torch.float64)
-    together = torch.func.vmap(model.rates)(x, thetas)
-    alone = [model.rates(x[k], thetas[k]) for k in range(2)]
+    together = model.edge_rates(x, thetas[:, None])
+    alone = [model.edge_rates(x[k], thetas[k]) for k in range(2)]
     assert torch.equal(together, torch.stack(alone))
     values = values_at(model, x[:1], thetas[:1])[0]
-    pi = st.steady_state(model.generator(x[0], thetas[0])).pi
-    one = torch.stack([m(x[0], pi, thetas[0]) for m in model.measures.values()], -1)
+    point = model.at(x[0], thetas[0])
+    one = torch.stack([model.measure(name)(point) for name in model.measures], -1)
     assert torch.allclose(torch.from_numpy(values), one, rtol=1e-12)
 
 
@@ -172,7 +171,7 @@ def test_a_constant_with_a_value_is_a_parameter_that_stands_still():
     free, fixed = made("tandem"), made("tandem", theta={"mu2": 3.0}, constants={"c": 4, "mu1": 5})
     assert fixed.param_names == ("mu2",)
     theta = torch.tensor([5.0, 3.0], dtype=torch.float64)
-    assert torch.equal(free.generator([2.0], theta).dense(), fixed([2.0]).dense())
+    assert torch.equal(free.generator(free.as_inputs([2.0]), theta).dense(), fixed([2.0]).dense())
 
 
 def test_definitions_of_the_file():
@@ -181,7 +180,7 @@ def test_definitions_of_the_file():
     assert made("repair", theta={"wear": None, "odds": 2.0}).estimates == {"wear": 0.5, "odds": 2}
     # mend is twice the wear, whatever that is.
     theta = torch.tensor([3.0, 0.5], dtype=torch.float64)
-    Q = model.generator([1.0], theta).dense()[0]
+    Q = model.generator(model.as_inputs([1.0]), theta).dense()[0]
     down, up = model.states.index("broken=1"), model.states.index("broken=0")
     assert float(Q[down, up]) == pytest.approx(2 * 3.0 / 1.5)
     assert float(Q[up, down]) == pytest.approx(3 * 3.0)
@@ -192,10 +191,10 @@ def test_definitions_of_the_file():
 
 def test_rewards_find_their_parameters_when_more_follow():
     model = made("repair")
-    relaxed, x = Relaxed(model), model.as_inputs([1.0])
-    pi = st.steady_state(model(x)).pi
-    ours = model.measures["reward"](x, pi, model.theta)
-    assert torch.equal(relaxed.measures["reward"](x, pi, relaxed.theta), ours)
+    relaxed, point = Relaxed(model), model.at([1.0])
+    ours = model.measure("reward")(point)
+    theirs = relaxed.measure("reward")(relaxed.at([1.0]).with_pi(point.pi))
+    assert torch.equal(theirs, ours)
 
 
 @pytest.mark.parametrize(

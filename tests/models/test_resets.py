@@ -79,13 +79,11 @@ def test_rare_resets_and_leaks_are_mmmk():
 def test_what_a_reset_throws_away_is_lost():
     # A server that never finishes: what comes is lost at the door or by a reset.
     model = Resetting(servers=1, capacity=3, service_rate=1e-12, reset=0.5)
-    x = model.as_inputs([LOAD])
-    pi = pi_of(model)[None]
-    theta = model.theta.detach()
-    assert float(model.measures["loss"](x, pi, theta)) == pytest.approx(1.0, rel=1e-9)
-    assert float(model.measures["throughput"](x, pi, theta)) == pytest.approx(0.0, abs=1e-9)
+    point = model.at([LOAD])
+    assert model.measure("loss")(point).item() == pytest.approx(1.0, rel=1e-9)
+    assert model.measure("throughput")(point).item() == pytest.approx(0.0, abs=1e-9)
     # One that is let in waits for the next reset.
-    assert float(model.measures["response_time"](x, pi, theta)) == pytest.approx(2.0, rel=1e-9)
+    assert model.measure("response_time")(point).item() == pytest.approx(2.0, rel=1e-9)
 
 
 def test_spill_is_yes_or_no():

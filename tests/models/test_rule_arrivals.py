@@ -1,4 +1,4 @@
-"""Requests that rules bring: how many at a time, and whether they find what the clock sees."""
+"""Requests that rules bring: how many at a time, and what they find."""
 
 from pathlib import Path
 
@@ -13,9 +13,18 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def value(model, name, load):
-    x = model.as_inputs([load])
-    pi = st.steady_state(model(x)).pi
-    return model.measures[name](x, pi, model.theta).item()
+    return model.measure(name)(model.at([load])).item()
+
+
+def found(point):
+    """Probability of every state in the eyes of arriving requests."""
+    weighed = point.pi * point.model.arrivals(point)
+    return weighed / weighed.sum(-1, keepdim=True)
+
+
+def finds_what_the_clock_sees(model, loads=(2.0, 6.0), theta=None):
+    point = model.at(list(loads), theta)
+    return torch.allclose(found(point), point.pi, rtol=1e-12, atol=0)
 
 
 def queue(arrive, serve="n > 0 -> n -= 1 at mu", variables=None, **rest):
@@ -27,30 +36,46 @@ def queue(arrive, serve="n > 0 -> n -= 1 at mu", variables=None, **rest):
 
 
 @pytest.mark.parametrize(
-    ("rate", "same"),
+    ("rate", "same", "by_hand"),
     [
-        ("load", True),
-        ("2 * load / 4 + load / 2", True),
-        ("load * (n + 2) - n * load", True),
-        ("if(n > 3, 2 * load, load + load)", True),
-        ("min(load, 10)", True),
-        ("a * load - load / mu", True),
-        ("load * (1 + a * n)", False),  # a is zero where a fit starts
-        ("if(n > 3, min(load, 10), load)", False),  # the same up to a load of 10
-        ("min(load, 10 * (n + 1))", False),
-        ("load / (mu + a * n)", False),
-        ("if(load > n + 50, 2 * load, load)", False),
-        ("load + max(0, load - 100) * if(n = 0, 1, 0)", False),
+        ("load", True, lambda x, n, mu, a: x),
+        ("2 * load / 4 + load / 2", True, lambda x, n, mu, a: x),
+        ("load * (n + 2) - n * load", True, lambda x, n, mu, a: 2 * x),
+        ("if(n > 3, 2 * load, load + load)", True, lambda x, n, mu, a: 2 * x),
+        ("min(load, 10)", True, lambda x, n, mu, a: min(x, 10)),
+        ("a * load - load / mu", True, lambda x, n, mu, a: a * x - x / mu),
+        ("load * (1 + a * n)", False, lambda x, n, mu, a: x * (1 + a * n)),
+        ("if(n > 3, min(load, 10), load)", False, lambda x, n, mu, a: min(x, 10) if n > 3 else x),
+        ("min(load, 10 * (n + 1))", False, lambda x, n, mu, a: min(x, 10 * (n + 1))),
+        ("load / (mu + a * n)", False, lambda x, n, mu, a: x / (mu + a * n)),
+        ("if(load > n + 50, 2 * load, load)", False, lambda x, n, mu, a: x * (1 + (x > n + 50))),
+        (
+            "load + max(0, load - 100) * if(n = 0, 1, 0)",
+            False,
+            lambda x, n, mu, a: x + (max(0, x - 100) if n == 0 else 0),
+        ),
     ],
 )
-def test_whether_arrivals_see_time_averages_is_decided_on_the_formula(rate, same):
+def test_requests_find_a_state_as_often_as_they_arrive_there(rate, same, by_hand):
     model = queue(f"n < 10 -> n += 1 else lost at {rate}", params={"mu": 5.0, "a": 0.0}, real=["a"])
-    assert model.sees_time_averages is same
+    loads, (mu, a) = [3.0, 55.0, 150.0], (50.0, 0.7)
+    theta = torch.tensor([mu, a], dtype=torch.float64)
+    assert finds_what_the_clock_sees(model, loads, theta) is same
+    assert model.arrives_alone
+    for k, load in enumerate(loads):
+        arrive = [by_hand(load, n, mu, a) for n in range(11)]
+        weight = [1.0]  # a birth-death chain
+        for n in range(10):
+            weight.append(weight[-1] * arrive[n] / mu)
+        expected = np.array(weight) * arrive
+        np.testing.assert_allclose(
+            found(model.at(loads, theta))[k], expected / expected.sum(), rtol=1e-10
+        )
 
 
 def test_rules_that_take_turns_make_one_stream():
     retrials = read_model(EXAMPLES / "retrials.toml")
-    assert retrials.sees_time_averages
+    assert finds_what_the_clock_sees(retrials)
     slower = RuleModel(
         {"n": (0, 3)},
         {
@@ -62,7 +87,13 @@ def test_rules_that_take_turns_make_one_stream():
         {"mu": 1.0},
         arrivals=["first", "later", "full"],
     )
-    assert not slower.sees_time_averages  # mu may be another
+    assert finds_what_the_clock_sees(slower)
+    mu = torch.tensor([3.0], dtype=torch.float64)
+    assert not finds_what_the_clock_sees(slower, theta=mu)
+    # Three come where there is room for each that comes where there is none.
+    point = slower.at([2.0], mu)
+    weighed = point.pi[0] * torch.tensor([3.0, 3.0, 3.0, 1.0])
+    torch.testing.assert_close(found(point)[0], weighed / weighed.sum())
 
 
 def test_pairs_of_requests_count_twice():
@@ -83,16 +114,17 @@ def test_pairs_of_requests_count_twice():
     assert value(model, "throughput", load) == pytest.approx(2 * load * (1 - refused))
     let_in = 2 * load * (1 - refused)
     assert value(model, "response_time", load) == pytest.approx(np.arange(11) @ p / let_in)
-    assert not model.sees_time_averages
+    assert not model.arrives_alone
     alone = queue("n < 10 -> n += 1 else lost at load")
-    assert alone.sees_time_averages
+    assert alone.arrives_alone
+    assert finds_what_the_clock_sees(alone)
 
 
 def test_batches_that_are_cut_lose_nothing_that_is_not_said():
     model = queue("n < 10 -> n = min(n + 3, 10) else lost at load")
     served = 5.0 * (1 - st.steady_state(model([3.0])).pi[0, 0].item())
     assert value(model, "throughput", 3.0) == pytest.approx(served)
-    assert not model.sees_time_averages
+    assert not model.arrives_alone
 
 
 def test_what_is_not_counted_in_jobs_arrives_one_by_one():
@@ -106,7 +138,8 @@ def test_what_is_not_counted_in_jobs_arrives_one_by_one():
         {},
         jobs="q2",
     )
-    assert model.sees_time_averages
+    assert model.arrives_alone
+    assert finds_what_the_clock_sees(model)
     pi = st.steady_state(model([2.0])).pi[0]
     served = 4 * float(pi[model.states_of("q2 > 0")].sum())
     assert value(model, "throughput", 2.0) == pytest.approx(served)
@@ -129,7 +162,8 @@ def test_a_rule_loses_as_many_as_it_throws_out():
     )
     for name in ("loss", "throughput", "response_time"):
         assert value(model, name, 2.5) == pytest.approx(value(truth, name, 2.5)), name
-    assert model.sees_time_averages
+    assert model.arrives_alone
+    assert finds_what_the_clock_sees(model)
 
 
 def test_a_request_that_takes_the_place_of_another_is_one():
@@ -146,7 +180,8 @@ def test_a_request_that_takes_the_place_of_another_is_one():
         jobs="old + new",
         arrivals=["arrive", "push", "full"],
     )
-    assert model.sees_time_averages
+    assert model.arrives_alone
+    assert finds_what_the_clock_sees(model)
     pi = st.steady_state(model([2.0])).pi[0]
     served = 2 * float(pi[model.states_of("old > 0")].sum())
     assert value(model, "throughput", 2.0) == pytest.approx(served)
@@ -156,5 +191,5 @@ def test_a_request_that_takes_the_place_of_another_is_one():
 def test_numbers_in_rates_follow_the_device(rate):
     model = queue(f"n < 10 -> n += 1 else lost at {rate}", inputs=["load"]).to("meta")
     x = torch.ones(2, 1, dtype=torch.float64, device="meta")
-    found = model.rates(x, model.theta)
-    assert (found.device.type, found.shape) == ("meta", (2, 20))
+    rates = model.edge_rates(x, model.theta)
+    assert (rates.device.type, rates.shape) == ("meta", (2, 20))

@@ -16,10 +16,15 @@ from stationary.data.states import conditional_nll
 from stationary.models import RuleModel, registry
 
 
-def value(model, name, x, pi=None):
-    x = model.as_inputs(x)
-    pi = st.steady_state(model(x)).pi if pi is None else pi
-    return model.measures[name](x, pi, model.theta).detach()
+def value(model, name, x):
+    return model.measure(name)(model.at(x)).detach()
+
+
+def found(model, x, theta=None):
+    """Probability of every state in the eyes of arriving requests."""
+    point = model.at(x, theta)
+    weighed = point.pi * model.arrivals(point)
+    return weighed / weighed.sum(-1, keepdim=True)
 
 
 def dense_tandem(load, mu1, mu2, K=4, L=3, servers=2):
@@ -57,7 +62,7 @@ def test_one_variable_is_an_mmmk():
         torch.testing.assert_close(value(model, name, x), value(truth, name, x))
     assert model.visible == truth.visible
     assert model.states_of(7) == [7]
-    assert model.sees_time_averages
+    torch.testing.assert_close(found(model, x), truth.closed_form(x))
 
 
 def test_a_tandem_is_the_chain_written_by_hand():
@@ -67,7 +72,7 @@ def test_a_tandem_is_the_chain_written_by_hand():
     np.testing.assert_allclose(dense - np.diag(dense.diagonal()), expected)
     assert model.states[5] == "q1=1,q2=1"
     by_hand = st.models.FromFunction(
-        lambda x, theta: torch.tensor(expected)[None].expand(len(x), -1, -1),
+        lambda load, p: torch.tensor(expected).expand(*load.shape[:-1], -1, -1),
         states=list(model.states),
         params={},
     )
@@ -191,20 +196,20 @@ def test_rates_of_every_form_are_those_computed_state_by_state():
         np.testing.assert_allclose(rates, brute_rates(load, 1.7, 0.3, 0.2), rtol=1e-13)
 
 
-def test_rates_are_differentiable_twice_and_under_vmap():
+def test_rates_are_differentiable_twice_and_batched():
     # The root has an infinite slope at n = 1, which the other branch is there for.
     root = "n > 0 -> n -= 1 at if(up = 1 and n > 1, sqrt(mu * n - mu), mu / 10)"
     model = RuleModel(**{**HARD, "rules": {**HARD["rules"], "serve": root}})
     x = torch.tensor([[1.3], [2.5]], dtype=torch.float64)
     theta = model.theta.detach().clone().requires_grad_()
-    assert torch.autograd.gradcheck(lambda t: model.rates(x, t), theta)
-    assert torch.autograd.gradgradcheck(lambda t: model.rates(x, t), theta)
+    assert torch.autograd.gradcheck(lambda t: model.edge_rates(x, t), theta)
+    assert torch.autograd.gradgradcheck(lambda t: model.edge_rates(x, t), theta)
     thetas = theta.detach() * torch.tensor([[1.0], [1.1], [0.9]])
     xs = x * torch.tensor([1.0, 2.0, 3.0])[:, None, None]
-    batched = torch.func.vmap(model.rates)(xs, thetas)
-    each = torch.stack([model.rates(a, b) for a, b in zip(xs, thetas, strict=True)])
+    batched = model.edge_rates(xs, thetas[:, None])
+    each = torch.stack([model.edge_rates(a, b) for a, b in zip(xs, thetas, strict=True)])
     torch.testing.assert_close(batched, each)
-    jacobian = torch.func.jacrev(lambda t: model.rates(x, t))(theta.detach())
+    jacobian = torch.func.jacrev(lambda t: model.edge_rates(x, t))(theta.detach())
     assert bool(jacobian.isfinite().all())
 
 
@@ -293,16 +298,18 @@ def test_lost_requests_are_counted_by_flows():
 @pytest.mark.parametrize(
     ("rate", "same"), [("load", True), ("load / (1 + balk * n)", False), ("load * mu", True)]
 )
-def test_arrivals_at_a_rate_of_the_state_do_not_see_time_averages(rate, same):
+def test_arrivals_at_a_rate_of_the_state_do_not_find_time_averages(rate, same):
     model = RuleModel(
         {"n": (0, 3)},
         {"arrive": f"n < 3 -> n += 1 else lost at {rate}", "serve": "n > 0 -> n -= 1 at mu"},
         {"mu": 1.0, "balk": 1.0},
     )
-    assert model.sees_time_averages is same
+    pi = st.steady_state(model([2.0])).pi
+    weighed = pi if same else pi / torch.arange(1, 5)
+    torch.testing.assert_close(found(model, [2.0]), weighed / weighed.sum())
 
 
-def test_streams_that_depend_on_a_mode_do_not_see_time_averages():
+def test_streams_that_depend_on_a_mode_find_it_in_proportion():
     model = RuleModel(
         {"n": (0, 3), "on": (0, 1)},
         {
@@ -315,7 +322,14 @@ def test_streams_that_depend_on_a_mode_do_not_see_time_averages():
         {"low": 1.0, "high": 1.0},  # equal only where the fit starts
         arrivals=["few", "many", "full"],
     )
-    assert not model.sees_time_averages
+    pi = st.steady_state(model([2.0])).pi
+    torch.testing.assert_close(found(model, [2.0]), pi)
+    other = torch.tensor([1.0, 5.0], dtype=torch.float64)
+    pi = model.at([2.0], other).pi.reshape(4, 2)
+    weighed = pi * torch.tensor([1.0, 5.0])  # five times as many come while it is on
+    torch.testing.assert_close(
+        found(model, [2.0], other).reshape(4, 2), weighed / weighed.sum(), rtol=1e-12, atol=0
+    )
     plain = st.models.MMmK(capacity=3, service_rate=1.0)
     torch.testing.assert_close(value(model, "throughput", 2.0), value(plain, "throughput", 2.0))
 
@@ -330,8 +344,8 @@ def test_measures_of_ones_own():
     assert value(model, "blocked", x).item() == pytest.approx(blocked)
     mean = sum(v * a for v, (a, _) in zip(p, pairs, strict=True))
     assert value(model, "cost", x).item() == pytest.approx(2 * mean + 5.0 / 3.0)
-    assert (model.measures["blocked"].low, model.measures["blocked"].high) == (0.0, 1.0)
-    assert model.measures["late"].high == 12.0
+    assert (model.measure("blocked").low, model.measure("blocked").high) == (0.0, 1.0)
+    assert model.measure("late").high == 12.0
     assert value(model, "mean_q1", x).item() == pytest.approx(mean)
     with pytest.raises(InputError, match="'loss' is there already"):
         RuleModel(**TANDEM, measures={"loss": "q1 = K"})
@@ -372,7 +386,7 @@ def test_a_fit_is_saved_and_loaded_and_changed(tmp_path):
 def test_models_are_copied():
     model, x = RuleModel(**HARD), torch.ones(1, 1, dtype=torch.float64)
     other = copy.deepcopy(model)
-    torch.testing.assert_close(other.rates(x, model.theta), model.rates(x, model.theta))
+    torch.testing.assert_close(other.edge_rates(x, model.theta), model.edge_rates(x, model.theta))
     assert list(other.states) == list(model.states)
     assert list(other.visible) == list(model.visible)
 
@@ -383,7 +397,7 @@ def test_a_hundred_thousand_states_are_built():
     assert len(model.edges) == 250 * 399 + 399 * 249 + 400 * 249
     assert model.states[123_4] == "q1=4,q2=234"
     assert model.state_index("q1=399,q2=249") == 99_999
-    rates = model.rates(torch.tensor([[2.0]], dtype=torch.float64), model.theta)
+    rates = model.edge_rates(torch.tensor([[2.0]], dtype=torch.float64), model.theta)
     assert rates.shape == (1, len(model.edges))
 
 

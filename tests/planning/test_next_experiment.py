@@ -172,17 +172,13 @@ def test_what_is_foretold_is_what_more_windows_do(scheme, told):
         assert found[3] - naive[3] > 3 * abs(found[3] - foretold[3])
 
 
-def hidden(x, theta):
+def hidden(load, p):
     """A queue of one place in which something comes into play above a load of ten."""
-    load = x[:, 0]
-    down = theta["service"] + theta["rush"] * (load - 10).clamp(min=0)
-    return torch.stack([load, down], -1)
+    return {(0, 1): load, (1, 0): p.service + p.rush * (load - 10).clamp(min=0)}
 
 
 def test_what_the_data_leaves_open_only_the_right_load_tells():
-    model = M.FromFunction(
-        hidden, states=2, edges=[(0, 1), (1, 0)], params={"service": 8.0, "rush": 1.0}
-    )
+    model = M.FromFunction(hidden, states=2, params={"service": 8.0, "rush": 1.0})
     looks = st.Events(gamma=40.0)
     windows = st.simulate(model, [5.0, 7.0, 9.0] * 8, duration=20.0, seed=3, scheme=looks)
     fit = st.fit(model, windows, starts=1)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 from abc import ABCMeta
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -34,6 +34,9 @@ from stationary.steady import steady_state
 
 _MOST_CHECKED = 10_000
 """Edges up to which a new model's rates are tried on a batch."""
+
+_DECLARED = ("states", "params", "edges", "inputs", "groups", "measures")
+"""Arguments of which a model makes an attribute of the same name that is something else."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,7 @@ class Model(nn.Module, metaclass=_Made):
             name: value if isinstance(value, Param) else Param(value)
             for name, value in self._declared("params", params).items()
         }
+        self._params = declared
         self._sizes = {
             name: 1 if isinstance(p.value, int | float) else len(p.value)
             for name, p in declared.items()
@@ -182,17 +186,17 @@ class Model(nn.Module, metaclass=_Made):
             start[self.param_names.index(name)] = value
         self.theta = nn.Parameter(torch.empty(len(start), dtype=torch.float64))
         self.set_theta(start)
-        edges = type(self).edges if edges is None else edges
+        groups = type(self).groups if groups is None else groups
         n = len(self.states)
+        self.groups: Sequence[str] = self.states if groups is None else tuple(map(str, groups))
+        if len(self.groups) != n:
+            raise InputError(f"groups= must name {n} states; got {len(self.groups)} names")
+        edges = type(self).edges if edges is None else edges
         self.edges = self._edges_of_rates() if edges is None else edges
         if not isinstance(self.edges, Edges):
             self.edges = Edges.from_pairs(list(self.edges), n)
         if self.edges.n != n:
             raise InputError(f"edges are of {self.edges.n} states; the model names {n}")
-        groups = type(self).groups if groups is None else groups
-        self.groups: Sequence[str] = self.states if groups is None else tuple(map(str, groups))
-        if len(self.groups) != n:
-            raise InputError(f"groups= must name {n} states; got {len(self.groups)} names")
 
     def rates(self, *args: Any, **kwargs: Any) -> Tensor | Mapping[tuple[Any, Any], Tensor]:
         """Rates of every edge, for any batch of inputs and parameters.
@@ -214,18 +218,15 @@ class Model(nn.Module, metaclass=_Made):
         found, place = {}, 0
         for name, size in self._sizes.items():
             part = slice(place, place + size)
-            found[name] = Param(
-                self.theta[part].tolist(),
-                bool(self.positive[place]),
-                int(self.per_time[place]),
-                self.param_names[part],
-            )
+            value, labels = self.theta[part].tolist(), self.param_names[part]
+            found[name] = replace(self._params[name], value=value, labels=labels)
             place += size
         return found
 
     def named(self, theta: Tensor) -> SimpleNamespace:
         """Parameters by name, each ``[..., size]``."""
-        parts = theta.split(tuple(self._sizes.values()), -1) if len(self._sizes) > 1 else (theta,)
+        sizes = tuple(self._sizes.values())
+        parts = theta.split(sizes, -1) if len(sizes) > 1 else (theta,) * len(sizes)
         return SimpleNamespace(**dict(zip(self._sizes, parts, strict=True)))
 
     def edge_rates(self, x: Tensor, theta: Tensor) -> Tensor:
@@ -293,7 +294,8 @@ class Model(nn.Module, metaclass=_Made):
     def options(self) -> dict[str, Any]:
         """Constructor arguments, parameters apart, from which this model can be made again."""
         return {
-            name: getattr(self, name, value)
+            # As the model understood it: capacity=20.0 is 20.
+            name: value if name in _DECLARED else getattr(self, name, value)
             for name, value in self._given.items()
             if name not in self.param_names and value is not None
         }

@@ -105,6 +105,11 @@ class FromFunction(Model):
         """Those that were given, or the probability of every state."""
         return tuple(self._own) or super().measures
 
+    @property
+    def changeable(self) -> dict[str, int | float]:
+        """Nothing: the function decides what happens, also how many states there are."""
+        return {}
+
     def measure(self, name: str) -> Measure:
         """Return a measure that was given, or the probability of a state."""
         return self._own[name] if name in self._own else super().measure(name)

@@ -40,14 +40,15 @@ class Relaxed(Model):
         extra = [(i, j) for i in range(n) for j in range(n) if i != j and not present[i, j]]
         pairs = list(zip(model.edges.src.tolist(), model.edges.dst.tolist(), strict=True))
         names = model.states
-        if "extra" in model._sizes:
-            raise InputError("the model has a parameter 'extra' of its own; rename it")
+        self._extra = "extra"
+        while self._extra in model._sizes:  # of its own, as batches have and relaxed models
+            self._extra += "_"
         super().__init__(
             states=names,
             edges=Edges.from_pairs(pairs + extra, n),
             params={
                 **model.declared(),
-                "extra": Param(
+                self._extra: Param(
                     [initial] * len(extra),
                     per_time=1,
                     labels=[f"extra_{names[i]}_{names[j]}" for i, j in extra],
@@ -72,7 +73,8 @@ class Relaxed(Model):
         x = torch.cat(inputs, -1)
         theta = torch.cat([getattr(p, name) for name in self.base._sizes], -1)
         known = self.base.edge_rates(x, theta)
-        return torch.cat([known, p.extra.expand(*known.shape[:-1], -1)], -1)
+        extra = getattr(p, self._extra)
+        return torch.cat([known, extra.expand(*known.shape[:-1], -1)], -1)
 
     def penalty(self, theta: Tensor) -> Tensor | float:
         """``alpha ||Q~||_2^2`` on top of the parametric chain's own penalty."""

@@ -1,120 +1,116 @@
-"""What if: the fit of a system as it might be, from the fit of the system as it is."""
+"""What if: the draws of a system as it might be, from those of the system as it is."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from stationary.draws import Draws, Part, faster
 from stationary.errors import InputError
-from stationary.forecast import Horizon
 from stationary.models import Model, Relaxed
-from stationary.result import Fit
-from stationary.scales import Scale
-
-_NOTE = "what if: {}; not observed, the data is of the system as it was"
-_BEFORE, _AFTER = _NOTE.split("{}")
+from stationary.trust import Horizon
 
 
-def what_if(fit: Fit, *, faster: float | None = None, **options: Any) -> Fit:
-    """Return the fit of the same system with other options, or with faster servers.
+@dataclass(frozen=True)
+class Change:
+    """What a what-if changes.
 
-    What was learnt carries over, with its covariance: the parameters are those of a server or of a
-    client, not of how many there are. That the system would go on like this is an assumption, which
-    a note on the result says.
-
-    Parameters
+    Attributes
     ----------
-    fit : Fit
-        A fit of the system as it is.
-    faster : float, optional
-        Every server works this many times as fast: 1.2 is a fifth faster.
-    **options
-        New values of the model's options, such as ``servers=5`` or ``capacity=30``.
-
-    Returns
-    -------
-    Fit
-        To forecast from. Its likelihood, data and convergence are those of the fit it came from.
-
-    Examples
-    --------
-    >>> import stationary as st
-    >>> truth = st.models.MMmK(servers=2, capacity=10, service_rate=25.0)
-    >>> windows = st.simulate(truth, x=[20.0, 30.0, 40.0] * 10, duration=10.0, seed=0)
-    >>> fit = st.fit(st.models.MMmK(servers=2, capacity=10), windows.observing([0, 1, 2]))
-    >>> changed = what_if(fit, servers=3)
-    >>> changed.notes
-    ('what if: servers 2 -> 3; not observed, the data is of the system as it was',)
-    >>> changed.max_load(loss=0.01).load / fit.max_load(loss=0.01).load > 1.4
-    True
+    options : mapping
+        For each option of the model that changes, its value before and after.
+    faster : float
+        How many times as fast every server works.
+    dropped : tuple of str
+        Models that cannot be changed like this, and are left out of a pooled answer.
     """
-    if faster is None and not options:
+
+    options: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    faster: float = 1.0
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def stretch(self) -> float:
+        """How many times the load it was tested at the changed system is believed at."""
+        before, after = self.options.get("servers", (1, 1))
+        return float(after / before * self.faster)
+
+
+def check_change(model: Model, options: Mapping[str, Any], speed: float | None) -> None:
+    """Raise unless a model can be changed like this."""
+    if speed is None and not options:
         raise InputError(
             "what_if needs something that changes, such as servers=5, capacity=30 or faster=1.2"
         )
-    before = changeable(fit.model)
+    present = model.changeable
     for name in options:
-        if name in before:
-            continue
-        learnt = f"{name} is learnt: " if name in fit.model.param_names else ""
-        raise InputError(
-            f"{learnt}{_called(fit.model)} has no option {name!r} to change; it has "
-            f"{', '.join([*before, 'faster'])}"
-        )
-    model = fit.model.changed(**options)
-    after = changeable(model)
-    said = [f"{k} {before[k]} -> {after[k]}" for k in options if after[k] != before[k]]
-    factor = torch.ones_like(fit.model.theta.detach())
-    if faster is not None:
-        factor[_service(fit.model)] = _speed(faster)
-        said += [f"servers {faster:g} times as fast"] * (faster != 1)
-    if not said:
-        return fit
-    model.set_theta(fit.model.theta.detach() * factor)
-    scale = fit.covariance.scale
-    return replace(
-        fit,
-        model=model,
-        # A factor moves a logarithm and leaves its spread; a multiple of a unit moves with it.
-        covariance=replace(
-            fit.covariance,
-            scale=Scale(scale.log, torch.where(scale.log, scale.unit, scale.unit * factor)),
-        ),
-        notes=(*fit.notes, what_if_note(", ".join(said))),
-        tested=_horizon(fit, before, after, faster),
-    )
+        if name not in present:
+            learnt = f"{name} is learnt: " if name in model.param_names else ""
+            raise InputError(
+                f"{learnt}{_called(model)} has no option {name!r} to change; it has "
+                f"{', '.join([*present, 'faster'])}"
+            )
+    if speed is not None:
+        if not isinstance(speed, Real) or not 0 < speed < math.inf:
+            raise InputError(
+                f"faster must be positive and finite, as in 1.2 for a fifth faster; got {speed!r}"
+            )
+        _service(model)
 
 
-def _horizon(
-    fit: Fit, before: dict[str, Any], after: dict[str, Any], faster: float | None
-) -> Horizon:
-    """Return how far the system that was observed is believed, a server and a speed alike."""
-    more = after["servers"] / before["servers"] if "servers" in before else 1.0
-    return replace(fit.horizon, load=fit.horizon.load * more * (faster or 1.0))
+def what_if(
+    draws: Draws, names: Mapping[int, str], options: Mapping[str, Any], speed: float | None
+) -> tuple[Draws, Change]:
+    """Return the draws of a changed system, and what changed.
+
+    What was learnt carries over, with its uncertainty: the parameters are those of a server or of a
+    client, not of how many there are. That the system would go on like this is an assumption.
+
+    Parameters
+    ----------
+    draws : Draws
+        Of the system as it is.
+    names : mapping
+        What the model of each part is called, by position.
+    options : mapping
+        New values of the model's options, such as ``servers`` or ``capacity``.
+    speed : float, optional
+        Every server works this many times as fast.
+    """
+    check_change(draws.first, options, speed)
+    parts, dropped = [], []
+    for k, part in enumerate(draws.parts):
+        try:
+            check_change(part.model, options, speed)
+            parts.append(_changed(part, options, speed))
+        except InputError:
+            if part.model is draws.first:
+                raise
+            dropped.append(names[k])
+    total = sum(float(part.weights.sum()) for part in parts)
+    parts = [replace(part, weights=part.weights / total) for part in parts]
+    before = draws.first.changeable
+    after = draws.first.changed(**options).changeable
+    moved = {k: (before[k], after[k]) for k in options if after[k] != before[k]}
+    return Draws(tuple(parts)), Change(moved, float(speed or 1.0), tuple(dropped))
 
 
-def what_if_note(change: str) -> str:
-    """Say of a change, such as ``servers 4 -> 5``, that it was not observed."""
-    return _NOTE.format(change)
+def stretched(found: Horizon, change: Change) -> Horizon:
+    """How far the changed system is believed: as far as the observed one, per server and speed."""
+    return replace(found, load=found.load * change.stretch)
 
 
-def changed(fit: Fit) -> tuple[str, ...]:
-    """Return what `what_if` changed, for people; nothing for the fit of an observed system."""
-    return tuple(
-        note.removeprefix(_BEFORE).removesuffix(_AFTER)
-        for note in fit.notes
-        if note.startswith(_BEFORE)
-    )
-
-
-def changeable(model: Model) -> dict[str, Any]:
-    """Return the options that `what_if` can change, with their present values."""
-    return model.changeable
+def _changed(part: Part, options: Mapping[str, Any], speed: float | None) -> Part:
+    if options:
+        part = replace(part, model=part.model.changed(**options))
+    return part if speed is None else faster(part, _service(part.model), float(speed))
 
 
 def _service(model: Model) -> Tensor:
@@ -122,26 +118,15 @@ def _service(model: Model) -> Tensor:
     names = model.declared()
     fast = [name for name in model.speed if name in names]
     if not fast:
+        listed = model.param_names
+        few = ", ".join(listed) if len(listed) <= 4 else f"{listed[0]}, ..., {listed[-1]}"
         raise InputError(
-            f"{_called(model)} has no service rate to make faster; its parameters are {_few(model)}"
+            f"{_called(model)} has no service rate to make faster; its parameters are {few}"
         )
-    sizes = {name: len(param.labels or ()) for name, param in names.items()}
+    sizes = {name: np.size(param.value) for name, param in names.items()}
     return torch.cat([torch.full((size,), name in fast) for name, size in sizes.items()])
-
-
-def _speed(faster: float) -> float:
-    if not isinstance(faster, Real) or not 0 < faster < math.inf:
-        raise InputError(
-            f"faster must be positive and finite, as in 1.2 for a fifth faster; got {faster!r}"
-        )
-    return float(faster)
 
 
 def _called(model: Model) -> str:
     base = f" of {type(model.base).__name__}" if isinstance(model, Relaxed) else ""
     return type(model).__name__ + base
-
-
-def _few(model: Model) -> str:
-    names = model.param_names
-    return ", ".join(names) if len(names) <= 4 else f"{names[0]}, ..., {names[-1]}"
