@@ -70,7 +70,7 @@ def small(n: int, count: int, bandwidth: float) -> list[str]:
     )
     g = torch.randn(count, n, generator=random, dtype=torch.float64, device=DEVICE)
     generator = st.Generator(edges, rates)
-    solver = st.GTH()
+    solver = st.solvers.GTH()
     factor = solver.factor(generator)
     some = slice(0, 1000)
     expected = by_lu(edges, rates[some], g[some])

@@ -21,7 +21,9 @@ from stationary.solvers import Solver
 def windows_for(model: Model, count: int) -> st.Windows:
     """Distinct loads, so that no two windows can be added up."""
     x = torch.linspace(11.0, 15.0, count, dtype=torch.float64)
-    return st.simulate(model, x, duration=4.0, seed=0, scheme=st.PoissonCounts()).observing([0, 1])
+    return st.simulate(model, x, duration=4.0, seed=0, scheme=st.data.PoissonCounts()).observing(
+        [0, 1]
+    )
 
 
 def rival(model: Model, objective: Objective) -> Tensor:
@@ -51,7 +53,7 @@ def layer(model: Model, objective: Objective, solver: Solver) -> Tensor:
 def times(model: Model, count: int, seconds: float = 2.0) -> dict[str, float]:
     """Seconds per full-batch gradient, every way, after a check that they agree."""
     windows = windows_for(model, count)
-    gth, auto = Objective(model, windows, st.GTH()), Objective(model, windows)
+    gth, auto = Objective(model, windows, st.solvers.GTH()), Objective(model, windows)
     z = model.free(model.theta.detach()).numpy()
     ours = gth.value_and_gradient(z)[1] / model.theta.detach().numpy()
     np.testing.assert_allclose(ours, rival(model, gth), rtol=1e-6, atol=1e-6 * abs(ours).max())
@@ -59,8 +61,8 @@ def times(model: Model, count: int, seconds: float = 2.0) -> dict[str, float]:
         {
             "fit, Auto": lambda: auto.value_and_gradient(z),
             "fit, GTH": lambda: gth.value_and_gradient(z),
-            "layer, Auto": lambda: layer(model, auto, st.Auto()),
-            "layer, GTH": lambda: layer(model, gth, st.GTH()),
+            "layer, Auto": lambda: layer(model, auto, st.solvers.Auto()),
+            "layer, GTH": lambda: layer(model, gth, st.solvers.GTH()),
             "rival": lambda: rival(model, gth),
         },
         seconds,

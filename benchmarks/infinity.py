@@ -30,12 +30,12 @@ def time_per_window() -> None:
     rows = []
     for count in (1, 50):
         x = torch.linspace(11, 15, count, dtype=torch.float64)[:, None]
-        data = st.simulate(model, x, seed=0, scheme=st.PoissonCounts(), duration=4.0)
+        data = st.simulate(model, x, seed=0, scheme=st.data.PoissonCounts(), duration=4.0)
         observation = data.observing([0, 1]).observation(model)
         counts = data.observing([0, 1]).counts
 
         def step(
-            gradient: st.Gradient,
+            gradient: st.gradients.Gradient,
             x: Tensor = x,
             counts: Tensor = counts,
             o: ObservationMap = observation,
@@ -48,7 +48,9 @@ def time_per_window() -> None:
         strategies = {
             "Infinity(p=0.1)": st.Infinity(p=0.1, seed=0),
             "Infinity(p=0.1, shared=True)": st.Infinity(p=0.1, seed=0, shared=True),
-            "Infinity(p=0.1, series=Doubling())": st.Infinity(p=0.1, seed=0, series=st.Doubling()),
+            "Infinity(p=0.1, series=Doubling())": st.Infinity(
+                p=0.1, seed=0, series=st.gradients.Doubling()
+            ),
             "DivideAndConquerBPTT(128)": st.DivideAndConquerBPTT(128),
             "Exact()": st.Exact(),
         }
@@ -101,14 +103,14 @@ def error_against_work() -> dict[str, dict[str, list[tuple[float, float]]]]:
 
 def _curves(before: st.Generator, after: st.Generator) -> dict[str, list[tuple[float, float]]]:
     n = after.n
-    old, new = st.GTH().factor(before), st.GTH().factor(after)
+    old, new = st.solvers.GTH().factor(before), st.solvers.GTH().factor(after)
     # The gradient of a conditional likelihood of states 0 and 1.
     g = torch.zeros(1, n, dtype=torch.float64)
     g[0, 0], g[0, 1] = 1 / new.pi[0, 0], -1 / new.pi[0, 1]
     h_old = g - (old.pi * g).sum(-1, keepdim=True)
     v_old, v = old.solve(h_old), new.solve(g - (new.pi * g).sum(-1, keepdim=True))
     many = st.Generator(after.edges, after.rates.expand(DRAWS, -1))
-    factor = st.GTH().factor(st.Generator(before.edges, before.rates.expand(DRAWS, -1)))
+    factor = st.solvers.GTH().factor(st.Generator(before.edges, before.rates.expand(DRAWS, -1)))
 
     def error(estimate: Tensor) -> float:
         off = estimate - estimate.mean(-1, keepdim=True) - (v - v.mean())
@@ -124,7 +126,7 @@ def _curves(before: st.Generator, after: st.Generator) -> dict[str, list[tuple[f
 
         return at
 
-    def truncated(series: st.Series) -> Iterator[tuple[float, float]]:
+    def truncated(series: st.gradients.Series) -> Iterator[tuple[float, float]]:
         total = torch.zeros_like(v)
         h = g - (new.pi * g).sum(-1, keepdim=True)
         for k, term in zip(range(1, 401), series.terms(after, h), strict=False):
@@ -134,10 +136,10 @@ def _curves(before: st.Generator, after: st.Generator) -> dict[str, list[tuple[f
 
     stops = (0.1, 0.025, 0.01, 0.005, 0.0025)
     plain, control = spread(), spread(control=True)
-    preconditioned = spread(series=st.Preconditioned(factor))
-    warm = spread(series=st.Preconditioned(factor), control=True)
+    preconditioned = spread(series=st.gradients.Preconditioned(factor))
+    warm = spread(series=st.gradients.Preconditioned(factor), control=True)
     return {
-        "truncated, biased": list(truncated(st.Powers())),
+        "truncated, biased": list(truncated(st.gradients.Powers())),
         "plain": [plain(p) for p in stops],
         "control variate": [control(p) for p in stops],
         "preconditioned (solves)": [preconditioned(p) for p in (0.9, 0.5, 0.25, 0.1)],
@@ -163,7 +165,10 @@ def epochs_to_the_optimum() -> None:
         for method, gradient in (
             ("Infinity(p=0.1)", st.Infinity(p=0.1, seed=0)),
             ("Infinity(p='auto', control=True)", st.Infinity(p="auto", seed=0, control=True)),
-            ("Infinity(p='auto', Doubling)", st.Infinity(p="auto", seed=0, series=st.Doubling())),
+            (
+                "Infinity(p='auto', Doubling)",
+                st.Infinity(p="auto", seed=0, series=st.gradients.Doubling()),
+            ),
             ("Exact()", st.Exact()),
             ("DivideAndConquerBPTT(128)", st.DivideAndConquerBPTT(128)),
         ):
@@ -180,7 +185,7 @@ def epochs_to_the_optimum() -> None:
 def _race(
     model: st.models.Model,
     windows: st.Windows,
-    gradient: st.Gradient,
+    gradient: st.gradients.Gradient,
     objective: Objective,
     best: float,
     lr: float,
@@ -200,7 +205,7 @@ def _race(
                 reached.extend([str(step.epoch + 1), f"{paused - began - watched:.2f}"])
             watched += time.perf_counter() - paused
 
-    training = st.Training(epochs=50, rule=st.Adam(lr=lr), callback=callback)
+    training = st.Stochastic(epochs=50, rule=st.optimisers.Adam(lr=lr), callback=callback)
     trainer = Trainer(model, windows, gradient, training)
     trainer.run()
     return [*(reached or ["-", "-"]), f"{gap(trainer.estimate):.1e}"]

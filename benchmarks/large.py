@@ -29,9 +29,9 @@ from stationary.solvers import Solver
 LOADS = {"moderate": 0.7, "near saturation": 0.99}
 SIZES = (10_000, 100_000)
 SOLVERS: dict[str, Solver] = {
-    "SparseLU": st.SparseLU(),
-    "Reused": st.Reused(),
-    "Multigrid": st.Multigrid(),
+    "SparseLU": st.solvers.SparseLU(),
+    "Reused": st.solvers.Reused(),
+    "Multigrid": st.solvers.Multigrid(),
 }
 _MOST_SOLID = 100_000
 """States up to which sparse LU is tried on a solid lattice; it would take 19 GB at a million."""
@@ -73,7 +73,7 @@ def ours(generator: st.Generator, solver: Solver) -> dict[str, float]:
     rates = (generator.rates * 1.01).requires_grad_()
     rates.data[: len(rates) // 3] /= 1.02  # arrivals move against services
     moved = st.Generator(generator.edges, rates)
-    if isinstance(solver, st.Multigrid):
+    if isinstance(solver, st.solvers.Multigrid):
         solver = replace(solver, start=found.pi)
     del found
     began = time.perf_counter()

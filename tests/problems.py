@@ -32,11 +32,11 @@ class TensorGTH(Solver):
         return _TensorFactor(generator)
 
 
-ITERATIVE = [st.Krylov(), st.GaussSeidel(), st.Reused()]
-LARGE = [st.SparseLU(), *ITERATIVE]
-DENSE = [st.GTH(), st.LU(), st.SparseLU(), TensorGTH(), st.Auto()]
-SOLVERS = [*DENSE, st.BirthDeath()]
-ENTRYWISE = [st.GTH(), TensorGTH(), st.Auto()]
+ITERATIVE = [st.solvers.Krylov(), st.solvers.GaussSeidel(), st.solvers.Reused()]
+LARGE = [st.solvers.SparseLU(), *ITERATIVE]
+DENSE = [st.solvers.GTH(), st.solvers.LU(), st.solvers.SparseLU(), TensorGTH(), st.solvers.Auto()]
+SOLVERS = [*DENSE, st.solvers.BirthDeath()]
+ENTRYWISE = [st.solvers.GTH(), TensorGTH(), st.solvers.Auto()]
 
 
 @dataclass(frozen=True)

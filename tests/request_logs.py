@@ -29,7 +29,7 @@ def frame(arrival, response, seed=0):
 
 def counted(arrival, response, window, capacity):
     """Load and counts of every whole window by `RequestLog`, which holds all in memory."""
-    made = st.windows_from_logs(RequestLog(arrival, response).cut(window), window, capacity)
+    made = st.data.windows_from_logs(RequestLog(arrival, response).cut(window), window, capacity)
     return made.table[made.table["sent"] > 0], made.calibration.propagation
 
 

@@ -15,7 +15,7 @@ TRUTH = M.MMmK(servers=1, capacity=9, service_rate=25.0)
 
 def looks(load, per_time, duration, windows, seed):
     """Windows of regular looks at one long path."""
-    path = st.trajectory(TRUTH, x=load, duration=windows * duration, seed=seed)
+    path = st.data.trajectory(TRUTH, x=load, duration=windows * duration, seed=seed)
     many = round(per_time * duration)
     times = np.arange(windows)[:, None] * duration + (np.arange(many) + 0.5) / per_time
     states = np.asarray(path.at(times.ravel())).reshape(windows, many)
@@ -40,7 +40,7 @@ def test_regular_looks_scatter_as_the_chain_says(load, per_time):
 @pytest.mark.parametrize("duration", [1.0, 20.0])
 @pytest.mark.parametrize("observe", [[0, 1], range(10)])
 def test_arrivals_scatter_as_the_chain_says(duration, observe):
-    windows = st.simulate(TRUTH, [20.0] * 3000, duration, seed=1, scheme=st.Arrivals())
+    windows = st.simulate(TRUTH, [20.0] * 3000, duration, seed=1, scheme=st.data.Arrivals())
     seen = windows.counts[:, list(observe)].sum(-1) > 0  # a window may see none of them
     windows = windows.select(seen.numpy()).observing(observe)
     assert ratio(TRUTH, windows) == pytest.approx(1.0, abs=0.1)
@@ -48,7 +48,7 @@ def test_arrivals_scatter_as_the_chain_says(duration, observe):
 
 def test_arrivals_of_a_model_with_several_parameters():
     truth = M.MultiDiagonal(depth=3, capacity=9, rate_1=16.0, rate_2=8.0, rate_3=4.0)
-    windows = st.simulate(truth, [12.0] * 3000, 10.0, seed=2, scheme=st.Arrivals())
+    windows = st.simulate(truth, [12.0] * 3000, 10.0, seed=2, scheme=st.data.Arrivals())
     assert ratio(truth, windows) == pytest.approx(1.0, abs=0.12)
 
 
@@ -59,11 +59,13 @@ def fit(windows, **options):
 @pytest.fixture(scope="module")
 def arrivals():
     loads = np.repeat(np.arange(11.0, 21.0), 20)
-    return st.simulate(TRUTH, loads, 10.0, seed=5, scheme=st.Arrivals()).observing([0, 1, 2, 3])
+    return st.simulate(TRUTH, loads, 10.0, seed=5, scheme=st.data.Arrivals()).observing(
+        [0, 1, 2, 3]
+    )
 
 
 def test_kinds_that_know_of_correlation_agree_and_the_naive_one_is_too_sure(arrivals):
-    kinds = [st.Sandwich(), st.Correlated(), st.Information()]
+    kinds = [st.covariances.Sandwich(), st.covariances.Correlated(), st.covariances.Information()]
     sandwich, correlated, naive = (
         fit(arrivals, covariance=kind).covariance.stderr[0] for kind in kinds
     )
@@ -72,20 +74,20 @@ def test_kinds_that_know_of_correlation_agree_and_the_naive_one_is_too_sure(arri
 
 
 def test_correlated_covers_with_few_windows_where_the_naive_one_does_not():
-    hits = dict.fromkeys((st.Correlated(), st.Information()), 0)
+    hits = dict.fromkeys((st.covariances.Correlated(), st.covariances.Information()), 0)
     for seed in range(100):
         windows = st.simulate(
-            TRUTH, [20.0, 21.0, 22.0, 23.0], 10.0, seed=seed, scheme=st.Arrivals()
+            TRUTH, [20.0, 21.0, 22.0, 23.0], 10.0, seed=seed, scheme=st.data.Arrivals()
         )
         for kind in hits:
             row = fit(windows, covariance=kind).table(level=0.9).iloc[0]
             hits[kind] += row["low"] <= 25.0 <= row["high"]
-    assert hits[st.Correlated()] >= 82
-    assert hits[st.Information()] <= 60
+    assert hits[st.covariances.Correlated()] >= 82
+    assert hits[st.covariances.Information()] <= 60
 
 
 def test_information_is_the_inverse_hessian(arrivals):
-    found = fit(arrivals, covariance=st.Information())
+    found = fit(arrivals, covariance=st.covariances.Information())
     H = Objective(found.model, arrivals).hessian(np.log(found.model.theta.detach().numpy()))
     np.testing.assert_allclose(found.covariance.matrix, np.linalg.inv(H), rtol=1e-9)
     assert any("independent, which they are not" in note for note in found.warnings())
@@ -93,7 +95,7 @@ def test_information_is_the_inverse_hessian(arrivals):
 
 def test_overdispersion_of_independent_counts_is_one_and_of_repeated_ones_their_number():
     loads = np.repeat(np.arange(11.0, 21.0), 30)
-    counts = st.simulate(TRUTH, loads, 10.0, seed=6, scheme=st.PoissonCounts())
+    counts = st.simulate(TRUTH, loads, 10.0, seed=6, scheme=st.data.PoissonCounts())
     windows = counts.observing([0, 1, 2, 3])
     model = fit(windows).model
     phi, df = overdispersion(model, windows, model.theta.detach())
@@ -103,16 +105,17 @@ def test_overdispersion_of_independent_counts_is_one_and_of_repeated_ones_their_
     phi, _ = overdispersion(model, thrice, model.theta.detach())
     assert phi == pytest.approx(3.0, rel=0.1)
     plain, wide = (
-        fit(thrice, covariance=kind).covariance for kind in (st.Information(), st.Dispersed())
+        fit(thrice, covariance=kind).covariance
+        for kind in (st.covariances.Information(), st.covariances.Dispersed())
     )
     assert wide.matrix[0, 0] == pytest.approx(phi * plain.matrix[0, 0], rel=1e-3)
 
 
 def test_a_block_sandwich_sees_what_hangs_together(arrivals):
     doubled = arrivals.select(np.repeat(np.arange(len(arrivals)), 2))  # every window twice over
-    plain = fit(doubled, covariance=st.Sandwich()).covariance
-    blocks = fit(doubled, covariance=st.Sandwich(block=2)).covariance
-    whole = fit(arrivals, covariance=st.Sandwich()).covariance
+    plain = fit(doubled, covariance=st.covariances.Sandwich()).covariance
+    blocks = fit(doubled, covariance=st.covariances.Sandwich(block=2)).covariance
+    whole = fit(arrivals, covariance=st.covariances.Sandwich()).covariance
     assert blocks.matrix[0, 0] == pytest.approx(whole.matrix[0, 0], rel=1e-6)
     assert plain.matrix[0, 0] == pytest.approx(whole.matrix[0, 0] / 2, rel=0.01)
     assert blocks.df == len(arrivals) - 1
@@ -138,8 +141,8 @@ def test_the_best_kind_is_what_the_data_can_carry(count, duration, kind):
 def test_what_cannot_be_had_is_said():
     windows = st.Windows([10.0, 12.0], [[60, 24], [52, 25]], [0, 1])
     with pytest.raises(InputError, match="pass duration= "):
-        fit(windows, covariance=st.Correlated())
+        fit(windows, covariance=st.covariances.Correlated())
     with pytest.raises(InputError, match="more windows than parameters"):
-        fit(windows, covariance=st.Sandwich(block=2))
+        fit(windows, covariance=st.covariances.Sandwich(block=2))
     with pytest.raises(InputError, match="block must be at least 1"):
-        st.Sandwich(block=0)
+        st.covariances.Sandwich(block=0)

@@ -21,7 +21,7 @@ LOADS = np.repeat(np.arange(11.0, 16.0), 10)
 
 def draw(truth, gamma, observe, seed, duration=1.0):
     """The paper's Algorithm 1 with its gamma, windows that saw nothing left out."""
-    scheme = st.Events(gamma=gamma.tolist())
+    scheme = st.data.Events(gamma=gamma.tolist())
     windows = st.simulate(truth, LOADS, duration=duration, seed=seed, scheme=scheme)
     seen = windows.counts[:, observe].sum(-1) > 0
     return windows.select(seen.numpy()).observing(observe)
@@ -282,7 +282,7 @@ def test_starts_agree_and_the_seed_makes_them_again():
     np.testing.assert_allclose(list(other.estimates.values()), list(one.estimates.values()), 1e-5)
 
 
-@pytest.mark.parametrize("solver", [st.GTH(), st.LU(), st.BirthDeath()])
+@pytest.mark.parametrize("solver", [st.solvers.GTH(), st.solvers.LU(), st.solvers.BirthDeath()])
 def test_the_solver_does_not_change_the_answer(solver):
     windows = draw(M.MMmK(1, 19, 25.0), LOADS + 65, [0, 1], 6)
     one, other = st.fit(M.MMmK(1, 19), windows), st.fit(M.MMmK(1, 19), windows, solver=solver)

@@ -47,10 +47,10 @@ def test_second_order_steps_find_the_truth(exact):
         assert row["low"] < value < row["high"]
 
 
-@pytest.mark.parametrize("solver", [st.Reused(), st.Multigrid()], ids=repr)
+@pytest.mark.parametrize("solver", [st.solvers.Reused(), st.solvers.Multigrid()], ids=repr)
 def test_stochastic_steps_beside_the_forward_factor_find_the_same(solver, windows, exact):
-    gradient = st.Infinity(p=0.5, seed=0, series=st.Preconditioned(), control=True)
-    training = st.Training(epochs=12, batch=3, rule=st.Adam(lr=0.3), average=True)
+    gradient = st.Infinity(p=0.5, seed=0, series=st.gradients.Preconditioned(), control=True)
+    training = st.Stochastic(epochs=12, batch=3, rule=st.optimisers.Adam(lr=0.3), average=True)
     with pytest.warns(st.errors.ConvergenceWarning):  # which 24 steps do not quite reach
         found = st.fit(
             tandem(mu1=13.0, mu2=14.0), windows, gradient=gradient, training=training, solver=solver

@@ -157,7 +157,7 @@ def test_agrees_with_forty_digits(name, chain):
             assert gradient[k] == pytest.approx(float(slope), rel=1e-11, abs=1e-11)
 
 
-@pytest.mark.parametrize("solver", [st.GTH(), st.LU(), st.BirthDeath()])
+@pytest.mark.parametrize("solver", [st.solvers.GTH(), st.solvers.LU(), st.solvers.BirthDeath()])
 def test_the_solver_does_not_change_it(solver):
     model, observe = MODELS["mmmk"]
     data, z = windows(model, observe), np.array([0.7])

@@ -22,7 +22,7 @@ EXACT = st.fit(MODEL, WINDOWS)
 
 
 def low_variance():
-    return st.Infinity(p="auto", seed=0, series=st.Doubling())
+    return st.Infinity(p="auto", seed=0, series=st.gradients.Doubling())
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def low_variance():
     ids=["plain", "control", "doubling", "exact", "bptt", "dc-bptt"],
 )
 def test_every_strategy_finds_the_maximum(gradient):
-    training = st.Training(rule=st.Adam(lr=0.5), batch=2, average=True)
+    training = st.Stochastic(rule=st.optimisers.Adam(lr=0.5), batch=2, average=True)
     fit = st.fit(MODEL, WINDOWS, gradient=gradient, epochs=40, training=training)
     assert fit.converged
     assert fit.nll - EXACT.nll < 0.05
@@ -55,9 +55,13 @@ def test_a_short_horizon_does_not():
 
 def test_step_rules_batches_and_averages():
     for training in (
-        st.Training(epochs=40, rule=st.RobbinsMonro(lr=5.0), batch=5),
-        st.Training(epochs=40, rule=st.RobbinsMonro(lr=5.0, delay=1000.0), batch=3, average=True),
-        st.Training(epochs=150, rule=st.Adam(lr=0.5, amsgrad=True), batch=20, average=True),
+        st.Stochastic(epochs=40, rule=st.optimisers.RobbinsMonro(lr=5.0), batch=5),
+        st.Stochastic(
+            epochs=40, rule=st.optimisers.RobbinsMonro(lr=5.0, delay=1000.0), batch=3, average=True
+        ),
+        st.Stochastic(
+            epochs=150, rule=st.optimisers.Adam(lr=0.5, amsgrad=True), batch=20, average=True
+        ),
     ):
         fit = st.fit(MODEL, WINDOWS, gradient=low_variance(), training=training)
         assert fit.nll - EXACT.nll < 0.05, training
@@ -65,7 +69,7 @@ def test_step_rules_batches_and_averages():
 
 
 def test_average_is_the_mean_of_the_second_half():
-    training = st.Training(epochs=4, average=True)
+    training = st.Stochastic(epochs=4, average=True)
     trainer = Trainer(MODEL, WINDOWS, st.Exact(), training)
     trainer.run()
     half = trainer.frame().query("epoch >= 2")["service_rate"].mean()
@@ -73,7 +77,7 @@ def test_average_is_the_mean_of_the_second_half():
 
 
 def test_robbins_monro_steps_shrink():
-    rule = st.RobbinsMonro(lr=1.0, power=0.75, delay=10.0)
+    rule = st.optimisers.RobbinsMonro(lr=1.0, power=0.75, delay=10.0)
     rates = [rule.rate(k) for k in (0, 10, 1000)]
     assert rates[0] == 1
     assert rates[1] == pytest.approx(2**-0.75)
@@ -82,7 +86,9 @@ def test_robbins_monro_steps_shrink():
 
 def test_penalties_add_up_over_an_epoch():
     model = st.models.Relaxed(MODEL, alpha=10.0, initial=0.1)
-    trainer = Trainer(model, WINDOWS, st.Exact(), st.Training(epochs=1, rule=st.Adam(lr=1e-12)))
+    trainer = Trainer(
+        model, WINDOWS, st.Exact(), st.Stochastic(epochs=1, rule=st.optimisers.Adam(lr=1e-12))
+    )
     trainer.run()
     objective = st.objective.Objective(model, WINDOWS)
     total = objective(model.free(model.start(objective.x))).item()
@@ -90,7 +96,7 @@ def test_penalties_add_up_over_an_epoch():
 
 
 def test_parameters_stay_above_the_floor_and_gradients_are_clipped():
-    training = st.Training(epochs=2, rule=st.RobbinsMonro(lr=1e3), clip=1.0, floor=0.5)
+    training = st.Stochastic(epochs=2, rule=st.optimisers.RobbinsMonro(lr=1e3), clip=1.0, floor=0.5)
     trainer = Trainer(MODEL, WINDOWS, st.Exact(), training)
     trainer.run()
     frame = trainer.frame()
@@ -101,7 +107,7 @@ def test_parameters_stay_above_the_floor_and_gradients_are_clipped():
 
 
 def test_early_stopping_looks_at_the_training_loss_only():
-    training = st.Training(epochs=60, patience=3, rule=st.Adam(lr=3.0))
+    training = st.Stochastic(epochs=60, patience=3, rule=st.optimisers.Adam(lr=3.0))
     trainer = Trainer(MODEL, WINDOWS, low_variance(), training)
     ended = trainer.run()
     means = trainer.frame().groupby("epoch")["loss"].mean()
@@ -112,7 +118,7 @@ def test_early_stopping_looks_at_the_training_loss_only():
 
 def test_a_callback_sees_every_step_and_may_end_the_run():
     seen = []
-    training = st.Training(epochs=5, callback=lambda s: seen.append(s) or len(seen) == 7)
+    training = st.Stochastic(epochs=5, callback=lambda s: seen.append(s) or len(seen) == 7)
     trainer = Trainer(MODEL, WINDOWS, st.Exact(), training)
     assert trainer.run() == "the callback ended it"
     assert [s.step for s in seen] == list(range(7))
@@ -124,12 +130,12 @@ def test_infinite_variance_is_diagnosed():
     wild, chain = st.Infinity(p=0.6, seed=0), TRUTH([14.0])
     assert wild.has_heavy_tails(chain)
     assert not st.Infinity(p="auto").has_heavy_tails(chain)
-    assert not st.Infinity(p=0.6, series=st.Doubling()).has_heavy_tails(chain)
+    assert not st.Infinity(p=0.6, series=st.gradients.Doubling()).has_heavy_tails(chain)
     assert not st.Exact().has_heavy_tails(chain)
-    trainer = Trainer(MODEL, WINDOWS, wild, st.Training(epochs=1))
+    trainer = Trainer(MODEL, WINDOWS, wild, st.Stochastic(epochs=1))
     assert trainer.optimiser.param_groups[0]["amsgrad"]
     assert "variance is infinite" in trainer.notes[0]
-    tame = Trainer(MODEL, WINDOWS, low_variance(), st.Training(epochs=1))
+    tame = Trainer(MODEL, WINDOWS, low_variance(), st.Stochastic(epochs=1))
     assert not tame.optimiser.param_groups[0]["amsgrad"]
     assert tame.notes == ()
 
@@ -163,7 +169,7 @@ stochastic._EVERY = 0.05
 folder, pause = Path(sys.argv[1]), float(sys.argv[2])
 windows = st.read_windows(sys.argv[3])
 gradient = st.Infinity(p=0.05, seed=4, control=True)
-training = st.Training(
+training = st.Stochastic(
     epochs=12, batch=3, average=True, folder=folder, callback=lambda step: time.sleep(pause)
 )
 model = st.models.MMmK(servers=1, capacity=9)
@@ -219,7 +225,7 @@ def test_a_strategy_serves_several_fits():
     """A fit works on a fresh copy: the same draws, and no guesses from another model."""
     strategy = st.Infinity(p="auto", seed=0, control=True)
     small = st.models.MMmK(servers=1, capacity=4)
-    training = st.Training(epochs=2)
+    training = st.Stochastic(epochs=2)
     first = Trainer(MODEL, WINDOWS, strategy, training)
     first.run()
     Trainer(small, WINDOWS, strategy, training).run()
@@ -230,10 +236,10 @@ def test_a_strategy_serves_several_fits():
 
 def test_schedules_and_factors_can_be_resumed(tmp_path):
     def run(epochs):
-        factor = st.GTH().factor(TRUTH(WINDOWS.x))
-        series = st.Preconditioned(factor)
+        factor = st.solvers.GTH().factor(TRUTH(WINDOWS.x))
+        series = st.gradients.Preconditioned(factor)
         strategy = st.Infinity(p=lambda step: 0.3, seed=0, series=series)
-        trainer = Trainer(MODEL, WINDOWS, strategy, st.Training(epochs=epochs, folder=tmp_path))
+        trainer = Trainer(MODEL, WINDOWS, strategy, st.Stochastic(epochs=epochs, folder=tmp_path))
         trainer.run(resume=True)
         return trainer
 
@@ -243,7 +249,7 @@ def test_schedules_and_factors_can_be_resumed(tmp_path):
 
 def test_more_epochs_go_on_where_the_last_ended(tmp_path):
     def run(epochs, folder, resume):
-        training = st.Training(epochs=epochs, folder=folder)
+        training = st.Stochastic(epochs=epochs, folder=folder)
         trainer = Trainer(MODEL, WINDOWS, st.Infinity(p=0.2, seed=0), training)
         trainer.run(resume)
         return trainer
@@ -256,7 +262,7 @@ def test_more_epochs_go_on_where_the_last_ended(tmp_path):
 
 
 def test_checkpoints_of_other_runs_are_refused(tmp_path):
-    training = st.Training(epochs=1, folder=tmp_path)
+    training = st.Stochastic(epochs=1, folder=tmp_path)
     Trainer(MODEL, WINDOWS, st.Infinity(seed=0), training).run()
     with pytest.raises(InputError, match="unfinished run"):
         Trainer(MODEL, WINDOWS, st.Infinity(seed=0), training).run()
@@ -282,16 +288,16 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path):
 )
 def test_bad_training(options, part):
     with pytest.raises(InputError, match=part):
-        st.Training(**options)
+        st.Stochastic(**options)
 
 
 def test_bad_step_rules():
     with pytest.raises(InputError, match="lr"):
-        st.Adam(lr=0.0)
+        st.optimisers.Adam(lr=0.0)
     with pytest.raises(InputError, match="power"):
-        st.RobbinsMonro(power=0.4)
+        st.optimisers.RobbinsMonro(power=0.4)
 
 
 def test_epochs_override_the_training():
-    fit = st.fit(MODEL, WINDOWS, epochs=20, training=replace(st.Training(), epochs=3))
+    fit = st.fit(MODEL, WINDOWS, epochs=20, training=replace(st.Stochastic(), epochs=3))
     assert fit.history["epoch"].max() == 19

@@ -1,7 +1,41 @@
-"""Learn Markov chains from what they look like in the long run.
+"""Learn how a system behaves in the long run from what it showed while it was lightly loaded.
 
-Names are loaded on first use, so that ``stationary --help`` need not wait for torch; what is public
-stands in ``__init__.pyi``.
+Answers
+    fit              fit one model to windows
+    compare          fit several models, and test them on held-out heavier load
+    plan             the same with service-level objectives: how much load does the system take?
+    load             read a saved plan
+    Plan             what these return: forecast, max_load, what_if, report, save, ...
+    Slo, Limit       a service-level objective, and the largest load that meets it
+
+Data
+    Windows          inputs, and what was observed at them
+    read_windows     windows from a CSV or Parquet file
+    simulate         windows from a model
+    Observation      one kind of thing that is observed; Counts, States
+    data, ingest     logs and other sources of windows
+
+Models
+    Model, Param     a chain of one's own, and its parameters
+    Measure          a functional of the steady state
+    models           queues, rules, PRISM files, ...
+
+Chains
+    Generator, Edges           batches of chains
+    steady_state, SteadyState  pi as a differentiable layer
+    spectral_gap, mixing_time  how fast a chain forgets
+    Exact, Infinity, BPTT, DivideAndConquerBPTT
+                               ways from dL/dpi to the rates; gradients has their parts
+    solvers                    GTH, LU, SparseLU, Multigrid, ...
+
+Fitting
+    Newton, Stochastic         methods of fit; optimisers has the step rules
+    conditional_nll            the paper's loss
+    covariances                how sure estimates are: Sandwich, Correlated, ...
+
+errors, words                  what is raised, and sentences about results
+
+Names are loaded on first use, so that ``stationary --help`` need not wait for torch.
 """
 
 import lazy_loader as _lazy

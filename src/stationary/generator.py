@@ -245,6 +245,17 @@ class Generator:
         )
 
 
+def as_generator(value: Generator | Tensor) -> Generator:
+    """Return chains as a generator, from matrices ``[..., n, n]`` too."""
+    if isinstance(value, Generator):
+        return value
+    if isinstance(value, Tensor):
+        return Generator.from_dense(value)
+    raise InputError(
+        f"chains are a Generator, or a tensor of rates [..., n, n]; got {type(value).__name__}"
+    )
+
+
 def _braces(states: list[int], most: int = 12) -> str:
     shown = ", ".join(map(str, states[:most]))
     return "{" + shown + (f", ... {len(states)} states" if len(states) > most else "") + "}"

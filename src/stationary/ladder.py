@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stationary.data.states import Sampling
 from stationary.data.windows import Windows
 from stationary.models import Model, RuleModel
 from stationary.models.registry import build, can_rebuild, describe
-from stationary.result import Fit
 
 _PHASES = 4
 """Phases of the steadier service: a variation of half an exponential one's."""
@@ -42,23 +40,23 @@ def ladder(windows: Windows, servers: int = 1, capacity: int = 20) -> dict[str, 
     if servers == 1:
         rungs.append({"name": "erlang", "phases": _PHASES, **room})
         rungs.append({"name": "hyperexponential", **room})
-    if windows.sampling is Sampling.TIME:
+    if not windows.by_arrivals:
         rungs += [{"name": name, **both} for name in ("batch", "onoff")]
     return {_short(rung): build(rung) for rung in rungs}
 
 
-def ladder_of(fit: Fit) -> dict[str, Model]:
-    """Models to compare a fit with: its own first, then those of the same servers and room.
+def ladder_of(model: Model, windows: Windows) -> dict[str, Model]:
+    """Models to compare a model with: its own first, then those of the same servers and capacity.
 
-    Of a model that has no room to speak of, such as one of your own, there is only itself.
+    Of a model that has no capacity to speak of, such as one of your own, there is only itself.
     """
     # Made anew where it can be: a fit starts where the model stands, and zero is no start.
-    own = build(describe(fit.model)) if can_rebuild(fit.model) else fit.model
+    own = build(describe(model)) if can_rebuild(model) else model
     rungs = {own.name or type(own).__name__: own}
     options = own.options
     # A model made of rules may call anything its capacity.
     if "capacity" in options and not isinstance(own, RuleModel):
-        others = ladder(fit.windows, options.get("servers", 1), options["capacity"])
+        others = ladder(windows, options.get("servers", 1), options["capacity"])
         rungs |= {
             name: model
             for name, model in others.items()
@@ -76,4 +74,5 @@ def _short(rung: Mapping[str, Any]) -> str:
 
 def _observed(windows: Windows) -> int:
     """How many queue lengths above zero were counted apart: rates that the data can tell."""
-    return max(len(windows.observe) - 1, 1)
+    counted = windows.counted
+    return 1 if counted is None else max(counted.data.shape[1] - 1, 1)

@@ -17,12 +17,13 @@ import math
 import torch
 from torch import Tensor
 
-from stationary.data.states import conditional_nll
 from stationary.data.windows import Windows
 from stationary.errors import InputError
-from stationary.fitting import judged, warn_unless_converged
-from stationary.models import Model
-from stationary.result import Fit
+from stationary.estimate import End, Ended, Estimate
+from stationary.fitting import recorded
+from stationary.likelihood import Likelihood
+from stationary.models import Model, Point
+from stationary.stochastic import judged
 
 
 class LagrangianObjective:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from stationary.errors import InputError
-from stationary.generator import Generator
+from stationary.generator import Generator, as_generator
 from stationary.solvers import Auto
 from stationary.threads import one_thread
 
@@ -16,12 +16,12 @@ MOST_STATES = 10_000
 """Up to here a spectrum is computed: it takes dense matrices."""
 
 
-def spectral_gap(generator: Generator, gamma: Tensor | float | None = None) -> Tensor:
+def spectral_gap(generator: Generator | Tensor, gamma: Tensor | float | None = None) -> Tensor:
     """``1 - |lambda_2|`` of ``P = I + Q / gamma``, ``[...]``.
 
     Parameters
     ----------
-    generator : Generator
+    generator : Generator or Tensor [..., n, n]
         Irreducible chains, solved densely.
     gamma : Tensor or float, optional
         Uniformization rate; just above the largest exit rate by default.
@@ -30,9 +30,10 @@ def spectral_gap(generator: Generator, gamma: Tensor | float | None = None) -> T
     --------
     >>> import torch
     >>> Q = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
-    >>> spectral_gap(Generator.from_dense(Q), gamma=4.0)
+    >>> spectral_gap(Q, gamma=4.0)
     tensor(0.5000, dtype=torch.float64)
     """
+    generator = as_generator(generator)
     _check_size(generator)
     P, _ = generator.uniformize(gamma)
     # Scaled by sqrt(pi), a reversible chain is a symmetric matrix and any other closer to one.
@@ -47,7 +48,7 @@ def spectral_gap(generator: Generator, gamma: Tensor | float | None = None) -> T
 
 
 def mixing_time(
-    generator: Generator, eps: float = 1e-5, gamma: Tensor | float | None = None
+    generator: Generator | Tensor, eps: float = 1e-5, gamma: Tensor | float | None = None
 ) -> Tensor:
     """The paper's ``mix(P, eps)`` (Appendix A2): steps until the rows of ``P^t`` agree, ``[...]``.
 
@@ -57,7 +58,7 @@ def mixing_time(
 
     Parameters
     ----------
-    generator : Generator
+    generator : Generator or Tensor [..., n, n]
         Irreducible chains.
     eps : float
         Largest squared distance of a row from the mean row.
@@ -70,11 +71,12 @@ def mixing_time(
 
     >>> import torch
     >>> Q = torch.diag(torch.full((19,), 25.0), 1) + torch.diag(torch.full((19,), 1.0), -1)
-    >>> mixing_time(Generator.from_dense(Q.double()))
+    >>> mixing_time(Q.double())
     tensor(27)
     """
     if not eps > 0:
         raise InputError(f"eps must be positive; got {eps!r}")
+    generator = as_generator(generator)
     _check_size(generator)
     generator.check_irreducible()
     P, _ = generator.uniformize(gamma)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from stationary.errors import InputError
-from stationary.generator import Generator
+from stationary.generator import Generator, as_generator
 from stationary.gradients import Exact, Gradient
 from stationary.solvers import Accuracy, Auto, Factor, Solver
 
@@ -71,14 +71,15 @@ class SteadyState:
 
 
 def steady_state(
-    generator: Generator, solver: Solver | None = None, gradient: Gradient | None = None
+    generator: Generator | Tensor, solver: Solver | None = None, gradient: Gradient | None = None
 ) -> SteadyState:
     """Steady state ``pi`` of every chain: ``pi Q = 0``, ``sum(pi) = 1``.
 
     Parameters
     ----------
-    generator : Generator
-        A batch of irreducible chains; a reducible one raises `ReducibleError`.
+    generator : Generator or Tensor [..., n, n]
+        A batch of irreducible chains; a reducible one raises `ReducibleError`. Of matrices, the
+        diagonal is ignored.
     solver : Solver, optional
         How to solve; `Auto()` by default.
     gradient : Gradient, optional
@@ -87,9 +88,8 @@ def steady_state(
     Examples
     --------
     >>> import torch
-    >>> from stationary import Generator
     >>> Q = torch.tensor([[0.0, 1.0], [3.0, 0.0]], dtype=torch.float64, requires_grad=True)
-    >>> state = steady_state(Generator.from_dense(Q))
+    >>> state = steady_state(Q)
     >>> state.pi
     tensor([0.7500, 0.2500], dtype=torch.float64, grad_fn=<_SteadyStateBackward>)
     >>> state.pi[1].backward()
@@ -101,5 +101,10 @@ def steady_state(
     if not isinstance(solver, Solver):
         raise InputError(f"solver must be one such as GTH() or SparseLU(); got {solver!r}")
     gradient = Exact() if gradient is None else gradient
+    if not isinstance(gradient, Gradient):
+        raise InputError(
+            f"gradient must be one such as Exact() or Infinity(p=0.1); got {gradient!r}"
+        )
+    generator = as_generator(generator)
     pi, factor = gradient.apply(generator, solver)
     return SteadyState(pi, generator, factor, factor.solver or solver, gradient)

@@ -130,9 +130,7 @@ def comparison(
         ]
         if len(terms) == len(held):
             scores[name] = score(terms, held)
-    pairs = [
-        (windows.between(None, cut), part) for cut, part in zip(places, held, strict=True)
-    ]
+    pairs = [(windows.between(None, cut), part) for cut, part in zip(places, held, strict=True)]
     scores |= {name: score(terms, held) for name, terms in rivals(pairs).items()}
     fitting = {name for name in tested if studies[name].horizon.load}
     choice = recommend(_only(scores, fitted, tested), tested, fitting, held)
@@ -151,5 +149,3 @@ def _common_cuts(fitted: Mapping[str, Estimate], windows: Windows) -> list[float
         return []
     most = max(len(each.model.param_names) for each in fitted.values())
     return cuts(windows, most) or cuts(windows, 1)
-
-

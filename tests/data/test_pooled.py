@@ -22,7 +22,7 @@ MODEL = M.Slowing(servers=1, capacity=9)
 def single():
     # Uneven numbers of windows a load, in mixed order, with counts that hang together.
     loads = np.random.default_rng(3).choice(np.arange(8.0, 20.0), size=600)
-    return st.simulate(TRUTH, loads, 5.0, seed=4, scheme=st.Arrivals()).observing(
+    return st.simulate(TRUTH, loads, 5.0, seed=4, scheme=st.data.Arrivals()).observing(
         range(5), drop_empty=False
     )
 
@@ -74,7 +74,7 @@ def test_the_scatter_is_not_that_of_long_windows(single, fits):
     assert abs(np.log(ratio)) > 0.1
 
 
-@pytest.mark.parametrize("kind", [st.Correlated(), st.Information()])
+@pytest.mark.parametrize("kind", [st.covariances.Correlated(), st.covariances.Information()])
 def test_other_covariances_are_the_same(single, kind):
     one, other = (
         st.fit(MODEL, windows, starts=1, covariance=kind).covariance
@@ -219,7 +219,7 @@ def test_what_needs_single_windows_says_so(fits, tmp_path):
     with pytest.raises(InputError, match=f"a bootstrap {needs}"):
         st.bootstrap(fit, 20)
     with pytest.raises(InputError, match=f"a sandwich over blocks of 5 windows {needs}"):
-        st.fit(MODEL, fit.windows, starts=1, covariance=st.Sandwich(block=5))
+        st.fit(MODEL, fit.windows, starts=1, covariance=st.covariances.Sandwich(block=5))
     with pytest.raises(InputError, match=f"a choice of categories {needs}"):
         fit.windows.observing([0, 1])
     with pytest.raises(InputError, match=f"a file of one line a window {needs}"):

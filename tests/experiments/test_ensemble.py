@@ -26,7 +26,7 @@ def windows(seed):
         (MODEL, lambda s: st.Infinity(p=0.2, seed=s), Training(epochs=4, batch=2, clip=0.5)),
         (
             MODEL,
-            lambda s: st.Infinity(p=0.2, seed=s, series=st.Doubling(), control=True),
+            lambda s: st.Infinity(p=0.2, seed=s, series=st.gradients.Doubling(), control=True),
             Training(epochs=4, clip=math.inf, average=True),
         ),
         (MODEL, lambda s: st.DivideAndConquerBPTT(steps=16), Training(epochs=4)),

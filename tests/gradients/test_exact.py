@@ -20,7 +20,7 @@ def pi_of(solver, n):
     """Steady state as a function of dense rates, on the edges the solver can take."""
     step = torch.arange(n - 1)
     edges = st.Edges.complete(n)
-    if isinstance(solver, st.BirthDeath):
+    if isinstance(solver, st.solvers.BirthDeath):
         edges = st.Edges(torch.cat([step, step + 1]), torch.cat([step + 1, step]), n)
 
     def pi(Q):
@@ -87,7 +87,7 @@ def test_derivatives_where_the_ground_is_not_the_first_state():
     # A rare first state makes the elimination start over from the likeliest one.
     scale = torch.ones(4, dtype=torch.float64)
     scale[2] = 1e4
-    for solver in (st.GTH(), TensorGTH()):
+    for solver in (st.solvers.GTH(), TensorGTH()):
         pi = pi_of(solver, 4)
         Q = rates(2, n=4, seed=2)
         assert float(pi(Q * scale)[..., 0].detach().max()) < 1e-3
@@ -98,7 +98,9 @@ def test_derivatives_where_the_ground_is_not_the_first_state():
 # Autograd through another algorithm.
 
 
-@pytest.mark.parametrize("solver", [st.GTH(), st.LU(), TensorGTH(), st.Auto()], ids=name)
+@pytest.mark.parametrize(
+    "solver", [st.solvers.GTH(), st.solvers.LU(), TensorGTH(), st.solvers.Auto()], ids=name
+)
 def test_equals_autograd_through_a_dense_solve(solver):
     Q = rates(5, n=8, seed=3)
     weight = torch.randn(5, 8, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
@@ -139,7 +141,7 @@ def test_a_constant_reward_has_no_gradient(solver):
     assert float(Q.grad.abs().max()) < 1e-13
 
 
-@pytest.mark.parametrize("solver", [st.GTH(), st.LU(), TensorGTH()], ids=name)
+@pytest.mark.parametrize("solver", [st.solvers.GTH(), st.solvers.LU(), TensorGTH()], ids=name)
 def test_the_gradient_of_a_zero_rate(solver):
     # An edge at rate 0 can still be opened; compare with one that hardly is.
     Q = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 2.0], [3.0, 0.0, 0.0]], dtype=torch.float64)
@@ -166,7 +168,7 @@ def test_no_graph_where_none_is_asked_for():
     gen = st.Generator.from_dense(problems.random_rates(n=4, seed=0))
     assert not st.steady_state(gen).pi.requires_grad
     with torch.no_grad():
-        assert not pi_of(st.Auto(), 4)(rates(n=4)).requires_grad
+        assert not pi_of(st.solvers.Auto(), 4)(rates(n=4)).requires_grad
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=name)
@@ -194,10 +196,10 @@ def derivative_of_log_pi(problem, state):
 RARE = [
     (solver, capacity, seed)
     for solver, capacity, seed in itertools.product(
-        [*ENTRYWISE, st.BirthDeath()], [20, 100, 300], [None, 0]
+        [*ENTRYWISE, st.solvers.BirthDeath()], [20, 100, 300], [None, 0]
     )
     # A shuffled chain is not a birth-death one; tensors show the same at 100 states, and sooner.
-    if not (seed is not None and isinstance(solver, st.BirthDeath))
+    if not (seed is not None and isinstance(solver, st.solvers.BirthDeath))
     and not (capacity == 300 and isinstance(solver, TensorGTH))
 ]
 
@@ -216,7 +218,7 @@ def test_gradient_of_a_rare_states_log_probability(solver, capacity, arrival, se
         assert float((ours.detach() - exact).abs().max()) < 1e-13
 
 
-@pytest.mark.parametrize("solver", [*ENTRYWISE, st.BirthDeath()], ids=name)
+@pytest.mark.parametrize("solver", [*ENTRYWISE, st.solvers.BirthDeath()], ids=name)
 @pytest.mark.parametrize(("arrival", "service"), [(1.0, 10.0), (10.0, 1.0), (1.0, 1.0)])
 @pytest.mark.parametrize("state", [0, 100])
 def test_second_derivative_of_a_rare_states_log_probability(solver, arrival, service, state):
@@ -267,7 +269,7 @@ def chains_and_losses(draw, decades=12.0):
 
 
 @pytest.mark.parametrize(
-    ("solver", "tolerance"), [(st.GTH(), 1e-11), (TensorGTH(), 1e-13)], ids=name
+    ("solver", "tolerance"), [(st.solvers.GTH(), 1e-11), (TensorGTH(), 1e-13)], ids=name
 )
 @hypothesis.given(case=chains_and_losses())
 @hypothesis.settings(max_examples=150)
@@ -286,10 +288,10 @@ def test_birth_death_gradients_with_rates_over_24_decades(rates, target):
     births, deaths = ([10.0 ** pair[k] for pair in rates] for k in (0, 1))
     gen = problems.birth_death(births, deaths).generator
     weight = torch.randn(gen.n, generator=torch.Generator().manual_seed(target)).double()
-    check_gradients(st.BirthDeath(), gen, weight, target % gen.n, 1e-13)
+    check_gradients(st.solvers.BirthDeath(), gen, weight, target % gen.n, 1e-13)
 
 
-@pytest.mark.parametrize("solver", [st.GTH(), TensorGTH()], ids=name)
+@pytest.mark.parametrize("solver", [st.solvers.GTH(), TensorGTH()], ids=name)
 def test_gradients_where_sets_of_states_hardly_communicate(solver):
     # v is near 1e15 on one side and 0 on the other, its differences within a side near 1e-3:
     # subtracting would leave no digit of them.

@@ -73,7 +73,7 @@ def nearby(generator):
     moved = generator.rates.detach() * (
         1 + 0.1 * torch.rand(generator.rates.shape, generator=random, dtype=torch.float64)
     )
-    return st.GTH().factor(st.Generator(generator.edges, moved))
+    return st.solvers.GTH().factor(st.Generator(generator.edges, moved))
 
 
 STRATEGIES = {
@@ -151,7 +151,7 @@ def test_guesses_belong_to_windows():
     for _ in range(40):
         gradient(generator, strategy)
     second = st.Generator(generator.edges, generator.rates.detach()[1:], index=torch.tensor([1]))
-    factor = st.GTH().factor(second)
+    factor = st.solvers.GTH().factor(second)
     g = weights(generator)[1:]
     v = strategy.estimate(second, factor.pi, g)
     h = g - (factor.pi * g).sum(-1, keepdim=True)
@@ -252,14 +252,23 @@ def test_bad_options():
     with pytest.raises(InputError, match="margin"):
         Powers(margin=-1.0)
     generator = CHAINS["mmmk"]
-    one = st.GTH().factor(st.Generator(generator.edges, generator.rates.detach()[0]))
+    one = st.solvers.GTH().factor(st.Generator(generator.edges, generator.rates.detach()[0]))
     with pytest.raises(InputError, match="same windows"):
         gradient(generator, Infinity(series=Preconditioned(one), p=0.5))
     with pytest.raises(InputError, match="probability"):
         gradient(generator, Infinity(p=lambda step: 1.5))
 
 
-@pytest.mark.parametrize("solver", [st.GTH(), st.LU(), st.SparseLU(), st.BirthDeath(), TensorGTH()])
+@pytest.mark.parametrize(
+    "solver",
+    [
+        st.solvers.GTH(),
+        st.solvers.LU(),
+        st.solvers.SparseLU(),
+        st.solvers.BirthDeath(),
+        TensorGTH(),
+    ],
+)
 def test_a_factor_of_all_windows_serves_any_of_them(solver):
     model = st.models.MMmK(servers=1, capacity=5, service_rate=4.0)
     everything = model([1.0, 2.0, 3.0, 5.0])
@@ -393,10 +402,10 @@ def test_the_gap_of_a_large_chain_is_not_known(monkeypatch):
         st.spectral_gap(generator)
 
 
-@pytest.mark.parametrize("solver", [st.Multigrid(), st.Reused()], ids=repr)
+@pytest.mark.parametrize("solver", [st.solvers.Multigrid(), st.solvers.Reused()], ids=repr)
 def test_series_beside_an_iterated_factor_are_unbiased(solver):
     lattice = tandem((20, 20), 0.8, [1.0, 1.1])
-    if isinstance(solver, st.Reused):  # so that its factor is an old one
+    if isinstance(solver, st.solvers.Reused):  # so that its factor is an old one
         moved = tandem((20, 20), 0.82, [1.0, 1.12]).rates
         solver.factor(st.Generator(lattice.edges, moved))
     rates = lattice.rates.detach().requires_grad_()
@@ -405,7 +414,7 @@ def test_series_beside_an_iterated_factor_are_unbiased(solver):
         pi = st.steady_state(st.Generator(lattice.edges, rates), solver, strategy).pi
         return torch.autograd.grad(pi[..., :20].sum(), rates)[0]
 
-    exact = one(Exact(), st.GTH())
+    exact = one(Exact(), st.solvers.GTH())
     strategy = Infinity(p=0.5, seed=0, series=Preconditioned())
     draws = torch.stack([one(strategy, solver) for _ in range(60)])
     error = (draws.mean(0) - exact).abs().max()

@@ -58,8 +58,8 @@ def gradients(edges, rates, device, g, solver):
 
 def assert_equal_entrywise(edges, rates, seed):
     g = torch.randn(len(rates), edges.n, generator=torch.Generator().manual_seed(seed)).double()
-    pi, gradient = gradients(edges, rates, "cuda", g, st.GTH())
-    exact, expected = gradients(edges, rates, "cpu", g, st.GTH())
+    pi, gradient = gradients(edges, rates, "cuda", g, st.solvers.GTH())
+    exact, expected = gradients(edges, rates, "cpu", g, st.solvers.GTH())
     assert float((pi / exact - 1).abs().max()) < 1e-12
     # Both promise digits of the largest q_ij dL/dq_ij of a chain.
     error = ((gradient - expected) * rates).abs().amax(-1)
@@ -92,7 +92,7 @@ def test_few_edges_in_any_order(n):
 @pytest.mark.parametrize("n", [5, 21, 32, 40, 64])
 def test_a_kernel_did_it(n):
     rates = random_rates(3, n * (n - 1), seed=0).cuda()
-    factor = st.GTH().factor(st.Generator(st.Edges.complete(n), rates))
+    factor = st.solvers.GTH().factor(st.Generator(st.Edges.complete(n), rates))
     assert isinstance(factor, fused.FusedFactor)
 
 
@@ -103,7 +103,7 @@ def test_rare_first_state(n):
     step = torch.arange(n - 1)
     edges = st.Edges(torch.cat([step, step + 1]), torch.cat([step + 1, step]), n)
     rates = torch.cat([torch.full((n - 1,), 10.0), torch.ones(n - 1)]).double()
-    pi = st.steady_state(st.Generator(edges, rates.cuda()), solver=st.GTH()).pi.cpu()
+    pi = st.steady_state(st.Generator(edges, rates.cuda()), solver=st.solvers.GTH()).pi.cpu()
     exact = 10.0 ** torch.arange(n, dtype=torch.float64)
     assert float((pi / (exact / exact.sum()) - 1).abs().max()) < 1e-12
     assert_equal_entrywise(edges, rates.expand(5, -1).contiguous(), seed=0)
@@ -126,7 +126,7 @@ def test_reducible_chains_raise_and_say_which(n):
     rates = random_rates(4, len(edges), seed=0)
     rates[2, edges.src == n - 1] = 0.0
     with pytest.raises(ReducibleError, match=r"chain \(2,\).*closed class"):
-        st.steady_state(st.Generator(edges, rates.cuda()), solver=st.GTH())
+        st.steady_state(st.Generator(edges, rates.cuda()), solver=st.solvers.GTH())
 
 
 @cuda
@@ -135,7 +135,7 @@ def test_probabilities_beyond_the_kernels_are_still_right():
     step = torch.arange(n - 1)
     edges = st.Edges(torch.cat([step, step + 1]), torch.cat([step + 1, step]), n)
     rates = torch.cat([torch.full((n - 1,), 1e-5, dtype=torch.float64), torch.ones(n - 1).double()])
-    pi = st.steady_state(st.Generator(edges, rates.cuda()), solver=st.GTH()).pi.cpu()
+    pi = st.steady_state(st.Generator(edges, rates.cuda()), solver=st.solvers.GTH()).pi.cpu()
     exact = 1e-5 ** torch.arange(n, dtype=torch.float64)
     assert float((pi / exact / (1 - 1e-5) - 1).abs().max()) < 1e-10
 
@@ -146,7 +146,7 @@ def test_second_derivatives():
     edges = st.Edges.complete(5)
 
     def last(rates):
-        return st.steady_state(st.Generator(edges, rates), solver=st.GTH()).pi[..., -1]
+        return st.steady_state(st.Generator(edges, rates), solver=st.solvers.GTH()).pi[..., -1]
 
     assert torch.autograd.gradcheck(last, rates)
     assert torch.autograd.gradgradcheck(last, rates)
@@ -173,7 +173,7 @@ def test_odd_shapes():
 @cuda
 def test_some_of_the_chains():
     edges = st.Edges.complete(6)
-    factor = st.GTH().factor(st.Generator(edges, random_rates(8, 30, seed=0).cuda()))
+    factor = st.solvers.GTH().factor(st.Generator(edges, random_rates(8, 30, seed=0).cuda()))
     h = torch.randn(8, 6, generator=torch.Generator().manual_seed(0)).double().cuda()
     h -= (factor.pi * h).sum(-1, keepdim=True)
     chains = torch.tensor([5, 2], device="cuda")
@@ -206,7 +206,7 @@ def test_relaxation_agrees_with_elimination(device, edges):
     rates = random_rates(3, len(edges), seed=5)
     g = torch.randn(3, edges.n, generator=torch.Generator().manual_seed(6)).double()
     pi, gradient = gradients(edges, rates, device, g, Jacobi(tolerance=1e-12))
-    exact, expected = gradients(edges, rates, "cpu", g, st.GTH())
+    exact, expected = gradients(edges, rates, "cpu", g, st.solvers.GTH())
     assert float((pi / exact - 1).abs().max()) < 1e-9
     assert float((gradient - expected).abs().max() / expected.abs().max()) < 1e-9
 
@@ -246,7 +246,7 @@ def test_randomly_stopped_gradients_of_a_sparse_chain(device):
     edges = some_edges(200, seed=1)
     rates = random_rates(1, len(edges), seed=1)[0]
     g = torch.randn(200, generator=torch.Generator().manual_seed(2)).double()
-    exact = gradients(edges, rates, "cpu", g, st.GTH())[1]
+    exact = gradients(edges, rates, "cpu", g, st.solvers.GTH())[1]
     gradient = st.Infinity(p=0.05, seed=0, control=True, draws=8)
     leaf = rates.to(device).requires_grad_()
     for _ in range(60):  # the control variate closes in on the exact gradient

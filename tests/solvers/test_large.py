@@ -38,7 +38,7 @@ load = ["moderate", "near saturation", "overloaded", "solid, near saturation"]
 @pytest.fixture(scope="module")
 def exact():
     """Dense elimination of every lattice, once."""
-    return [st.GTH().factor(lattice) for lattice in LATTICES]
+    return [st.solvers.GTH().factor(lattice) for lattice in LATTICES]
 
 
 def normal(n, seed):
@@ -56,7 +56,7 @@ def nearby(generator, step=0.01, seed=0):
 
 
 @pytest.mark.parametrize("which", range(len(LATTICES)), ids=load)
-@pytest.mark.parametrize("solver", [*LARGE, st.Auto()], ids=name)
+@pytest.mark.parametrize("solver", [*LARGE, st.solvers.Auto()], ids=name)
 def test_lattices_against_dense_elimination(solver, which, exact):
     lattice, truth = LATTICES[which], exact[which]
     factor = solver.factor(lattice)
@@ -105,7 +105,9 @@ def test_gradients_against_finite_differences(solver):
         for sign in (1, -1):
             moved = lattice.rates.clone()
             moved[e] += sign * 1e-5
-            sides.append((st.GTH().factor(st.Generator(lattice.edges, moved)).pi * reward).sum())
+            sides.append(
+                (st.solvers.GTH().factor(st.Generator(lattice.edges, moved)).pi * reward).sum()
+            )
         difference = float(sides[0] - sides[1]) / 2e-5
         assert float(gradient[e]) == pytest.approx(difference, rel=1e-6, abs=1e-9)
 
@@ -140,13 +142,15 @@ def test_right_normwise_or_refused(solver, gen):
 def test_gauss_seidel_is_right_in_the_tails_and_says_so(arrival, service, seed):
     problem = mm1k(arrival, service, 100)
     problem = problem if seed is None else problem.shuffled(seed)
-    state = st.steady_state(problem.generator, st.GaussSeidel())
+    state = st.steady_state(problem.generator, st.solvers.GaussSeidel())
     assert state.accuracy is Accuracy.ENTRYWISE
     assert relative_error(state.pi, problem.pi) < 1e-10
     assert float(state.residual) < 1e-9
 
 
-@pytest.mark.parametrize("solver", [st.SparseLU(), st.Krylov(), st.Reused()], ids=name)
+@pytest.mark.parametrize(
+    "solver", [st.solvers.SparseLU(), st.solvers.Krylov(), st.solvers.Reused()], ids=name
+)
 def test_the_others_are_right_normwise_and_say_so(solver):
     problem = mm1k(1.0, 10.0, 100).shuffled(0)
     solver.factor(nearby(problem.generator))
@@ -160,17 +164,17 @@ def test_the_others_are_right_normwise_and_say_so(solver):
 
 def test_gauss_seidel_gives_up_with_advice():
     with pytest.raises(SolverError, match=r"after 16 Gauss-Seidel sweeps.*SparseLU\(\)"):
-        st.GaussSeidel(most=16).factor(LATTICES[1])
+        st.solvers.GaussSeidel(most=16).factor(LATTICES[1])
 
 
 def test_krylov_gives_up_with_advice():
     with pytest.raises(SolverError, match=r"after \d+ iterations; use SparseLU"):
-        st.Krylov(fill=1.0, drop=0.5, most=3).factor(LATTICES[1])
+        st.solvers.Krylov(fill=1.0, drop=0.5, most=3).factor(LATTICES[1])
 
 
 def test_sparse_lu_refuses_factors_that_do_not_fit():
     with pytest.raises(SolverError, match=r"would take .* GiB, more than the .* GiB"):
-        st.SparseLU(memory=1e5).factor(LATTICES[0])
+        st.solvers.SparseLU(memory=1e5).factor(LATTICES[0])
 
 
 def test_gmres_reports_the_residual_that_is_there():
@@ -257,13 +261,15 @@ def impatient(side):
     )
 
 
-@pytest.mark.parametrize("solver", [st.SparseLU(), st.Multigrid(), st.Krylov()], ids=name)
+@pytest.mark.parametrize(
+    "solver", [st.solvers.SparseLU(), st.solvers.Multigrid(), st.solvers.Krylov()], ids=name
+)
 def test_far_states_too_rare_for_float64(solver):
     # Poisson-like in one direction: 1e-700 and less at the far end.
     generator = impatient(300)([7.0])
     state = st.steady_state(generator, solver)
     small = impatient(40)([7.0])
-    expected = st.GTH().factor(small).pi.reshape(40, 40)
+    expected = st.solvers.GTH().factor(small).pi.reshape(40, 40)
     found = state.pi.detach().reshape(300, 300)[:40, :40]
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
@@ -286,8 +292,14 @@ def clusters(eps, n=1000, seed=0):
 @pytest.mark.parametrize("eps", [1e-6, 1e-9, 1e-13, 1e-15])
 def test_sets_that_hardly_communicate_are_right_or_refused(eps):
     generator = clusters(eps)
-    mass = float(st.GTH().factor(generator).pi[::2].sum())
-    solvers = [st.SparseLU(), st.Multigrid(), st.Krylov(), st.GaussSeidel(most=2_000), st.Auto()]
+    mass = float(st.solvers.GTH().factor(generator).pi[::2].sum())
+    solvers = [
+        st.solvers.SparseLU(),
+        st.solvers.Multigrid(),
+        st.solvers.Krylov(),
+        st.solvers.GaussSeidel(most=2_000),
+        st.solvers.Auto(),
+    ]
     answers = []
     for solver in solvers:
         try:
@@ -303,8 +315,8 @@ def test_rates_of_zero_are_no_neighbours():
     Q = torch.rand(400, 400, generator=random, dtype=torch.float64)
     Q = torch.where(torch.rand(400, 400, generator=random) < 0.05, Q, 0.0)
     Q[:, 0] = Q[0, :] = 1e-3
-    pi = st.Multigrid().factor(st.Generator.from_dense(Q)).pi
-    torch.testing.assert_close(pi, st.GTH().factor(st.Generator.from_dense(Q)).pi)
+    pi = st.solvers.Multigrid().factor(st.Generator.from_dense(Q)).pi
+    torch.testing.assert_close(pi, st.solvers.GTH().factor(st.Generator.from_dense(Q)).pi)
 
 
 # Remembered factors.
@@ -318,13 +330,13 @@ class Counting(Solver):
 
     def factor(self, generator: st.Generator) -> Factor:
         self.calls.append(generator.n)
-        return st.SparseLU().factor(generator)
+        return st.solvers.SparseLU().factor(generator)
 
 
 @pytest.mark.parametrize("which", range(len(LATTICES)), ids=load)
 def test_an_old_factor_serves_a_nearby_chain(which, caplog):
     counting = Counting()
-    solver = st.Reused(counting)
+    solver = st.solvers.Reused(counting)
     solver.factor(nearby(LATTICES[which]))
     with caplog.at_level(logging.DEBUG, "stationary.solvers.reused"):
         factor = solver.factor(LATTICES[which])
@@ -334,7 +346,7 @@ def test_an_old_factor_serves_a_nearby_chain(which, caplog):
     assert counting.calls == [LATTICES[which].n]
     assert "an old factor did, in" in caplog.text
     # Two paths really ran: a new factor gives the same to rounding, not bit by bit.
-    anew = st.SparseLU().factor(LATTICES[which])
+    anew = st.solvers.SparseLU().factor(LATTICES[which])
     assert not torch.equal(factor.pi, anew.pi)
     torch.testing.assert_close(factor.pi, anew.pi, rtol=0, atol=1e-11)
     centred, expected = (x - (anew.pi * x).sum() for x in (v, anew.solve(h)))
@@ -343,14 +355,14 @@ def test_an_old_factor_serves_a_nearby_chain(which, caplog):
 
 def test_a_factor_too_old_is_replaced_and_said_so(caplog):
     counting = Counting()
-    solver = st.Reused(counting, steps=6)
+    solver = st.solvers.Reused(counting, steps=6)
     far = tandem((40, 40), 0.3, [1.0, 1.0])
     solver.factor(st.Generator(LATTICES[1].edges, far.rates))
     with caplog.at_level(logging.INFO, "stationary.solvers.reused"):
         pi = solver.factor(LATTICES[1]).pi
     assert len(counting.calls) == 2
     assert "a new factor by Counting" in caplog.text
-    torch.testing.assert_close(pi, st.SparseLU().factor(LATTICES[1]).pi, rtol=0, atol=1e-13)
+    torch.testing.assert_close(pi, st.solvers.SparseLU().factor(LATTICES[1]).pi, rtol=0, atol=1e-13)
 
 
 def at_loads(*loads):
@@ -361,18 +373,20 @@ def at_loads(*loads):
 
 def test_the_nearest_of_the_kept_factors_is_taken():
     counting = Counting()
-    solver = st.Reused(counting, steps=8)
+    solver = st.solvers.Reused(counting, steps=8)
     solver.factor(at_loads(0.4, 0.9))
     assert len(counting.calls) == 2
     moved = at_loads(0.905, 0.402)
     factor = solver.factor(moved)
     assert len(counting.calls) == 2
-    torch.testing.assert_close(factor.pi, st.SparseLU().factor(moved).pi, rtol=0, atol=1e-11)
+    torch.testing.assert_close(
+        factor.pi, st.solvers.SparseLU().factor(moved).pi, rtol=0, atol=1e-11
+    )
 
 
 def test_only_so_many_factors_are_kept():
     counting = Counting()
-    solver = st.Reused(counting, steps=3, most=2)
+    solver = st.solvers.Reused(counting, steps=3, most=2)
     solver.factor(at_loads(0.3, 0.6, 0.9))
     assert len(counting.calls) == 3
     assert len(solver._memory.kept) == 2
@@ -383,30 +397,30 @@ def test_only_so_many_factors_are_kept():
 
 
 def test_threads_share_a_memory():
-    solver = st.Reused(steps=8, most=2)
+    solver = st.solvers.Reused(steps=8, most=2)
     loads = [0.3, 0.6, 0.9] * 4
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda load: solver.factor(at_loads(load)).pi[0], loads))
-    expected = st.SparseLU().factor(at_loads(*loads)).pi
+    expected = st.solvers.SparseLU().factor(at_loads(*loads)).pi
     torch.testing.assert_close(torch.stack(found), expected, rtol=0, atol=1e-11)
 
 
 def test_memory_stays_behind():
     counting = Counting()
-    solver = st.Reused(counting)
+    solver = st.solvers.Reused(counting)
     lattice = tandem((8, 8), 0.9, [1.0, 1.0])
     solver.factor(lattice)
     for copied in (pickle.loads(pickle.dumps(solver)), copy.deepcopy(solver)):  # noqa: S301
         assert copied == solver
         assert not copied._memory.kept
     other = tandem((9, 8), 0.9, [1.0, 1.0])
-    torch.testing.assert_close(solver.factor(other).pi, st.GTH().factor(other).pi)
+    torch.testing.assert_close(solver.factor(other).pi, st.solvers.GTH().factor(other).pi)
 
 
 @pytest.mark.parametrize("wrong", [{"steps": 0}, {"most": 0}, {"steps": 1.5}, {"most": True}])
 def test_numbers_that_make_no_sense(wrong):
     with pytest.raises(InputError, match=r"must be a whole number of at least 1; got"):
-        st.Reused(**wrong)
+        st.solvers.Reused(**wrong)
 
 
 # What Auto does when a solver fails.
@@ -425,19 +439,21 @@ def test_a_failure_falls_to_the_next_row_and_is_logged(error, monkeypatch, caplo
     lattice = tandem((50, 50), 0.9, [1.0, 1.0])
     monkeypatch.setattr(auto, "SparseLU", lambda: Failing(error))
     state = st.steady_state(lattice)
-    assert state.solver == st.Multigrid()
+    assert state.solver == st.solvers.Multigrid()
     assert "Multigrid" in state.status
     [record] = [r for r in caplog.records if r.name == auto.__name__]
     assert record.levelno == logging.WARNING
     reason = str(error) or "out of memory"
     assert f"({reason}); trying Multigrid" in record.getMessage()
-    torch.testing.assert_close(state.pi, st.SparseLU().factor(lattice).pi, rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        state.pi, st.solvers.SparseLU().factor(lattice).pi, rtol=0, atol=1e-12
+    )
 
 
 def test_an_adjoint_that_fails_falls_through_too(monkeypatch, caplog):
     lattice = tandem((50, 50), 0.9, [1.0, 1.0])
 
-    class HalfWay(st.SparseLU):
+    class HalfWay(st.solvers.SparseLU):
         def factor(self, generator):
             factor = super().factor(generator)
             factor.solve = lambda h: Failing(SolverError("lost the way")).factor(generator)
@@ -450,7 +466,7 @@ def test_an_adjoint_that_fails_falls_through_too(monkeypatch, caplog):
     assert "(lost the way); trying Multigrid" in caplog.text
     assert state.solver == HalfWay()  # which did find the steady state
     rates = lattice.rates.clone().requires_grad_()
-    exact = st.steady_state(st.Generator(lattice.edges, rates), solver=st.GTH())
+    exact = st.steady_state(st.Generator(lattice.edges, rates), solver=st.solvers.GTH())
     (expected,) = torch.autograd.grad(exact.pi[..., :50].sum(), rates)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-8 * expected.abs().max())
 
@@ -461,19 +477,19 @@ def test_if_all_fail_each_is_named(monkeypatch):
     for solver, why in failures.items():
         monkeypatch.setattr(auto, solver, lambda why=why: Failing(SolverError(why)))
     with pytest.raises(SolverError, match=r"2,500 states.*no room.*far off.*stuck.*slow"):
-        st.Auto().factor(tandem((50, 50), 0.9, [1.0, 1.0]))
+        st.solvers.Auto().factor(tandem((50, 50), 0.9, [1.0, 1.0]))
 
 
 def test_auto_puts_multigrid_first_where_factors_grow_too_large(monkeypatch):
-    multigrid = st.Multigrid()
+    multigrid = st.solvers.Multigrid()
     plane, solid = tandem((300, 300), 0.9, [1.0] * 2), tandem((50, 50, 50), 0.9, [1.0] * 3)
-    assert st.Auto().choose(plane) == st.SparseLU()
-    assert st.Auto().candidates(plane)[1] == multigrid
+    assert st.solvers.Auto().choose(plane) == st.solvers.SparseLU()
+    assert st.solvers.Auto().candidates(plane)[1] == multigrid
     monkeypatch.setattr(auto, "_MOST_OPERATIONS", 2e10)  # the same lattices, ten times as large
-    assert st.Auto().choose(plane) == st.SparseLU()
-    assert st.Auto().choose(solid) == multigrid
+    assert st.solvers.Auto().choose(plane) == st.solvers.SparseLU()
+    assert st.solvers.Auto().choose(solid) == multigrid
     monkeypatch.setattr(auto, "half_the_memory", lambda: 1e6)
-    assert st.Auto().choose(plane) == multigrid
+    assert st.solvers.Auto().choose(plane) == multigrid
 
 
 def test_memory_is_some():

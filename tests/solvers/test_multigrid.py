@@ -81,8 +81,8 @@ def error(pi, exact):
 @pytest.mark.parametrize(("queues", "capacity"), [(2, 29), (3, 9), (4, 4)])
 def test_lattices_agree_with_elimination(queues, capacity, loads):
     chain = lattice(queues, capacity, (*loads, loads[0]))
-    state = st.steady_state(chain, st.Multigrid())
-    exact = st.steady_state(chain, st.GTH()).pi
+    state = st.steady_state(chain, st.solvers.Multigrid())
+    exact = st.steady_state(chain, st.solvers.GTH()).pi
     assert error(state.pi, exact.numpy()) < 1e-11
     assert bool((state.pi > 0).all())
     assert state.accuracy is Accuracy.NORMWISE
@@ -92,7 +92,7 @@ def test_lattices_agree_with_elimination(queues, capacity, loads):
 @pytest.mark.parametrize("capacity", [99, 199])
 def test_errors_not_only_residuals_are_small_where_the_chain_hardly_mixes(capacity, load):
     chain = lattice(2, capacity, (load, load))
-    factor = st.Multigrid().factor(chain)
+    factor = st.solvers.Multigrid().factor(chain)
     reference = Reference(chain)
     assert error(factor.pi, reference.pi) < 1e-9
     g = np.arange(chain.n) // (capacity + 1) / capacity  # the mean number in the first queue
@@ -117,14 +117,14 @@ def test_independent_queues_have_a_product_form():
     exact = np.array(
         [np.prod([r**m for r, m in zip(loads, state, strict=True)]) for state in states]
     )
-    assert error(st.Multigrid().factor(chain).pi, exact / exact.sum()) < 1e-12
+    assert error(st.solvers.Multigrid().factor(chain).pi, exact / exact.sum()) < 1e-12
 
 
 @pytest.mark.parametrize(("each", "decades"), [(1, 1.0), (3, 6.0), (8, 3.0)])
 def test_random_sparse_chains(each, decades):
     chain = random_chain(2000, each, decades, seed=each)
-    pi = st.steady_state(chain, st.Multigrid()).pi
-    assert error(pi, st.steady_state(chain, st.GTH()).pi.numpy()) < 1e-11
+    pi = st.steady_state(chain, st.solvers.Multigrid()).pi
+    assert error(pi, st.steady_state(chain, st.solvers.GTH()).pi.numpy()) < 1e-11
 
 
 def test_a_ring_in_one_direction():
@@ -132,13 +132,16 @@ def test_a_ring_in_one_direction():
     rates = 0.1 + torch.rand(n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     step = torch.arange(n)
     chain = st.Generator(st.Edges(step, (step + 1) % n, n), rates)
-    assert error(st.Multigrid().factor(chain).pi, (1 / rates / (1 / rates).sum()).numpy()) < 1e-12
+    assert (
+        error(st.solvers.Multigrid().factor(chain).pi, (1 / rates / (1 / rates).sum()).numpy())
+        < 1e-12
+    )
 
 
 @pytest.mark.parametrize("load", [0.1, 0.9, 1.0])
 def test_a_long_queue_and_its_tail(load):
     problem = problems.mm1k(load, 1.0, 500)
-    pi = st.Multigrid().factor(problem.generator).pi
+    pi = st.solvers.Multigrid().factor(problem.generator).pi
     exact = problems.floats(problem.pi)
     assert error(pi, exact.numpy()) < 1e-12
     seen = exact > 1e-12
@@ -147,7 +150,7 @@ def test_a_long_queue_and_its_tail(load):
 
 def test_small_chains_are_eliminated_and_keep_their_tails():
     problem = problems.mm1k(1.0, 10.0, 100).shuffled(0)
-    state = st.steady_state(problem.generator, st.Multigrid())
+    state = st.steady_state(problem.generator, st.solvers.Multigrid())
     assert problem.generator.n <= COARSEST
     assert state.accuracy is Accuracy.ENTRYWISE
     assert problems.relative_error(state.pi, problem.pi) < 1e-12
@@ -160,7 +163,7 @@ def test_small_chains_are_eliminated_and_keep_their_tails():
 @pytest.mark.parametrize(("queues", "capacity"), [(2, 29), (3, 9)])
 def test_factors_solve_the_poisson_equation_and_its_transpose(queues, capacity, loads):
     chain = lattice(queues, capacity, loads)
-    factor = st.Multigrid().factor(chain)
+    factor = st.solvers.Multigrid().factor(chain)
     Q = chain.sparse()
     random = np.random.default_rng(0)
     h = random.standard_normal(chain.n)
@@ -180,7 +183,7 @@ def test_gradients_agree_with_finite_differences(loads):
     def mean(log_rates):
         chain = lattice(2, 19, loads)
         service = chain.rates * torch.cat([log_rates.exp()[k].expand(c) for k, c in blocks])
-        pi = st.steady_state(st.Generator(chain.edges, service), st.Multigrid(1e-12)).pi
+        pi = st.steady_state(st.Generator(chain.edges, service), st.solvers.Multigrid(1e-12)).pi
         return (pi * (torch.arange(400) // 20)).sum()
 
     blocks = [(0, 19 * 20), (1, 19 * 19), (2, 19 * 20)]  # arrivals, first and second service
@@ -204,12 +207,12 @@ def test_second_derivatives_agree_with_elimination():
         (second,) = torch.autograd.grad((first * weight).sum(), rates)
         return second
 
-    exact = curvature(st.GTH())
-    assert float((curvature(st.Multigrid()) - exact).abs().max() / exact.abs().max()) < 1e-8
+    exact = curvature(st.solvers.GTH())
+    assert float((curvature(st.solvers.Multigrid()) - exact).abs().max() / exact.abs().max()) < 1e-8
 
 
 def test_nothing_to_solve_has_solution_zero():
-    factor = st.Multigrid().factor(lattice(2, 19, LIGHT))
+    factor = st.solvers.Multigrid().factor(lattice(2, 19, LIGHT))
     nothing = torch.zeros(400, dtype=torch.float64)
     assert torch.equal(factor.solve(nothing), nothing)
     assert torch.equal(factor.solve_transposed(nothing), nothing)
@@ -234,11 +237,11 @@ def cycles(monkeypatch):
 def test_a_start_is_used(cycles):
     chain = lattice(2, 29, SATURATED)
     near = lattice(2, 29, [1.02 * load for load in SATURATED])
-    start = st.steady_state(near, st.Multigrid()).pi
+    start = st.steady_state(near, st.solvers.Multigrid()).pi
     assert len(cycles) == 1
-    warm = st.steady_state(chain, st.Multigrid(start=start)).pi
+    warm = st.steady_state(chain, st.solvers.Multigrid(start=start)).pi
     assert len(cycles) == 1
-    assert error(warm, st.steady_state(chain, st.GTH()).pi.numpy()) < 1e-11
+    assert error(warm, st.steady_state(chain, st.solvers.GTH()).pi.numpy()) < 1e-11
 
 
 @pytest.mark.parametrize("small", [0.0, 1e-300, 1e-30])
@@ -246,8 +249,8 @@ def test_a_bad_start_costs_time_only(small):
     chain = lattice(2, 29, LIGHT)
     start = torch.full((900,), small, dtype=torch.float64)
     start[-1] = 1.0
-    pi = st.steady_state(chain, st.Multigrid(start=start)).pi
-    assert error(pi, st.steady_state(chain, st.GTH()).pi.numpy()) < 1e-11
+    pi = st.steady_state(chain, st.solvers.Multigrid(start=start)).pi
+    assert error(pi, st.steady_state(chain, st.solvers.GTH()).pi.numpy()) < 1e-11
 
 
 def test_batches_start_every_chain_from_the_one_before(cycles):
@@ -256,9 +259,9 @@ def test_batches_start_every_chain_from_the_one_before(cycles):
     is_arrival = torch.arange(len(chain.edges)) < 19 * 20
     rates = torch.where(is_arrival, chain.rates * scale[:, None], chain.rates)
     batch = st.Generator(chain.edges, rates)
-    factor = st.Multigrid().factor(batch)
+    factor = st.solvers.Multigrid().factor(batch)
     assert len(cycles) == 1
-    exact = st.GTH().factor(batch)
+    exact = st.solvers.GTH().factor(batch)
     torch.testing.assert_close(factor.pi, exact.pi, rtol=0, atol=1e-12)
     g = torch.arange(400, dtype=torch.float64).expand(3, 400)
     torch.testing.assert_close(factor.rate_gradient(g), exact.rate_gradient(g), rtol=0, atol=1e-7)
@@ -293,25 +296,25 @@ def test_reducible_chains_are_refused():
     rates = chain.rates.clone()
     rates[chain.edges.src == 899] = 0.0
     with pytest.raises(ReducibleError, match=r"closed class \{899\}"):
-        st.steady_state(st.Generator(chain.edges, rates), st.Multigrid())
+        st.steady_state(st.Generator(chain.edges, rates), st.solvers.Multigrid())
 
 
 def test_sets_that_hardly_communicate_are_refused_not_guessed():
     births, deaths = [0.9] * 250 + [1.0] * 250, [1.0] * 250 + [0.9] * 250
     with pytest.raises(SolverError, match=r"GTH\(\)|start="):
-        st.steady_state(problems.birth_death(births, deaths).generator, st.Multigrid())
+        st.steady_state(problems.birth_death(births, deaths).generator, st.solvers.Multigrid())
 
 
 def test_a_tolerance_below_rounding_gives_what_rounding_allows():
     chain = lattice(2, 49, SATURATED)
-    pi = st.steady_state(chain, st.Multigrid(tolerance=1e-17)).pi
+    pi = st.steady_state(chain, st.solvers.Multigrid(tolerance=1e-17)).pi
     assert error(pi, Reference(chain).pi) < 1e-11
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 1.0, float("nan")])
 def test_tolerances_out_of_range(tolerance):
     with pytest.raises(InputError, match="between 0 and 1"):
-        st.Multigrid(tolerance=tolerance)
+        st.solvers.Multigrid(tolerance=tolerance)
 
 
 @pytest.mark.parametrize(
@@ -324,4 +327,4 @@ def test_tolerances_out_of_range(tolerance):
 )
 def test_starts_that_are_no_distributions(start, words):
     with pytest.raises(InputError, match=words):
-        st.steady_state(lattice(2, 29, LIGHT), st.Multigrid(start=start))
+        st.steady_state(lattice(2, 29, LIGHT), st.solvers.Multigrid(start=start))

@@ -24,7 +24,7 @@ name = repr  # of a solver, in test ids
 
 def on_edges(solver, Q):
     """Put dense rates on the edges the solver can take."""
-    if not isinstance(solver, st.BirthDeath):
+    if not isinstance(solver, st.solvers.BirthDeath):
         return st.Generator.from_dense(Q)
     n = Q.shape[-1]
     step = torch.arange(n - 1)
@@ -61,7 +61,9 @@ def test_the_oracle_agrees_with_exact_fractions():
 RARE = [(s, k) for s in ENTRYWISE for k in SIZES if k < 300 or not isinstance(s, TensorGTH)]
 
 
-@pytest.mark.parametrize(("solver", "capacity"), [*RARE, *((st.BirthDeath(), k) for k in SIZES)])
+@pytest.mark.parametrize(
+    ("solver", "capacity"), [*RARE, *((st.solvers.BirthDeath(), k) for k in SIZES)]
+)
 @pytest.mark.parametrize(("arrival", "service"), [(1.0, 10.0), (10.0, 1.0)])
 def test_rare_states_in_natural_order(solver, capacity, arrival, service):
     problem = mm1k(arrival, service, capacity)
@@ -87,7 +89,7 @@ def test_lu_is_right_normwise_and_says_so(capacity, seed):
     problem = mm1k(1.0, 10.0, capacity)
     if seed is not None:
         problem = problem.shuffled(seed)
-    state = st.steady_state(problem.generator, st.LU())
+    state = st.steady_state(problem.generator, st.solvers.LU())
     assert float((state.pi - problems.floats(problem.pi)).abs().max()) < 1e-13
     assert state.accuracy is Accuracy.NORMWISE
     assert "normwise" in state.status
@@ -96,10 +98,10 @@ def test_lu_is_right_normwise_and_says_so(capacity, seed):
 def test_lu_does_lose_rare_states():
     # Otherwise its warning, and GTH, would be for nothing.
     problem = mm1k(1.0, 10.0, 100).shuffled(0)
-    assert relative_error(st.steady_state(problem.generator, st.LU()).pi, problem.pi) > 1e-3
+    assert relative_error(st.steady_state(problem.generator, st.solvers.LU()).pi, problem.pi) > 1e-3
 
 
-@pytest.mark.parametrize("solver", [*ENTRYWISE, st.BirthDeath()], ids=name)
+@pytest.mark.parametrize("solver", [*ENTRYWISE, st.solvers.BirthDeath()], ids=name)
 def test_likely_states_behind_states_that_underflow(solver):
     # Two likely sets joined by states of probability 1e-330: neither set may be lost.
     births, deaths = [0.001] * 110 + [1.0] * 110, [1.0] * 110 + [0.001] * 110
@@ -122,7 +124,7 @@ def test_rates_too_far_apart_are_refused_not_guessed(solver):
 def test_lu_refuses_what_it_cannot_solve():
     births, deaths = [0.001] * 110 + [1.0] * 110, [1.0] * 110 + [0.001] * 110
     with pytest.raises(SolverError, match=r"use GTH\(\)"):
-        st.steady_state(problems.birth_death(births, deaths).generator, st.LU())
+        st.steady_state(problems.birth_death(births, deaths).generator, st.solvers.LU())
 
 
 # Random chains.
@@ -139,7 +141,7 @@ def test_random_chains_with_rates_over_24_decades(solver, gen):
     assert relative_error(state.pi, problems.steady(gen)) < 1e-14
 
 
-@pytest.mark.parametrize("solver", [st.LU(), st.SparseLU()])
+@pytest.mark.parametrize("solver", [st.solvers.LU(), st.solvers.SparseLU()])
 @hypothesis.given(gen=problems.ergodic_chains(decades=3.0))
 @hypothesis.settings(max_examples=100)
 def test_lu_on_random_chains_with_rates_over_6_decades(solver, gen):
@@ -151,11 +153,13 @@ def test_lu_on_random_chains_with_rates_over_6_decades(solver, gen):
 @pytest.mark.parametrize("load", [1.0, 16.0, 40.0, 60.0])
 def test_sparse_lu_finds_a_likely_ground(load):
     model = st.models.MultiDiagonal(3, 400, rate_1=16.0, rate_2=8.0, rate_3=4.0)
-    pi = st.steady_state(model([load]), st.SparseLU()).pi
-    torch.testing.assert_close(pi, st.steady_state(model([load]), st.GTH()).pi, rtol=0, atol=1e-10)
+    pi = st.steady_state(model([load]), st.solvers.SparseLU()).pi
+    torch.testing.assert_close(
+        pi, st.steady_state(model([load]), st.solvers.GTH()).pi, rtol=0, atol=1e-10
+    )
 
 
-@pytest.mark.parametrize("solver", [st.LU(), st.SparseLU()])
+@pytest.mark.parametrize("solver", [st.solvers.LU(), st.solvers.SparseLU()])
 @hypothesis.given(gen=problems.ergodic_chains())
 @hypothesis.settings(max_examples=200)
 def test_lu_is_right_normwise_or_refuses(solver, gen):
@@ -169,13 +173,15 @@ def test_lu_is_right_normwise_or_refuses(solver, gen):
 @pytest.mark.parametrize("ground", [0, 3])
 def test_lu_with_either_ground(ground):
     Q = problems.random_rates(4, n=6, seed=1)
-    pi = st.steady_state(st.Generator.from_dense(Q), st.LU(ground)).pi
+    pi = st.steady_state(st.Generator.from_dense(Q), st.solvers.LU(ground)).pi
     torch.testing.assert_close(pi, st.steady_state(st.Generator.from_dense(Q)).pi)
 
 
 def test_lu_ground_out_of_range():
     with pytest.raises(InputError, match=r"0\.\.5"):
-        st.steady_state(st.Generator.from_dense(problems.random_rates(n=6, seed=1)), st.LU(6))
+        st.steady_state(
+            st.Generator.from_dense(problems.random_rates(n=6, seed=1)), st.solvers.LU(6)
+        )
 
 
 # Blocked elimination, above 96 states.
@@ -184,7 +190,9 @@ def test_lu_ground_out_of_range():
 @pytest.mark.parametrize("n", [97, 150, 300])
 def test_blocked_elimination_on_dense_chains(n):
     problem = problems.balanced(n, seed=n, decades=30.0)
-    assert relative_error(st.steady_state(problem.generator, st.GTH()).pi, problem.pi) < 1e-13
+    assert (
+        relative_error(st.steady_state(problem.generator, st.solvers.GTH()).pi, problem.pi) < 1e-13
+    )
 
 
 def test_blocked_elimination_against_high_precision():
@@ -196,7 +204,7 @@ def test_blocked_elimination_against_high_precision():
     edges = st.Edges(index[:, 0], index[:, 1], 150)
     gen = st.Generator(edges, 10 ** exponent[edges.src, edges.dst])
     exact = problems.steady(gen, digits=25)
-    assert relative_error(st.steady_state(gen, st.GTH()).pi, exact) < 1e-13
+    assert relative_error(st.steady_state(gen, st.solvers.GTH()).pi, exact) < 1e-13
 
 
 @pytest.mark.parametrize("n", [150, 300])
@@ -205,7 +213,9 @@ def test_blocked_elimination_on_shuffled_birth_death_chains(n, seed):
     random = torch.Generator().manual_seed(seed)
     rates = 10 ** (2 * torch.rand(2, n - 1, generator=random, dtype=torch.float64) - 1)
     problem = problems.birth_death(*rates.tolist()).shuffled(seed)
-    assert relative_error(st.steady_state(problem.generator, st.GTH()).pi, problem.pi) < 1e-12
+    assert (
+        relative_error(st.steady_state(problem.generator, st.solvers.GTH()).pi, problem.pi) < 1e-12
+    )
 
 
 # Batches.
@@ -223,10 +233,10 @@ def test_a_batch_is_its_chains_one_by_one(solver, batch):
         torch.testing.assert_close(row, alone, rtol=1e-13, atol=0)
 
 
-@pytest.mark.parametrize("solver", [st.GTH(), st.BirthDeath()], ids=name)
+@pytest.mark.parametrize("solver", [st.solvers.GTH(), st.solvers.BirthDeath()], ids=name)
 def test_threads_change_nothing(solver, monkeypatch):
-    batch, n = (2000, 21) if solver == st.GTH() else (50_001, 21)
-    work = n**3 // 3 if solver == st.GTH() else 4 * n
+    batch, n = (2000, 21) if solver == st.solvers.GTH() else (50_001, 21)
+    work = n**3 // 3 if solver == st.solvers.GTH() else 4 * n
     assert batch * work > _batches._WORTH_A_THREAD
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     gen = on_edges(solver, problems.random_rates(batch, n=n, seed=3))
@@ -383,15 +393,17 @@ def test_zero_rates_are_no_harm_where_the_chain_is_irreducible(solver):
 def test_birth_death_needs_its_edges():
     with pytest.raises(InputError, match=r"GTH\(\) or Auto\(\)"):
         st.steady_state(
-            st.Generator.from_dense(problems.random_rates(n=3, seed=0)), st.BirthDeath()
+            st.Generator.from_dense(problems.random_rates(n=3, seed=0)), st.solvers.BirthDeath()
         )
 
 
 def test_auto_takes_the_recursion_for_birth_death_edges_only():
     queue = mm1k(1.0, 2.0, 5)
-    assert st.steady_state(queue.generator).solver == st.BirthDeath()
-    assert st.steady_state(queue.shuffled(0).generator).solver == st.GTH()
-    assert st.steady_state(st.Generator.from_dense(queue.generator.dense())).solver == st.GTH()
+    assert st.steady_state(queue.generator).solver == st.solvers.BirthDeath()
+    assert st.steady_state(queue.shuffled(0).generator).solver == st.solvers.GTH()
+    assert (
+        st.steady_state(st.Generator.from_dense(queue.generator.dense())).solver == st.solvers.GTH()
+    )
 
 
 def test_auto_takes_sparse_lu_for_large_chains_with_few_edges():
@@ -399,20 +411,20 @@ def test_auto_takes_sparse_lu_for_large_chains_with_few_edges():
     step = torch.arange(n)
     edges = st.Edges(step, (step + 1) % n, n)
     state = st.steady_state(st.Generator(edges, torch.ones(n, dtype=torch.float64)))
-    assert state.solver == st.SparseLU()
+    assert state.solver == st.solvers.SparseLU()
     torch.testing.assert_close(state.pi, torch.full((n,), 1 / n, dtype=torch.float64))
 
 
 @pytest.mark.parametrize(
     ("n", "edges_each", "expected"),
-    [(1000, 3, st.GTH()), (2500, 3, st.SparseLU()), (2500, 30, st.GTH())],
+    [(1000, 3, st.solvers.GTH()), (2500, 3, st.solvers.SparseLU()), (2500, 30, st.solvers.GTH())],
 )
 def test_auto_goes_by_size_and_edges(n, edges_each, expected):
     step = torch.arange(n).repeat_interleave(edges_each)
     jump = torch.arange(1, edges_each + 1).repeat(n)
     edges = st.Edges(step, (step + jump) % n, n)
     rates = torch.ones(len(step), dtype=torch.float64)
-    assert st.Auto().choose(st.Generator(edges, rates)) == expected
+    assert st.solvers.Auto().choose(st.Generator(edges, rates)) == expected
 
 
 def test_birth_death_scales_to_a_million_states():

@@ -51,6 +51,8 @@ class Chains:
     generator: Generator
     loads: Floats
     pi: Floats
+    arrivals: Floats
+    """Requests that arrive per unit time in each state, or in all of them."""
 
     def start(self, rng: np.random.Generator) -> Ints:
         """Draw a state from every steady state."""
@@ -165,7 +167,7 @@ class PoissonCounts(Scheme):
                 f"PoissonCounts() needs positive loads; got {chains.loads.min():g} in window "
                 f"{int(chains.loads.argmin())}"
             )
-        mean = chains.loads[:, None] * duration * chains.pi
+        mean = chains.arrivals * duration * chains.pi
         if mean.max() > 2.0**53:
             raise InputError(f"duration {duration:g} gives counts above 2**53; shorten it")
         counts: Ints = rng.poisson(mean)
@@ -241,7 +243,10 @@ def simulate(
 def _chains(model: Model, x: Tensor, pi: Tensor) -> Chains:
     with torch.no_grad():
         generator = model(x)
-    return Chains(model, generator, x[:, 0].cpu().numpy().copy(), pi.cpu().numpy())
+        arrivals = model.arrivals(model.at(x).with_pi(pi))
+    loads = x[:, 0].cpu().numpy().copy()
+    every = loads[:, None] if arrivals is None else arrivals.cpu().numpy()
+    return Chains(model, generator, loads, pi.cpu().numpy(), every)
 
 
 def _counted(model: Model, counts: Ints) -> Ints:

@@ -1,15 +1,16 @@
 r"""What the windows of a fit say about its parameters, and what more windows would add.
 
-On the coordinates ``z`` of the fit's covariance let ``f_j`` be the gradient of the log of the
-conditional probability of state j's category, zero where j is not observed, so that
-``sum_j pi_j f_j = 0``. A window of N looks at load x adds to the Hessian, on average,
+On the coordinates ``z`` of the fit's covariance let ``g_c`` be the gradient of the log of the
+probability of category c, given that one of the observed ones is seen, so that
+``sum_c p_c g_c = 0``. A window of N counts at load x adds to the Hessian, on average,
 
-    J(x) = N sum_j pi_j f_j f_j^T,
+    J(x) = N sum_c p_c g_c g_c^T,
 
-and its score has the covariance ``J`` only if looks are independent. Those at a system that forgets
-slowly are not, and have the covariance ``B(x)`` of `stationary.autocorrelation`; it is taken as
-``J`` where the chain cannot tell. Either way B is scaled by the one number that makes the present
-windows come out as spread as the fit's covariance says, and w windows at x change the sandwich
+and its score has the covariance ``J`` only if samples are independent. Those of a system that
+forgets slowly are not, and have the covariance ``B(x)`` of `stationary.autocorrelation`; it is
+taken as ``J`` where the chain cannot tell. Either way B is scaled by the one number that makes the
+present windows come out as spread as the fit's covariance says, and w windows at x change the
+sandwich
 ``H^-1 M H^-1`` to that of ``H + w J`` and ``M + w B``. Directions that the fit leaves open start
 with a variance of ``UNDETERMINED ** 2``.
 """
@@ -24,17 +25,15 @@ from torch import Tensor
 
 from stationary.autocorrelation import sum_covariances, why_not
 from stationary.chunks import probabilities
-from stationary.data.states import Sampling, conditional_probabilities
+from stationary.data._base import Counts
+from stationary.data.states import States
+from stationary.data.windows import Windows
 from stationary.derivatives import by_input
-from stationary.inference import (
-    UNDETERMINED,
-    Array,
-    Covariance,
-    finite_hessian,
-)
-from stationary.objective import Objective
-from stationary.result import Fit
-from stationary.steady import steady_state
+from stationary.errors import InputError
+from stationary.estimate import Estimate
+from stationary.inference import UNDETERMINED, Array, Covariance, finite_hessian
+from stationary.likelihood import Likelihood
+from stationary.models import Point
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,30 +42,33 @@ class Knowledge:
 
     Attributes
     ----------
-    fit : Fit
-        The fit.
+    estimate : Estimate
+        The fitted model.
+    windows : Windows
+        What it was fitted to.
     bread : ndarray [P, P]
         The Hessian H of what there is.
     meat : ndarray [P, P]
         The covariance M of its gradient.
     excess : float
         What the spread of a window is to be multiplied by, so that it is as seen.
-    looks : float
-        Looks a window, per unit of load where arriving requests look.
+    samples : float
+        Samples of the system in a window, per unit of load where arriving requests sample it.
     """
 
-    fit: Fit
+    estimate: Estimate
+    windows: Windows
     bread: Array
     meat: Array
     excess: float
-    looks: float
+    samples: float
 
     @classmethod
-    def of(cls, fit: Fit) -> Knowledge:
+    def of(cls, estimate: Estimate, windows: Windows) -> Knowledge:
         """Read it off a fit."""
-        cov, windows = fit.covariance, fit.windows
-        objective = Objective(fit.model, windows).on(cov.scale)
-        hessian = finite_hessian(objective, cov.scale.free(fit.model.theta.detach()).numpy())
+        cov = estimate.covariance
+        likelihood = Likelihood(estimate.model, windows).on(cov.scale)
+        hessian = finite_hessian(likelihood, cov.scale.free(estimate.theta).numpy())
         open_ = cov.flat @ cov.flat.T
         known = np.eye(len(hessian)) - open_
         bread = known @ hessian @ known + open_ / UNDETERMINED**2
@@ -76,27 +78,28 @@ class Knowledge:
         many = windows.many.numpy()
         windows_at = np.bincount(group, many)
         inputs = torch.from_numpy(x)[:, None]
-        seen = windows.counts.sum(-1).numpy() / many
-        looks = seen / _share(fit, inputs).clip(1e-12)[group]
-        per_window = np.bincount(group, looks * many) / windows_at
-        _, spread = _window(fit, inputs, per_window)
+        counts = _counted(windows).size.numpy() / many
+        samples = counts / _share(estimate, windows, inputs).clip(1e-12)[group]
+        per_window = np.bincount(group, samples * many) / windows_at
+        _, spread = _window(estimate, windows, inputs, per_window)
         weight = known @ np.linalg.pinv(bread, hermitian=True) @ known
         expected = np.einsum("pq,g,gqp->", weight, windows_at, spread)
-        by_arrivals = windows.sampling is Sampling.ARRIVAL
+        per_load = samples / windows.loads.numpy() if windows.by_arrivals else samples
         return cls(
-            fit,
+            estimate,
+            windows,
             bread,
             meat,
             excess=float(np.einsum("pq,qp->", weight, meat) / expected) if expected > 0 else 1.0,
-            looks=float(np.median(looks / windows.loads.numpy() if by_arrivals else looks)),
+            samples=float(np.median(per_load)),
         )
 
     def after(self, loads: Array, windows: int) -> list[Covariance]:
         """Covariance of the fit with so many more windows at each of these loads."""
-        cov = self.fit.covariance
-        by_arrivals = self.fit.windows.sampling is Sampling.ARRIVAL
-        looks = self.looks * (loads if by_arrivals else np.ones_like(loads))
-        added, spread = _window(self.fit, torch.from_numpy(loads)[:, None], looks)
+        cov = self.estimate.covariance
+        samples = self.samples * (loads if self.windows.by_arrivals else np.ones_like(loads))
+        inputs = torch.from_numpy(loads)[:, None]
+        added, spread = _window(self.estimate, self.windows, inputs, samples)
         found = []
         for J, B in zip(added, spread, strict=True):
             inverse = np.linalg.inv(self.bread + windows * J)
@@ -106,26 +109,36 @@ class Knowledge:
         return found
 
 
-def _share(fit: Fit, x: Tensor) -> Array:
-    """Probability that a look falls into an observed category at each input."""
-    pi = probabilities(fit.model, x)
-    return fit.windows.observation(fit.model).of(pi).sum(-1).numpy()
+def _counted(windows: Windows) -> Counts:
+    counted = windows.counted
+    if counted is None:
+        raise InputError("what more windows would tell is known for counts only; there are none")
+    return counted
 
 
-def _window(fit: Fit, x: Tensor, looks: Array) -> tuple[Array, Array]:
+def _share(estimate: Estimate, windows: Windows, x: Tensor) -> Array:
+    """Probability that a sample falls into an observed category at each input."""
+    kind = _counted(windows).on(estimate.model)
+    if not isinstance(kind, States):
+        return np.ones(len(x))
+    point = estimate.model.at(x, estimate.theta).with_pi(probabilities(estimate.model, x))
+    found = kind.found(point)
+    return np.asarray((kind.map.of(found).sum(-1) / found.sum(-1)).numpy())
+
+
+def _window(estimate: Estimate, windows: Windows, x: Tensor, samples: Array) -> tuple[Array, Array]:
     """Information J and covariance of the score B ``[G, P, P]`` of a window at each input."""
-    model, scale = fit.model, fit.covariance.scale
-    observation = fit.windows.observation(model)
+    model, scale = estimate.model, estimate.covariance.scale
+    kind = _counted(windows).on(model)
 
-    def log_probabilities(z: Tensor, x: Tensor) -> Tensor:
-        pi = steady_state(model.generator(x, scale.natural(z))).pi
-        return conditional_probabilities(pi, observation).log()
+    def log_terms(z: Tensor, x: Tensor) -> Tensor:
+        return kind.log_terms(Point(model, x, scale.natural(z)))
 
-    z = scale.free(model.theta.detach()).numpy()
-    slopes = torch.from_numpy(by_input(log_probabilities, z, x, model.edges)[1])
-    score = observation.to_states(slopes.mT).mT.numpy()
-    pi = probabilities(model, x).numpy()
-    J = np.einsum("g,gj,gjp,gjq->gpq", looks, pi, score, score)
-    if why_not(model, fit.windows):
+    z = scale.free(estimate.theta).numpy()
+    terms, slopes = by_input(log_terms, z, model.as_inputs(x), model.edges)
+    counts = samples * _share(estimate, windows, x)
+    J = np.einsum("g,gc,gcp,gcq->gpq", counts, np.exp(terms), slopes, slopes)
+    if why_not(model, windows) or not isinstance(kind, States):
         return J, J
-    return J, sum_covariances(model, fit.windows, model.theta.detach(), x, looks, score)
+    score = kind.map.to_states(torch.from_numpy(slopes).mT).mT.numpy()
+    return J, sum_covariances(model, windows, estimate.theta, x, samples, score)

@@ -127,9 +127,7 @@ def why_horizon(found: Horizon) -> str:
             f"fitted to loads up to {cut}, the model may misplace up to {share} of the counts at "
             f"{above}: there are too few data to test it at heavier load"
         ),
-        "no refit": lambda: (
-            f"the model could not be fitted to loads up to {cut} alone to test it"
-        ),
+        "no refit": lambda: f"the model could not be fitted to loads up to {cut} alone to test it",
         "too few": lambda: (
             "there are too few windows, or too few different loads, to test the model at heavier "
             "loads"
@@ -156,9 +154,7 @@ def choice(found: Choice) -> str:
             f"{share} of the counts."
         ),
         "only": lambda: f"{found.model} is the only model; there is none to compare it with.",
-        "none usable": lambda: (
-            f"{none}: no chain converged with all of its parameters determined."
-        ),
+        "none usable": lambda: f"{none}: no chain converged with all of its parameters determined.",
         "rival": lambda: (
             f"{none}: at the held-out loads {loads}, the forecast {found.rival!r}, which needs no "
             f"chain, does better than the best of them, {found.best}."
@@ -231,9 +227,7 @@ def experiment(found: Experiment) -> str:
             safe = min(kept, key=lambda row: row["ratio"])
             text += f"; below it, load {safe['load']:g} does most: {_of(safe)}"
     elif not top["meets"]:
-        text += (
-            f". Load {top['load']:g} would do little more, {_of(top)}, and is above the limit"
-        )
+        text += f". Load {top['load']:g} would do little more, {_of(top)}, and is above the limit"
     return text
 
 

@@ -1,0 +1,705 @@
+"""The façade: `fit`, `compare` and `plan`, and all that can be asked of what they return."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from stationary import words
+from stationary.baselines import BASELINES
+from stationary.covariances import CovarianceKind
+from stationary.data.windows import Windows
+from stationary.diagnostics import residuals
+from stationary.errors import ConvergenceWarning, InputError
+from stationary.estimate import Estimate
+from stationary.findings import Finding
+from stationary.fitting import check_model, estimate
+from stationary.forecast import Forecast, forecast
+from stationary.gradients import Exact, Gradient
+from stationary.identifiability import Identifiability, identify
+from stationary.inference import Covariance, check_level
+from stationary.ladder import ladder, ladder_of
+from stationary.limits import Limit, check_present, check_slos
+from stationary.methods import Method
+from stationary.models import Model
+from stationary.newton import Newton
+from stationary.parallel import Progress, in_parallel
+from stationary.planning.changes import what_if
+from stationary.planning.experiment import Experiment, next_experiment
+from stationary.record import Question, Record, Refits
+from stationary.resampling import bootstrap
+from stationary.slo import as_slos
+from stationary.solvers import Solver
+from stationary.stochastic import Stochastic
+from stationary.store import read, write
+from stationary.study import Studied
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Plan(Record):
+    """Estimates of one or several models, and the answers that follow from them.
+
+    `fit` returns a plan of one model, `compare` and `plan` one of several. What costs time, such as
+    refits that test how far a model may be believed, is computed when it is first needed, once, and
+    saved with the plan.
+    """
+
+    @property
+    def estimates(self) -> dict[str, float]:
+        """Parameters by name, of the model that speaks for the plan."""
+        return self.estimate.model.estimates
+
+    @property
+    def nll(self) -> float:
+        """Negative log-likelihood of that model at its estimates, penalty included."""
+        return self.estimate.nll
+
+    @property
+    def converged(self) -> bool:
+        """Whether its estimates are as good as those of maximum likelihood."""
+        return self.estimate.converged
+
+    @property
+    def covariance(self) -> Covariance:
+        """Covariance of its free parameters."""
+        return self.estimate.covariance
+
+    @property
+    def recommended(self) -> str | None:
+        """The model to take, if any of several is to be trusted."""
+        return self.comparison.choice.model
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weight of every model in pooled answers."""
+        return {name: self.comparison.weights.get(name, 0.0) for name in self.fitted}
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Is the data what the method assumes? What the checks found, for the same model."""
+        self.check_observed("a check of the data")
+        return list(self.studies[self.name].findings)
+
+    def table(self, level: float = 0.95) -> pd.DataFrame:
+        """Estimates with standard errors and intervals, one row per parameter."""
+        frame = self.estimate.table(level)
+        if self.refits is None:
+            return frame
+        check_level(level)
+        drawn = self.refits.theta.numpy()
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        low, high = np.quantile(drawn, ends, axis=0, method="inverted_cdf")
+        return frame.assign(std_error=drawn.std(0, ddof=1), low=low, high=high)
+
+    def ranking(self) -> pd.DataFrame:
+        """Every model and baseline, best on held-out loads first.
+
+        Returns
+        -------
+        DataFrame
+            ``model``, ``kind`` (chain or baseline), ``parameters``, ``nll``, ``aic``, ``bic``
+            (which take counts as independent), ``backtest`` (held-out negative log-likelihood per
+            count), ``backtest_error`` (standard error of its difference to the best),
+            ``misplaced`` (share of held-out counts put in the wrong place), ``weight`` in pooled
+            answers, and a ``note``.
+        """
+        found, size = self.comparison, float(self.windows.size.sum())
+        lines = [_line(name, each, size) for name, each in self.fitted.items()]
+        lines += [
+            {"model": name, "kind": "chain", "note": f"not fitted: {why}"}
+            for name, why in self.failed.items()
+        ]
+        lines += [
+            {"model": name, "kind": "baseline", "note": ""}
+            for name in found.scores
+            if name in BASELINES
+        ]
+        best = min(found.scores.values(), key=lambda score: score.mean, default=None)
+        for line in lines:
+            name = line["model"]
+            chain = line["kind"] == "chain"
+            line["weight"] = found.weights.get(name, 0.0 if chain else math.nan)
+            if name in found.scores and best is not None:
+                score = found.scores[name]
+                line["backtest"] = score.mean
+                line["backtest_error"] = score.behind(best, found.held)[1]
+                line["misplaced"] = score.wrong.share
+        frame = pd.DataFrame(lines).reindex(columns=_RANKING)
+        return frame.sort_values("backtest", kind="stable", ignore_index=True)
+
+    def forecast(
+        self, x: Any, level: float | None = None, measures: Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """Forecast measures at loads, with intervals.
+
+        Parameters
+        ----------
+        x : sequence, array [G, d], mapping or DataFrame
+            Loads, or all inputs of a model of several.
+        level : float, optional
+            Coverage of the intervals; 0.95 unless the plan says otherwise.
+        measures : sequence of str, optional
+            What to forecast; by default all that the models have to show.
+
+        Returns
+        -------
+        DataFrame
+            ``load`` (or the inputs), each measure with its ``_low`` and ``_high``, ``trusted`` and
+            the ``reason`` if not. A row is not trusted beyond the load up to which the model was
+            tested, nor where the data leave a measure open by more than a factor of ten each way.
+        """
+        return self._frame(self.forecast_of(x, level, measures))
+
+    def forecast_of(
+        self, x: Any, level: float | None = None, measures: Sequence[str] | None = None
+    ) -> Forecast:
+        """Return the same as arrays and codes."""
+        level = self.question.level if level is None else level
+        return forecast(self.draws, x, measures, level, self.doubt, self.horizon)
+
+    def _frame(self, found: Forecast) -> pd.DataFrame:
+        inputs = self.draws.first.inputs
+        names = inputs if len(inputs) > 1 else ("load",)
+        columns: dict[str, Any] = {name: found.x[:, k].numpy() for k, name in enumerate(names)}
+        for k, name in enumerate(found.names):
+            columns[name] = found.value[:, k]
+            columns[f"{name}_low"], columns[f"{name}_high"] = found.low[:, k], found.high[:, k]
+        reasons = ["" if doubt is None else words.doubt(doubt) for doubt in found.doubts]
+        columns["trusted"] = np.array([not reason for reason in reasons])
+        return pd.DataFrame(columns).assign(reason=np.array(reasons, dtype=object))
+
+    @property
+    def limit(self) -> Limit:
+        """The largest load that meets the SLOs that the plan was made for."""
+        if not self.question.slos:
+            raise InputError("the plan has no SLO: give slo= to st.plan, or ask for max_load(...)")
+        return self.limit_of(self.question)
+
+    def max_load(
+        self,
+        *slos: Any,
+        level: float | None = None,
+        present: float | None = None,
+        **bounds: float,
+    ) -> Limit:
+        """Return the largest load that meets all bounds.
+
+        Parameters
+        ----------
+        *slos : str or Slo
+            What must hold, as in ``"loss<0.1%"``.
+        level : float, optional
+            Coverage of the interval; 0.95 unless the plan says otherwise.
+        present : float, optional
+            The load to compare the limit with; by default the heaviest of the data.
+        **bounds : float
+            What must hold, as in ``loss=0.001``.
+        """
+        given = as_slos([*as_slos(list(slos)), *as_slos(bounds)])
+        return self.limit_of(self.asking(given, level, present))
+
+    def asking(self, slos: Any, level: float | None, present: float | None) -> Question:
+        """Return a checked question; what is not said is as the plan has it."""
+        level = self.question.level if level is None else level
+        check_level(level)
+        checked = as_slos(slos)
+        if checked:
+            check_slos(self.draws, checked)
+        present = self.question.present if present is None else check_present(present)
+        return Question(checked, present, level)
+
+    def what_if(self, *, faster: float | None = None, **options: Any) -> Plan:
+        """Return the plan of the same system with other options, or with faster servers.
+
+        What was learnt carries over, with its uncertainty: the parameters are those of a server or
+        of a client, not of how many there are. That the system would go on like this is an
+        assumption.
+
+        Parameters
+        ----------
+        faster : float, optional
+            Every server works this many times as fast: 1.2 is a fifth faster.
+        **options
+            New values of the model's options, such as ``servers=5`` or ``capacity=30``.
+
+        Examples
+        --------
+        >>> import stationary as st
+        >>> truth = st.models.MMmK(servers=2, capacity=10, service_rate=25.0)
+        >>> windows = st.simulate(truth, x=[20.0, 30.0, 40.0] * 10, duration=10.0, seed=0)
+        >>> fit = st.fit(st.models.MMmK(servers=2, capacity=10), windows.observing([0, 1, 2]))
+        >>> changed = fit.what_if(servers=3)
+        >>> changed.max_load(loss=0.01).load / fit.max_load(loss=0.01).load > 1.4
+        True
+        """
+        self.check_observed("a what-if")
+        draws, change = what_if(self.draws, self.part_names, options, faster)
+        if not change.options and change.faster == 1:
+            return self
+        return self.having(changed=(change, draws), known_studies=self.studies)
+
+    def next_experiment(
+        self,
+        loads: Any = None,
+        *,
+        windows: int = 10,
+        level: float | None = None,
+        measure: str | None = None,
+        at: float | None = None,
+        **bounds: float,
+    ) -> Experiment:
+        """Say at which load a short test would shrink the interval of an answer most.
+
+        The answer is a limit on the load, as in ``loss=0.001``, or a measure at a load, as in
+        ``measure="loss", at=40.0``. See `stationary.planning.next_experiment`.
+        """
+        self.check_observed("the next experiment")
+        level = self.question.level if level is None else level
+        slos = as_slos(bounds) or (self.question.slos if measure is None and at is None else ())
+        return next_experiment(
+            self.estimate, self.windows, slos, measure, at, loads, windows, level
+        )
+
+    def bootstrap(
+        self,
+        repeats: int = 200,
+        *,
+        block: int = 1,
+        seed: int = 0,
+        jobs: int = -1,
+        cluster: str | None = None,
+        progress: Progress | None = None,
+    ) -> Plan:
+        """Return the plan with intervals from refits to windows drawn again with replacement.
+
+        Parameters
+        ----------
+        repeats : int
+            Number of refits, each from the estimates.
+        block : int
+            Successive windows to draw together, in the order of recording, where they are
+            correlated.
+        seed : int
+            Of the draws.
+        jobs, cluster, progress
+            As for `stationary.parallel.in_parallel`.
+        """
+        self.check_observed("a bootstrap")
+        theta = bootstrap(
+            self.estimate, self.windows, repeats, block, seed, jobs, cluster, progress
+        )
+        refits = Refits(theta, block, repeats - len(theta))
+        alone = {self.name: self.estimate}
+        return self.having(
+            fitted=alone,
+            pooled=False,
+            refits=refits,
+            known_draws=None,
+            known_comparison=None,
+        )
+
+    def compared(
+        self, *, jobs: int = -1, cluster: str | None = None, progress: Progress | None = None
+    ) -> Plan:
+        """Return the plan beside other models of the same servers and capacity.
+
+        Its answers stay those of its own model.
+        """
+        self.check_observed("a comparison")
+        others = ladder_of(self.estimate.model, self.windows)
+        models = {name: model for name, model in others.items() if name not in self.fitted}
+        fitted, studies, failed = _studied(
+            models, self.windows, 3, self.seed, jobs, cluster, progress
+        )
+        return self.having(
+            fitted={**self.fitted, **fitted},
+            failed={**self.failed, **failed},
+            known_studies={**self.studies, **studies},
+            known_comparison=None,
+        )
+
+    def identify(
+        self,
+        x: Any = None,
+        nats: float = 2.0,
+        measures: Sequence[str] | None = None,
+        dispersion: float | None = None,
+    ) -> Identifiability:
+        """Say what the data determine; see `stationary.identifiability.identify`."""
+        self.check_observed("what the data determine")
+        return identify(self.estimate, self.windows, x, nats, measures, dispersion)
+
+    def residuals(self) -> pd.DataFrame:
+        """Observed and predicted share of every category in every window, one row each."""
+        return residuals(self.estimate, self.windows)
+
+    def warnings(self) -> list[str]:
+        """What a reader must know before believing the numbers."""
+        notes = words.warnings(self.estimate, self.windows)
+        return notes if self.change is None else [*notes, words.what_if(self.change)]
+
+    def save(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write the plan as a folder that `stationary.load` reads; all of it or nothing.
+
+        What it takes to answer later is computed first, so that nothing is fitted again.
+        """
+        self.check_observed("a saved plan")
+        write(self, folder, overwrite)
+
+    def report(self, path: str | os.PathLike[str], *, compare: bool = True, **options: Any) -> Plan:
+        """Write a report, one HTML file that opens anywhere.
+
+        Parameters
+        ----------
+        path : path
+            Where to write; ends in ``.html``.
+        compare : bool
+            Also fit other models, if that was not done yet, and show how they compare.
+        **options
+            As for `stationary.report.write_report`.
+
+        Returns
+        -------
+        Plan
+            The plan that the report shows; it holds the other models, too.
+        """
+        from stationary.report import check_path, write_report  # pictures load matplotlib
+
+        check_path(path)
+        shown = self
+        if compare and self.change is None and len(self.fitted) == 1:
+            shown = self.compared()
+        write_report(shown, path, **options)
+        return shown
+
+    def plot_forecast(self, x: Any, measure: str = "loss", **options: Any) -> Axes:
+        """Draw a forecast over the loads the fit saw; see `stationary.plots.plot_forecast`."""
+        from stationary.plots import plot_forecast
+
+        loads = self.windows.loads
+        level = options.pop("level", None)
+        return plot_forecast(
+            self.forecast(x, level, [measure]),
+            measure,
+            fitted=(float(loads.min()), float(loads.max())),
+            **options,
+        )
+
+    def plot_residuals(self, ax: Axes | None = None) -> Axes:
+        """Draw residuals against load; see `stationary.plots.plot_residuals`."""
+        from stationary.plots import plot_residuals
+
+        return plot_residuals(self.estimate, self.windows, ax)
+
+    def plot_calibration(self, ax: Axes | None = None) -> Axes:
+        """Draw observed against predicted shares; see `stationary.plots.plot_calibration`."""
+        from stationary.plots import plot_calibration
+
+        return plot_calibration(self.estimate, self.windows, ax)
+
+    def plot_generator(self, x: Any = None, ax: Axes | None = None) -> Axes:
+        """Draw the learned rates, by default at the heaviest observed load."""
+        from stationary.plots import plot_generator
+
+        heaviest = self.windows.x[self.windows.loads.argmax()]
+        return plot_generator(self.model, heaviest if x is None else x, ax)
+
+    def __str__(self) -> str:
+        if not self.pooled:
+            lines = [words.summary(self.estimate, self.windows, self.question.level)]
+        else:
+            shown = (
+                self.ranking()
+                .drop(columns="note")
+                .to_string(index=False, float_format=lambda value: f"{value:.4g}", na_rep="-")
+            )
+            lines = [shown, words.choice(self.comparison.choice)]
+        if self.change is not None:
+            lines.append(words.sentence(words.what_if(self.change)))
+        if self.question.slos:
+            found = self.limit
+            lines = [words.sentence(words.limit(found)), words.verdict(found), "", *lines]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return self.table(self.question.level).to_html(index=False)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.fitted)
+        return f"Plan({names}; {words.observed(self.windows)})"
+
+
+_RANKING = (
+    *("model", "kind", "parameters", "nll", "aic", "bic"),
+    *("backtest", "backtest_error", "misplaced", "weight", "note"),
+)
+
+
+def _line(name: str, each: Estimate, size: float) -> dict[str, Any]:
+    parameters = len(each.model.param_names)
+    notes = [] if each.converged else ["not converged: not pooled"]
+    open_ = each.covariance.flat.shape[1]
+    if open_:
+        notes.append(f"{open_} of {parameters} directions not determined: not pooled")
+    return {
+        "model": name,
+        "kind": "chain",
+        "parameters": parameters,
+        "nll": each.nll,
+        "aic": 2 * (each.nll + parameters),
+        "bic": 2 * each.nll + parameters * math.log(size),
+        "note": "; ".join(notes),
+    }
+
+
+def fit(
+    model: Model,
+    windows: Windows,
+    *,
+    method: Method | None = None,
+    gradient: Gradient | None = None,
+    epochs: int | None = None,
+    solver: Solver | None = None,
+    covariance: CovarianceKind | None = None,
+    seed: int = 0,
+) -> Plan:
+    """Fit a model to windows by maximum likelihood.
+
+    With exact gradients and no ``epochs``, by second-order steps on all windows at once. With
+    another gradient strategy, or with ``epochs``, by stochastic steps on a few windows at a time.
+
+    Parameters
+    ----------
+    model : Model
+        The chain; left as it is, the fit works on a copy.
+    windows : Windows
+        Inputs and what was observed at them.
+    method : Method, optional
+        How to fit: `Newton()` by default, or `Stochastic(...)`.
+    gradient, epochs
+        Short for ``method=Stochastic(gradient=..., epochs=...)``.
+    solver : Solver, optional
+        As for `steady_state`.
+    covariance : CovarianceKind, optional
+        How sure the estimates are: `Best()` by default, see `stationary.covariances`.
+    seed : int
+        Of scattered starting points, of the order of windows and of draws; a random gradient has
+        its own.
+
+    Returns
+    -------
+    Plan
+        Of this one model, with a `ConvergenceWarning` if the fit did not converge.
+
+    Examples
+    --------
+    >>> import stationary as st
+    >>> truth = st.models.MMmK(servers=1, capacity=19, service_rate=25.0)
+    >>> windows = st.simulate(truth, x=[11.0, 12.0, 13.0, 14.0, 15.0] * 20, duration=5.0, seed=1)
+    >>> windows = windows.observing([0, 1])
+    >>> result = fit(st.models.MMmK(servers=1, capacity=19), windows)
+    >>> round(result.estimates["service_rate"])
+    25
+
+    The paper's way:
+
+    >>> paper = fit(truth, windows, gradient=st.Infinity(p="auto", seed=0), epochs=10)
+    >>> round(paper.estimates["service_rate"])
+    25
+    """
+    check_model(model)
+    _check_windows(windows)
+    _check_kind(covariance, CovarianceKind, "covariance", "Sandwich() or Best()")
+    _check_kind(solver, Solver, "solver", "GTH() or SparseLU()")
+    method = _method(method, gradient, epochs)
+    found, way = estimate(model, windows, method, solver=solver, covariance=covariance, seed=seed)
+    recipe = {} if isinstance(method, Newton) else {"method": repr(method)}
+    name = model.name or type(model).__name__
+    result = Plan(windows, {name: found}, seed=seed, history=way.history, recipe=recipe)
+    if not found.converged:
+        why = words.ended(found.ended, found.gradient_norm)
+        warnings.warn(f"the fit did not converge: {why}", ConvergenceWarning, stacklevel=2)
+    return result
+
+
+def _method(method: Method | None, gradient: Gradient | None, epochs: int | None) -> Method:
+    _check_kind(method, Method, "method", "Newton(starts=3) or Stochastic(epochs=50)")
+    _check_kind(gradient, Gradient, "gradient", "Exact() or Infinity(p=0.1)")
+    short = epochs is not None or not isinstance(gradient, Exact | None)
+    if method is not None and (short or gradient is not None):
+        raise InputError("give method=, or gradient= and epochs=, not both")
+    if method is not None:
+        return method
+    if not short:
+        return Newton()
+    options: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
+    return Stochastic(gradient=gradient or Exact(), **options)
+
+
+def compare(
+    models: Mapping[str, Model] | Sequence[Model],
+    windows: Windows,
+    *,
+    starts: int = 3,
+    seed: int = 0,
+    jobs: int = -1,
+    cluster: str | None = None,
+    progress: Progress | None = None,
+) -> Plan:
+    """Fit every model, and backtest it on heavier load than it was fitted to.
+
+    Likelihood rewards a model for the loads it saw. What counts is the others, so every model is
+    fitted to the lightest windows and scored on the heaviest, at several cuts, beside forecasts
+    that need no chain. The simplest chain within one standard error of the best is recommended,
+    unless a forecast without a chain does better or it puts too many counts in the wrong place. A
+    chain with parameters that the data leave open can say anything about the states nobody saw: it
+    is neither recommended nor pooled, nor is one whose fit did not converge.
+
+    Parameters
+    ----------
+    models : mapping or sequence of Model
+        The models, by name.
+    windows : Windows
+        The data.
+    starts, seed
+        As for `Newton` and `fit`.
+    jobs, cluster, progress
+        As for `stationary.parallel.in_parallel`.
+
+    Examples
+    --------
+    >>> import stationary as st
+    >>> truth = st.models.ErlangService(phases=4, capacity=10, service_rate=25.0)
+    >>> windows = st.simulate(truth, x=[6.0, 9.0, 12.0, 15.0, 18.0] * 6, duration=40.0, seed=1)
+    >>> several = {"M/M/1/K": st.models.MMmK(capacity=10),
+    ...            "steady": st.models.ErlangService(phases=4, capacity=10)}
+    >>> compare(several, windows).recommended
+    'steady'
+    """
+    _check_windows(windows)
+    if isinstance(models, str | Model) or not isinstance(models, Mapping | Sequence):
+        raise InputError(f"compare takes several models, in a list or by name; got {models!r}")
+    if not isinstance(models, Mapping):
+        for model in models:
+            check_model(model)
+        names = [model.name or type(model).__name__ for model in models]
+        if len(set(names)) < len(names):
+            raise InputError(f"two models have the same name; pass a mapping of names: {names}")
+        models = dict(zip(names, models, strict=True))
+    for model in models.values():
+        check_model(model)
+    taken = sorted(set(models) & set(BASELINES))
+    if taken:
+        raise InputError(f"a model cannot have the name of a baseline, {taken[0]!r}")
+    if not models:
+        raise InputError("there are no models to compare; name at least one")
+    if len(windows.inputs) != 1:
+        raise InputError(f"a ladder is backtested over one load; got {', '.join(windows.inputs)}")
+    fitted, studies, failed = _studied(models, windows, starts, seed, jobs, cluster, progress)
+    if not fitted:
+        raise InputError(f"no model could be fitted: {next(iter(failed.values()))}")
+    return Plan(windows, fitted, pooled=True, failed=failed, seed=seed, known_studies=studies)
+
+
+def plan(
+    windows: Windows,
+    *,
+    servers: int = 1,
+    capacity: int = 20,
+    slo: Any = (),
+    models: Mapping[str, Model] | Sequence[Model] | None = None,
+    present: float | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+    jobs: int = -1,
+    progress: Progress | None = None,
+) -> Plan:
+    """Answer how much load a system takes: compare models, test them, find the limit.
+
+    Parameters
+    ----------
+    windows : Windows
+        The data.
+    servers, capacity : int
+        Of the system; they choose the models.
+    slo : str, Slo or sequence
+        What must hold, as in ``"loss < 0.1%"``; of several all must.
+    models : mapping or sequence of Model, optional
+        Models to compare, in place of the default ones.
+    present : float, optional
+        The load to compare the limit with; by default the heaviest of the data.
+    level : float
+        Coverage of intervals.
+    seed, jobs, progress
+        As for `compare`.
+
+    Examples
+    --------
+    >>> import stationary as st
+    >>> truth = st.models.MMmK(servers=2, capacity=12, service_rate=10.0)
+    >>> windows = st.simulate(truth, x=[4.0, 6.0, 8.0, 10.0, 12.0] * 8, duration=50.0, seed=0)
+    >>> found = st.plan(windows, servers=2, capacity=12, slo="loss < 1%")
+    >>> 14 < found.limit.load < 18, found.limit.binding.measure
+    (True, 'loss')
+    """
+    _check_windows(windows)
+    slos = as_slos(slo)
+    chosen = ladder(windows, servers, capacity) if models is None else models
+    found = compare(chosen, windows, seed=seed, jobs=jobs, progress=progress)
+    return found.having(question=found.asking(slos, level, present))
+
+
+def load(folder: str | os.PathLike[str], model: Model | None = None) -> Plan:
+    """Read a saved plan.
+
+    Parameters
+    ----------
+    folder : path
+        What `Plan.save` wrote.
+    model : Model, optional
+        The model, needed when it is one of your own: its code is not in the folder.
+    """
+    return Plan(**read(folder, model))
+
+
+def _studied(
+    models: Mapping[str, Model],
+    windows: Windows,
+    starts: int,
+    seed: int,
+    jobs: int,
+    cluster: str | None,
+    progress: Progress | None,
+) -> tuple[dict[str, Estimate], dict[str, Any], dict[str, str]]:
+    """Fit and study every model; return estimates, studies, and why some could not be fitted."""
+    found = in_parallel(
+        Studied(windows, starts, seed),
+        list(models.values()),
+        jobs=jobs,
+        cluster=cluster,
+        progress=progress,
+    )
+    pairs = list(zip(models, found, strict=True))
+    fitted = {name: each[0] for name, each in pairs if not isinstance(each, str)}
+    studies = {name: each[1] for name, each in pairs if not isinstance(each, str)}
+    return fitted, studies, {name: each for name, each in pairs if isinstance(each, str)}
+
+
+def _check_windows(windows: object) -> None:
+    if not isinstance(windows, Windows):
+        raise InputError(
+            f"the data must be Windows, as from st.read_windows('windows.csv'); got {windows!r:.80}"
+        )
+
+
+def _check_kind(value: object, kind: type, name: str, example: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise InputError(f"{name} must be an object such as {example}; got {value!r:.80}")
