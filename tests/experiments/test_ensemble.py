@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -6,7 +7,7 @@ import torch
 import stationary as st
 from stationary.experiments.ensemble import train
 from stationary.optimisers import Adam, RobbinsMonro
-from stationary.stochastic import Trainer, Training
+from stationary.stochastic import Stochastic, Trainer
 
 SEEDS = (3, 8)
 MODEL = st.models.MMmK(servers=2, capacity=5)
@@ -22,15 +23,15 @@ def windows(seed):
 @pytest.mark.parametrize(
     ("model", "strategy", "training"),
     [
-        (MODEL, lambda s: st.Exact(), Training(epochs=4, rule=RobbinsMonro(lr=0.2))),
-        (MODEL, lambda s: st.Infinity(p=0.2, seed=s), Training(epochs=4, batch=2, clip=0.5)),
+        (MODEL, lambda s: st.Exact(), Stochastic(epochs=4, rule=RobbinsMonro(lr=0.2))),
+        (MODEL, lambda s: st.Infinity(p=0.2, seed=s), Stochastic(epochs=4, batch=2, clip=0.5)),
         (
             MODEL,
             lambda s: st.Infinity(p=0.2, seed=s, series=st.gradients.Doubling(), control=True),
-            Training(epochs=4, clip=math.inf, average=True),
+            Stochastic(epochs=4, clip=math.inf, average=True),
         ),
-        (MODEL, lambda s: st.DivideAndConquerBPTT(steps=16), Training(epochs=4)),
-        (RELAXED, lambda s: st.Exact(), Training(epochs=3, rule=Adam(lr=0.5))),
+        (MODEL, lambda s: st.DivideAndConquerBPTT(steps=16), Stochastic(epochs=4)),
+        (RELAXED, lambda s: st.Exact(), Stochastic(epochs=3, rule=Adam(lr=0.5))),
     ],
     ids=["exact", "infinity", "control", "dc-bptt", "relaxed"],
 )
@@ -42,12 +43,11 @@ def test_every_repeat_goes_the_way_it_would_go_alone(model, strategy, training):
         torch.stack([d.counts for d in data]),
         data[0].observation(model),
         model.start(data[0].x),
-        strategy(SEEDS),
-        training,
+        replace(training, gradient=strategy(SEEDS)),
         SEEDS,
     )
     for k, seed in enumerate(SEEDS):
-        alone = Trainer(model, data[k], strategy(seed), training, seed=seed)
+        alone = Trainer(model, data[k], replace(training, gradient=strategy(seed)), seed=seed)
         alone.run()
         assert torch.allclose(together[k], alone.estimate, rtol=1e-9)
 
@@ -61,8 +61,7 @@ def test_it_yields_the_start_and_every_epoch():
             data.counts[None],
             data.observation(MODEL),
             MODEL.start(data.x),
-            st.Exact(),
-            Training(epochs=3),
+            Stochastic(epochs=3),
             [0],
         )
     )

@@ -12,12 +12,12 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from stationary.data.windows import Windows
-from stationary.experiments.methods import Method, Outcome
+from stationary.experiments.methods import Column, Outcome
 from stationary.experiments.settings import Problem
 
 
 @dataclass(frozen=True)
-class Trivial(Method):
+class Trivial(Column):
     """A forecast that needs no learning, or next to none.
 
     Parameters

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import NamedTuple
 
 from torch import Tensor
 
 from stationary.experiments.baselines import Trivial, logistic, mean, zero
-from stationary.experiments.methods import (
-    LeastSquares,
-    MaximumLikelihood,
-    Method,
-    Stochastic,
-)
+from stationary.experiments.methods import Column, LeastSquares, MaximumLikelihood, Trained
 from stationary.experiments.settings import Row, defaults, rows, section
 from stationary.gradients import DivideAndConquerBPTT, Doubling, Gradient, Infinity, Powers
 from stationary.optimisers import Adam
-from stationary.stochastic import Training
+from stationary.stochastic import Stochastic
 
 
 def _dc(steps: int, row: Row, seeds: tuple[int, ...]) -> Gradient:
@@ -35,11 +31,11 @@ def _ours(row: Row, seeds: tuple[int, ...]) -> Gradient:
     return Infinity(p=given["p"], seed=seeds, series=Doubling(), least=given["least"], control=True)
 
 
-def _our_training(row: Row, epochs: int, start: Tensor) -> Training:
-    del row
+def _our_training(gradient: Gradient, row: Row, start: Tensor) -> Stochastic:
     settings = section("ours")
-    return Training(
-        epochs=epochs,
+    return Stochastic(
+        gradient,
+        epochs=row.epochs,
         rule=Adam(lr=settings["step"] * start.mean().item(), amsgrad=False),
         batch=settings["batch"],
         clip=math.inf,
@@ -48,18 +44,18 @@ def _our_training(row: Row, epochs: int, start: Tensor) -> Training:
     )
 
 
-def _through_time(steps: int) -> Method:
-    return Stochastic(f"dc{steps}", f"DC-BPTT {steps}", partial(_dc, steps))
+def _through_time(steps: int) -> Column:
+    return Trained(f"dc{steps}", f"DC-BPTT {steps}", partial(_dc, steps))
 
 
-def _stopped(p: float) -> Method:
-    return Stochastic(f"p-{p:g}", f"infinity-SGD, p = {p:g}", partial(_infinity, p))
+def _stopped(p: float) -> Column:
+    return Trained(f"p-{p:g}", f"infinity-SGD, p = {p:g}", partial(_infinity, p))
 
 
-def _relaxed(alpha: float) -> list[Method]:
+def _relaxed(alpha: float) -> list[Column]:
     title, gradient = f"infinity-SGD, alpha = {alpha:g}", partial(_infinity, TABLE_P)
     return [
-        Stochastic(f"alpha-{alpha:g}", title, gradient, alpha=alpha),
+        Trained(f"alpha-{alpha:g}", title, gradient, alpha=alpha),
         MaximumLikelihood(f"mle-alpha-{alpha:g}", f"exact, alpha = {alpha:g}", alpha=alpha),
     ]
 
@@ -67,10 +63,10 @@ def _relaxed(alpha: float) -> list[Method]:
 TABLE_P: float = defaults()["p"][0]
 """Stopping probability of the tables."""
 
-TABLE: list[Method] = [
+TABLE: list[Column] = [
     *map(_through_time, defaults()["steps"]),
-    Stochastic("infinity", "infinity-SGD (paper)", partial(_infinity, TABLE_P)),
-    Stochastic("ours", "infinity-SGD (ours)", _ours, _our_training, at_zero=False),
+    Trained("infinity", "infinity-SGD (paper)", partial(_infinity, TABLE_P)),
+    Trained("ours", "infinity-SGD (ours)", _ours, _our_training, at_zero=False),
     LeastSquares("cls", "conditional least squares"),
     MaximumLikelihood("mle", "exact MLE"),
     Trivial("zero", "predict zero", zero),
@@ -81,7 +77,7 @@ TABLE: list[Method] = [
 
 _PROBABILITIES = sorted({p for row in rows().values() for p in row.p or defaults()["p"]})
 
-METHODS: dict[str, Method] = {
+METHODS: dict[str, Column] = {
     method.name: method
     for method in [
         *TABLE,
@@ -92,10 +88,26 @@ METHODS: dict[str, Method] = {
 """Every method by name, those of the studies included."""
 
 
-def study(row: Row, name: str) -> list[tuple[str, str]]:
-    """Columns of a study of a row: the value it varies, as printed, and the method that runs it."""
+class Varied(NamedTuple):
+    """A line of a study: the value it varies, as printed, its method, and the exact optimum's."""
+
+    value: str
+    method: str
+    exact: str
+
+
+OURS = Varied("ours", "ours", "mle")
+"""What every study ends with."""
+
+
+def study(row: Row, name: str) -> list[Varied]:
+    """Lines of a study of a row by ``alpha`` or by ``p``."""
     if name == "alpha":
-        return [(f"{alpha:g}", f"alpha-{alpha:g}") for alpha in defaults()["alpha"]]
+        return [
+            Varied(f"{alpha:g}", f"alpha-{alpha:g}", f"mle-alpha-{alpha:g}")
+            for alpha in defaults()["alpha"]
+        ]
     return [
-        (f"{p:g}", "infinity" if p == TABLE_P else f"p-{p:g}") for p in row.p or defaults()["p"]
+        Varied(f"{p:g}", "infinity" if p == TABLE_P else f"p-{p:g}", "mle")
+        for p in row.p or defaults()["p"]
     ]

@@ -15,10 +15,9 @@ from torch import Tensor
 from stationary.data.observation import ObservationMap
 from stationary.data.states import conditional_nll
 from stationary.generator import Generator
-from stationary.gradients import Gradient
 from stationary.models import Model
 from stationary.steady import steady_state
-from stationary.stochastic import Training
+from stationary.stochastic import Stochastic
 
 
 def train(
@@ -27,8 +26,7 @@ def train(
     counts: Tensor,
     observation: ObservationMap,
     start: Tensor,
-    gradient: Gradient,
-    training: Training,
+    training: Stochastic,
     seeds: Sequence[int],
 ) -> Iterator[Tensor]:
     """Yield the estimates ``[R, P]`` of R repeats at the start and after every epoch.
@@ -45,10 +43,9 @@ def train(
         1 where a category covers a state.
     start : Tensor [P]
         Where every repeat starts.
-    gradient : Gradient
-        The strategy; give a random one a seed for each repeat.
-    training : Training
-        How to run. Folder, callback and patience have no meaning here.
+    training : Stochastic
+        How to run; give a random gradient a seed for each repeat. Folder, callback and patience
+        have no meaning here.
     seeds : sequence of int
         Of the order of each repeat's windows.
     """
@@ -56,6 +53,7 @@ def train(
     orders = [torch.Generator().manual_seed(seed) for seed in seeds]
     rows, offset = torch.arange(repeats)[:, None], windows * torch.arange(repeats)[:, None]
     theta = start.repeat(repeats, 1).requires_grad_()
+    gradient = training.gradient
     heavy_tails = gradient.has_heavy_tails(model.generator(x[0], start))
     optimiser = training.rule.make(theta, heavy_tails)
     mean, averaged, step = theta.detach().clone(), 0, 0

@@ -1,32 +1,27 @@
-"""Ways to learn from a problem, behind one `Method.run`."""
+"""Ways to learn from a problem, behind one `Column.run`."""
 
 from __future__ import annotations
 
 import time
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from stationary.data.observation import ObservationMap
-from stationary.errors import ConvergenceWarning
 from stationary.experiments.ensemble import train
 from stationary.experiments.settings import Problem, Row, defaults, section
-from stationary.gradients import (
-    Exact,
-    Gradient,
-)
+from stationary.gradients import Exact, Gradient
 from stationary.least_squares import conditional_least_squares
+from stationary.likelihood import Likelihood
 from stationary.models import Model, Relaxed
-from stationary.newton import maximise_likelihood
-from stationary.objective import Objective
+from stationary.newton import Newton
 from stationary.optimisers import Adam
 from stationary.steady import steady_state
-from stationary.stochastic import Training
+from stationary.stochastic import Stochastic
 
 
 @dataclass(frozen=True)
@@ -59,17 +54,20 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Method(ABC):
-    """A column.
+class Column(ABC):
+    """A column of the tables: a way to learn, with its settings.
 
     Parameters
     ----------
     name, title : str
         What the cache and what the reader calls it.
+    alpha : float, optional
+        Price at which the model is relaxed, if it is.
     """
 
     name: str
     title: str
+    alpha: float | None = field(default=None, kw_only=True)
 
     random = False
     """Whether repeats on one data set differ."""
@@ -93,7 +91,7 @@ class Method(ABC):
 
 
 @dataclass(frozen=True)
-class Stochastic(Method):
+class Trained(Column):
     """A gradient strategy with the paper's optimiser, or another one.
 
     Parameters
@@ -101,17 +99,14 @@ class Stochastic(Method):
     gradient : callable
         Makes the strategy from the row and the repeats' seeds.
     training : callable, optional
-        Makes the training from the row, the epochs and the start; the paper's by default.
+        Makes the training from the strategy, the row and the start; the paper's by default.
     at_zero : bool
         Start at zero, as the paper does, instead of at the model's own start.
-    alpha : float, optional
-        Relax the model at this price.
     """
 
     gradient: Callable[[Row, tuple[int, ...]], Gradient]
-    training: Callable[[Row, int, Tensor], Training] | None = None
+    training: Callable[[Gradient, Row, Tensor], Stochastic] | None = None
     at_zero: bool = True
-    alpha: float | None = None
 
     random = True
     trains = True
@@ -124,26 +119,18 @@ class Stochastic(Method):
         counts = torch.stack([problem.counts for problem in problems])
         start = self._start(model, x[0])
         # Draws and order of windows come from streams of their own.
-        strategy = self.gradient(row, tuple(_stream(seed) for seed in seeds))
-        training = self._training(row, max(1, round(row.epochs * share)), start)
-        thetas = train(
-            model,
-            x,
-            counts,
-            ObservationMap.of_states(row.observe, model.edges.n),
-            start,
-            strategy,
-            training,
-            seeds,
-        )
+        training = self._training(row, tuple(_stream(seed) for seed in seeds), start)
+        training = replace(training, epochs=max(1, round(row.epochs * share)))
+        observation = ObservationMap.of_states(row.observe, model.edges.n)
+        thetas = train(model, x, counts, observation, start, training, seeds)
         paths = torch.stack(list(thetas), 1)
         seconds = (time.perf_counter() - began) / len(problems)
         known = len(row.build().param_names)
 
         def outcome(problem: Problem, path: Tensor) -> Outcome:
-            own = not strategy.exact_forward
+            own = not training.gradient.exact_forward
             return Outcome(
-                predicted=_forecast(model, problem, path, strategy),
+                predicted=_forecast(model, problem, path, training.gradient),
                 seconds=seconds,
                 theta=path[-1, :known].tolist(),
                 nll=_losses(model, problem, path),
@@ -156,15 +143,14 @@ class Stochastic(Method):
         """The strategy and the training, as they print themselves."""
         model = _model(row, self.alpha)
         start = self._start(model, torch.ones(1, 1, dtype=torch.float64))
-        training = self._training(row, row.epochs, start)
-        return f"{self.gradient(row, (0,))} {training} {self.alpha} {self.at_zero}"
+        return f"{self._training(row, (0,), start)} {self.alpha} {self.at_zero}"
 
     def _start(self, model: Model, x: Tensor) -> Tensor:
         floor = torch.full_like(model.theta.detach(), defaults()["floor"])
         return floor if self.at_zero else model.start(x)
 
-    def _training(self, row: Row, epochs: int, start: Tensor) -> Training:
-        return (self.training or _paper_training)(row, epochs, start)
+    def _training(self, row: Row, seeds: tuple[int, ...], start: Tensor) -> Stochastic:
+        return (self.training or _paper_training)(self.gradient(row, seeds), row, start)
 
     def cost(self, row: Row) -> float:
         """Steps, weighed by the size of the model."""
@@ -174,16 +160,8 @@ class Stochastic(Method):
 
 
 @dataclass(frozen=True)
-class MaximumLikelihood(Method):
-    """The exact optimum: the best that the data allows in the likelihood's own terms.
-
-    Parameters
-    ----------
-    alpha : float, optional
-        Relax the model at this price.
-    """
-
-    alpha: float | None = None
+class MaximumLikelihood(Column):
+    """The exact optimum: the best that the data allows in the likelihood's own terms."""
 
     def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
         """Second-order steps on each problem."""
@@ -193,11 +171,10 @@ class MaximumLikelihood(Method):
     def _one(self, problem: Problem, seed: int) -> Outcome:
         began = time.perf_counter()
         model = _model(problem.row, self.alpha)
-        objective = Objective(model, problem.observed())
-        best = maximise_likelihood(objective, problem.row.starts, seed, max_iterations=1000)
+        windows = problem.observed()
+        found = Newton(starts=problem.row.starts).run(Likelihood(model, windows), windows, seed)
         seconds = time.perf_counter() - began
-        theta = model.natural(torch.tensor(best.x))
-        return _of_theta(model, problem, theta, seconds, bool(best.converged))
+        return _of_theta(model, problem, found.theta, seconds, found.ended.converged)
 
     def describe(self, row: Row) -> str:
         """The relaxation; the rest is in the row."""
@@ -210,7 +187,7 @@ class MaximumLikelihood(Method):
 
 
 @dataclass(frozen=True)
-class LeastSquares(Method):
+class LeastSquares(Column):
     """The paper's Lagrangian baseline."""
 
     trains = True
@@ -224,16 +201,10 @@ class LeastSquares(Method):
         began = time.perf_counter()
         settings = section("least_squares")
         model = problem.row.build()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # it seldom does: that is the point
-            fit = conditional_least_squares(
-                model,
-                problem.observed(),
-                weight=settings["weight"],
-                steps=round(settings["steps"] * share),
-            )
+        steps = round(settings["steps"] * share)
+        found = conditional_least_squares(model, problem.observed(), settings["weight"], steps)
         seconds = time.perf_counter() - began
-        return _of_theta(model, problem, fit.model.theta.detach(), seconds, fit.converged)
+        return _of_theta(model, problem, found.theta, seconds, found.converged)
 
     def describe(self, row: Row) -> str:
         """Weight and steps."""
@@ -246,11 +217,12 @@ class LeastSquares(Method):
         return 5e3
 
 
-def _paper_training(row: Row, epochs: int, start: Tensor) -> Training:
+def _paper_training(gradient: Gradient, row: Row, start: Tensor) -> Stochastic:
     del start
     settings = defaults()
-    return Training(
-        epochs=epochs,
+    return Stochastic(
+        gradient,
+        epochs=row.epochs,
         rule=Adam(lr=row.lr, amsgrad=False),
         clip=settings["clip"],
         floor=settings["floor"],
@@ -288,11 +260,11 @@ def _forecast(model: Model, problem: Problem, thetas: Tensor, strategy: Gradient
 
 def _losses(model: Model, problem: Problem, thetas: Tensor) -> list[float]:
     """Exact negative log-likelihood a window, windows without counts included."""
-    objective = Objective(model, problem.observed())
+    likelihood = Likelihood(model, problem.observed())
     count = len(problem.windows)
     values = []
     for theta in thetas:
         penalty = float(model.penalty(theta))
-        value, _ = objective.value_and_gradient(objective.scale.free(theta).numpy())
+        value, _ = likelihood.value_and_gradient(likelihood.scale.free(theta).numpy())
         values.append((value - penalty) / count)
     return values

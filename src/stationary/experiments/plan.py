@@ -61,8 +61,8 @@ def rows_of(part: Part, names: Sequence[str] = ()) -> list[Row]:
 def methods_of(part: Part, row: Row) -> list[str]:
     """Names of the methods a part runs on a row."""
     if part in (Part.ALPHA, Part.P):
-        varied = [name for _, name in study(row, part)]
-        exact = [f"mle-{name}" for name in varied if part is Part.ALPHA]
+        lines = study(row, part)
+        varied, exact = [line.method for line in lines], [line.exact for line in lines]
         return list(dict.fromkeys(["infinity", "ours", "mle", *varied, *exact]))
     return [method.name for method in TABLE]
 

@@ -11,7 +11,7 @@ import torch
 from scipy.stats import t as student
 
 from stationary.experiments.cells import interval, listed, number, plus_minus, vector
-from stationary.experiments.columns import METHODS, study
+from stationary.experiments.columns import METHODS, OURS, study
 from stationary.experiments.runner import Reading, Record, errors
 from stationary.experiments.settings import Row
 from stationary.spectrum import spectral_gap
@@ -53,7 +53,8 @@ def tidy(records: Iterable[Record]) -> pd.DataFrame:
     best = best[["row", "data", "nll"]]
     frame = frame.merge(best, on=["row", "data"], how="left", suffixes=("", "_best"))
     gap = (frame["nll"] - frame["nll_best"]) * frame["windows"]
-    frame["nll_gap"] = gap.where(~frame["method"].str.contains("alpha"))
+    relaxed = [METHODS[name].alpha is not None for name in frame["method"]]
+    frame["nll_gap"] = gap.mask(relaxed)
     return frame.drop(columns="nll_best").sort_values(["row", "method", "reading", "seed"])
 
 
@@ -291,9 +292,8 @@ def loss_table(frame: pd.DataFrame, rows: Sequence[Row], name: str) -> list[list
     ]
     for row in rows:
         printed_all = row.loss_alpha if name == "alpha" else row.loss_p
-        for key, method in [*study(row, name), ("ours", "ours")]:
+        for key, method, exact in [*study(row, name), OURS]:
             mine = select(frame, row=row.name, method=method)
-            exact = f"mle-{method}" if method.startswith("alpha") else "mle"
             floor = select(frame, row=row.name, method=exact, reading=Reading.FRESH)
             one, fresh = (select(mine, reading=reading) for reading in TITLES)
             printed = printed_all.get(key)

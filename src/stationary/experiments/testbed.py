@@ -26,17 +26,17 @@ from scipy.optimize import brentq, isotonic_regression
 from torch import Tensor
 
 from stationary.data.readers import read_windows
-from stationary.data.states import Sampling, conditional_nll, conditional_probabilities
+from stationary.data.states import Sampling
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.experiments.chains import FULL, candidates
 from stationary.experiments.columns import METHODS
 from stationary.experiments.runner import errors
 from stationary.experiments.settings import Problem, rows
-from stationary.fitting import fit
+from stationary.likelihood import Likelihood, log_terms
+from stationary.methods import Found
 from stationary.models import Model
-from stationary.newton import maximise_likelihood
-from stationary.objective import Objective
+from stationary.newton import Newton
 from stationary.steady import steady_state
 
 _LIGHT = 1000.0
@@ -144,11 +144,11 @@ def facts(recording: Recording) -> list[list[str]]:
 def undetermined(recording: Recording, at: float = 1500.0) -> pd.DataFrame:
     """Fits of equal likelihood that forecast any overload at a load of ``at``."""
     problem = problems(recording)["testbed"]
-    model = problem.row.build()
-    objective = Objective(model, problem.observed())
-    best = maximise_likelihood(objective, problem.row.starts, seed=0, max_iterations=1000)
-    theta = model.natural(torch.tensor(best.x))
-    leaving = torch.tensor([name.startswith(f"rate_{FULL}_") for name in model.param_names])
+    model, windows = problem.row.build(), problem.observed()
+    likelihood = Likelihood(model, windows)
+    theta = Newton(starts=problem.row.starts).run(likelihood, windows, seed=0).theta
+    # The parameters are the rates of the edges down, which are listed last.
+    leaving = model.edges.src[-len(theta) :] == FULL
 
     def scaled(log_s: float) -> Tensor:
         return torch.where(leaving, theta * np.exp(log_s), theta)
@@ -161,14 +161,11 @@ def undetermined(recording: Recording, at: float = 1500.0) -> pd.DataFrame:
     for p in (1e-6, 0.01, 0.05, 0.5, 0.99, 1 - 1e-6):
         want = np.log(p / (1 - p))
         there = scaled(brentq(lambda s, want=want: log_odds(s) - want, -200.0, 200.0))
-        nll = conditional_nll(
-            _pi(model, objective.x, there), objective.counts, objective.observation
-        )
         predicted = _pi(model, problem.x, there)[:, -1]
         lines.append(
             {
                 "overload": p,
-                "nll": nll.sum().item(),
+                "nll": likelihood(likelihood.scale.free(there)).item(),
                 **_scores(predicted, problem.target),
                 "predicted": predicted.tolist(),
             }
@@ -189,17 +186,18 @@ def ladder(
     lines = []
     for done, (name, model) in enumerate(candidates().items(), 1):
         held = [_held_out(model, light, cut) for cut in _CUTS]
-        result = fit(model, light)
-        predicted = _shares(result.model, heavy.x, light)[:, -1]
+        found = _fitted(model, light)
+        estimates = zip(model.param_names, found.theta.tolist(), strict=True)
+        predicted = torch.from_numpy(np.exp(log_terms(model, heavy, found.theta))[:, -1])
         lines.append(
             {
                 "model": name,
                 "parameters": len(model.param_names),
-                "nll": result.nll,
-                "aic": 2 * (result.nll + len(model.param_names)),
+                "nll": found.nll,
+                "aic": 2 * (found.nll + len(model.param_names)),
                 "backtest": float(np.mean(held)),
                 **_scores(predicted, recording.target),
-                "estimates": ", ".join(f"{k} {v:.4g}" for k, v in result.estimates.items()),
+                "estimates": ", ".join(f"{k} {v:.4g}" for k, v in estimates),
                 "predicted": predicted.tolist(),
             }
         )
@@ -212,11 +210,14 @@ def ladder(
 
 def _held_out(model: Model, windows: Windows, cut: float) -> float:
     """Negative log-likelihood a request above the cut, of a fit to what lies below."""
-    result = fit(model, windows.between(None, cut))
-    above = windows.loads > cut
-    counts = windows.counts[above]
-    share = _shares(result.model, windows.x[above], windows)
-    return float((-(counts * share.log()).sum(-1) / counts.sum(-1)).mean())
+    theta = _fitted(model, windows.between(None, cut)).theta
+    above = windows.select(windows.loads > cut)
+    nll = -(above.data.numpy() * log_terms(model, above, theta)).sum(-1)
+    return float((nll / above.size.numpy()).mean())
+
+
+def _fitted(model: Model, windows: Windows) -> Found:
+    return Newton().run(Likelihood(model, windows), windows, seed=0)
 
 
 def _without_a_chain(recording: Recording) -> pd.DataFrame:
@@ -247,12 +248,6 @@ def _scores(predicted: Tensor, target: Tensor) -> dict[str, Any]:
 @torch.no_grad()
 def _pi(model: Model, x: Tensor, theta: Tensor) -> Tensor:
     return steady_state(model.generator(x, theta)).pi
-
-
-def _shares(model: Model, x: Tensor, windows: Windows) -> Tensor:
-    """Probability of every category at loads ``x``."""
-    pi = _pi(model, x, model.theta.detach())
-    return conditional_probabilities(pi, windows.observation(model))
 
 
 def _plateau(windows: Windows) -> tuple[float, float]:
