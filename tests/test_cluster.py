@@ -124,28 +124,20 @@ def test_starts_of_a_fit_are_the_same_bit_for_bit(cluster):
     windows = st.simulate(truth, [8.0, 12.0, 16.0] * 4, 10.0, seed=2).observing([0, 1, 2, 3])
     model = st.models.Slowing(servers=1, capacity=9)
     seen = []
-    here = st.fit(model, windows, starts=8, seed=3)
-    there = st.fit(
-        model,
-        windows,
+    here = st.fit(model, windows, method=st.Newton(starts=8), seed=3)
+    method = st.Newton(
         starts=8,
-        seed=3,
         cluster=cluster.address,
         progress=lambda start, evaluations, nll: seen.append((start, evaluations, nll)),
     )
+    there = st.fit(model, windows, method=method, seed=3)
     assert there.estimates == here.estimates
     assert there.nll == here.nll
-    assert there.evaluations == here.evaluations
+    assert there.estimate.evaluations == here.estimate.evaluations
     np.testing.assert_array_equal(there.covariance.matrix, here.covariance.matrix)
     assert [start for start, _, _ in seen] == list(range(1, 9))
-    assert seen[-1][1] == here.evaluations
+    assert seen[-1][1] == here.estimate.evaluations
     assert seen[-1][2] == pytest.approx(here.nll)
-
-
-def test_a_stochastic_fit_has_no_starts_for_a_cluster(cluster):
-    windows = st.Windows([10.0, 12.0], [[60, 24], [52, 25]], observe=[0, 1])
-    with pytest.raises(InputError, match="a stochastic fit has one start"):
-        st.fit(st.models.MMmK(capacity=5), windows, epochs=2, cluster=cluster.address)
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def exact(windows):
 
 def test_second_order_steps_find_the_truth(exact):
     assert exact.converged
-    assert exact.starts == 1
+    assert exact.estimate.starts == 1
     for name, value in (("mu1", 12.0), ("mu2", 15.0)):
         row = exact.table(0.99).set_index("parameter").loc[name]
         assert row["low"] < value < row["high"]
@@ -50,11 +50,9 @@ def test_second_order_steps_find_the_truth(exact):
 @pytest.mark.parametrize("solver", [st.solvers.Reused(), st.solvers.Multigrid()], ids=repr)
 def test_stochastic_steps_beside_the_forward_factor_find_the_same(solver, windows, exact):
     gradient = st.Infinity(p=0.5, seed=0, series=st.gradients.Preconditioned(), control=True)
-    training = st.Stochastic(epochs=12, batch=3, rule=st.optimisers.Adam(lr=0.3), average=True)
+    method = st.Stochastic(gradient, 12, st.optimisers.Adam(lr=0.3), batch=3, average=True)
     with pytest.warns(st.errors.ConvergenceWarning):  # which 24 steps do not quite reach
-        found = st.fit(
-            tandem(mu1=13.0, mu2=14.0), windows, gradient=gradient, training=training, solver=solver
-        )
+        found = st.fit(tandem(mu1=13.0, mu2=14.0), windows, method=method, solver=solver)
     for name, value in exact.estimates.items():
         assert found.estimates[name] == pytest.approx(value, rel=0.03)
 

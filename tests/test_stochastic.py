@@ -3,7 +3,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +11,8 @@ import torch
 
 import stationary as st
 from stationary.errors import ConvergenceWarning, InputError, RunError, SolverError
+from stationary.estimate import End
+from stationary.likelihood import Likelihood
 from stationary.stochastic import Trainer
 
 LOADS = np.repeat(np.arange(11.0, 16.0), 4)
@@ -38,39 +39,49 @@ def low_variance():
     ids=["plain", "control", "doubling", "exact", "bptt", "dc-bptt"],
 )
 def test_every_strategy_finds_the_maximum(gradient):
-    training = st.Stochastic(rule=st.optimisers.Adam(lr=0.5), batch=2, average=True)
-    fit = st.fit(MODEL, WINDOWS, gradient=gradient, epochs=40, training=training)
+    method = st.Stochastic(gradient, 40, st.optimisers.Adam(lr=0.5), batch=2, average=True)
+    fit = st.fit(MODEL, WINDOWS, method=method)
     assert fit.converged
     assert fit.nll - EXACT.nll < 0.05
-    assert fit.message.startswith("40 epochs, about")
+    ended = fit.estimate.ended
+    assert (ended.why, ended.epochs) == (End.EPOCHS, 40)
+    assert ended.above == pytest.approx(fit.nll - EXACT.nll, abs=0.01)
     assert len(fit.history) == 40 * len(WINDOWS) / 2
 
 
 def test_a_short_horizon_does_not():
     # The model must be asked about a chain that has not mixed in two steps.
-    with pytest.warns(ConvergenceWarning, match="nats above the optimum"):
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
         fit = st.fit(MODEL, WINDOWS, gradient=st.DivideAndConquerBPTT(steps=2), epochs=20)
     assert fit.nll - EXACT.nll > 0.5
 
 
 def test_step_rules_batches_and_averages():
-    for training in (
-        st.Stochastic(epochs=40, rule=st.optimisers.RobbinsMonro(lr=5.0), batch=5),
+    for method in (
+        st.Stochastic(low_variance(), epochs=40, rule=st.optimisers.RobbinsMonro(lr=5.0), batch=5),
         st.Stochastic(
-            epochs=40, rule=st.optimisers.RobbinsMonro(lr=5.0, delay=1000.0), batch=3, average=True
+            low_variance(),
+            epochs=40,
+            rule=st.optimisers.RobbinsMonro(lr=5.0, delay=1000.0),
+            batch=3,
+            average=True,
         ),
         st.Stochastic(
-            epochs=150, rule=st.optimisers.Adam(lr=0.5, amsgrad=True), batch=20, average=True
+            low_variance(),
+            epochs=150,
+            rule=st.optimisers.Adam(lr=0.5, amsgrad=True),
+            batch=20,
+            average=True,
         ),
     ):
-        fit = st.fit(MODEL, WINDOWS, gradient=low_variance(), training=training)
-        assert fit.nll - EXACT.nll < 0.05, training
-        assert len(fit.history) == training.epochs * -(-len(WINDOWS) // training.batch)
+        fit = st.fit(MODEL, WINDOWS, method=method)
+        assert fit.nll - EXACT.nll < 0.05, method
+        assert len(fit.history) == method.epochs * -(-len(WINDOWS) // method.batch)
 
 
 def test_average_is_the_mean_of_the_second_half():
     training = st.Stochastic(epochs=4, average=True)
-    trainer = Trainer(MODEL, WINDOWS, st.Exact(), training)
+    trainer = Trainer(MODEL, WINDOWS, training)
     trainer.run()
     half = trainer.frame().query("epoch >= 2")["service_rate"].mean()
     assert trainer.estimate.item() == pytest.approx(half, rel=1e-12)
@@ -86,18 +97,16 @@ def test_robbins_monro_steps_shrink():
 
 def test_penalties_add_up_over_an_epoch():
     model = st.models.Relaxed(MODEL, alpha=10.0, initial=0.1)
-    trainer = Trainer(
-        model, WINDOWS, st.Exact(), st.Stochastic(epochs=1, rule=st.optimisers.Adam(lr=1e-12))
-    )
+    trainer = Trainer(model, WINDOWS, st.Stochastic(epochs=1, rule=st.optimisers.Adam(lr=1e-12)))
     trainer.run()
-    objective = st.objective.Objective(model, WINDOWS)
-    total = objective(model.free(model.start(objective.x))).item()
+    likelihood = Likelihood(model, WINDOWS)
+    total = likelihood(model.free(likelihood.start)).item()
     assert trainer.frame()["loss"].sum() == pytest.approx(total, rel=1e-6)
 
 
 def test_parameters_stay_above_the_floor_and_gradients_are_clipped():
     training = st.Stochastic(epochs=2, rule=st.optimisers.RobbinsMonro(lr=1e3), clip=1.0, floor=0.5)
-    trainer = Trainer(MODEL, WINDOWS, st.Exact(), training)
+    trainer = Trainer(MODEL, WINDOWS, training)
     trainer.run()
     frame = trainer.frame()
     assert frame["service_rate"].min() == 0.5
@@ -107,20 +116,20 @@ def test_parameters_stay_above_the_floor_and_gradients_are_clipped():
 
 
 def test_early_stopping_looks_at_the_training_loss_only():
-    training = st.Stochastic(epochs=60, patience=3, rule=st.optimisers.Adam(lr=3.0))
-    trainer = Trainer(MODEL, WINDOWS, low_variance(), training)
+    training = st.Stochastic(low_variance(), 60, st.optimisers.Adam(lr=3.0), patience=3)
+    trainer = Trainer(MODEL, WINDOWS, training)
     ended = trainer.run()
     means = trainer.frame().groupby("epoch")["loss"].mean()
-    assert "3 of them without a lower training loss" in ended
-    assert len(means) < 60
+    assert (ended.why, ended.stale) == (End.PATIENCE, 3)
+    assert ended.epochs == len(means) < 60
     assert (means.iloc[-3:].to_numpy() >= means.iloc[:-3].min()).all()
 
 
 def test_a_callback_sees_every_step_and_may_end_the_run():
     seen = []
     training = st.Stochastic(epochs=5, callback=lambda s: seen.append(s) or len(seen) == 7)
-    trainer = Trainer(MODEL, WINDOWS, st.Exact(), training)
-    assert trainer.run() == "the callback ended it"
+    trainer = Trainer(MODEL, WINDOWS, training)
+    assert trainer.run().why is End.STOPPED
     assert [s.step for s in seen] == list(range(7))
     assert seen[0].epoch == 0
     assert seen[3].theta == (trainer.frame()["service_rate"][3],)
@@ -132,21 +141,22 @@ def test_infinite_variance_is_diagnosed():
     assert not st.Infinity(p="auto").has_heavy_tails(chain)
     assert not st.Infinity(p=0.6, series=st.gradients.Doubling()).has_heavy_tails(chain)
     assert not st.Exact().has_heavy_tails(chain)
-    trainer = Trainer(MODEL, WINDOWS, wild, st.Stochastic(epochs=1))
+    trainer = Trainer(MODEL, WINDOWS, st.Stochastic(wild, epochs=1))
     assert trainer.optimiser.param_groups[0]["amsgrad"]
-    assert "variance is infinite" in trainer.notes[0]
-    tame = Trainer(MODEL, WINDOWS, low_variance(), st.Stochastic(epochs=1))
+    assert trainer.heavy_tails
+    tame = Trainer(MODEL, WINDOWS, st.Stochastic(low_variance(), epochs=1))
     assert not tame.optimiser.param_groups[0]["amsgrad"]
-    assert tame.notes == ()
+    assert not tame.heavy_tails
 
 
-def test_notes_and_history_are_saved(tmp_path):
+def test_heavy_tails_and_history_are_saved(tmp_path):
     with pytest.warns(ConvergenceWarning):
         fit = st.fit(MODEL, WINDOWS, gradient=st.Infinity(p=0.6, seed=0), epochs=1)
     fit.save(tmp_path / "run")
     again = st.load(tmp_path / "run")
-    assert again.notes == fit.notes
-    assert any("variance is infinite" in note for note in again.warnings())
+    assert again.estimate.heavy_tails
+    assert again.warnings() == fit.warnings()
+    assert any("variance" in warning for warning in again.warnings())
     pd.testing.assert_frame_equal(again.history, fit.history)
 
 
@@ -169,11 +179,12 @@ stochastic._EVERY = 0.05
 folder, pause = Path(sys.argv[1]), float(sys.argv[2])
 windows = st.read_windows(sys.argv[3])
 gradient = st.Infinity(p=0.05, seed=4, control=True)
-training = st.Stochastic(
-    epochs=12, batch=3, average=True, folder=folder, callback=lambda step: time.sleep(pause)
+method = st.Stochastic(
+    gradient, epochs=12, batch=3, average=True, folder=folder, resume=True,
+    callback=lambda step: time.sleep(pause),
 )
 model = st.models.MMmK(servers=1, capacity=9)
-fit = st.fit(model, windows, gradient=gradient, training=training, seed=7, resume=True)
+fit = st.fit(model, windows, method=method, seed=7)
 fit.history.to_parquet(folder / "all.parquet")
 print(fit.estimates["service_rate"].hex())
 """
@@ -225,11 +236,11 @@ def test_a_strategy_serves_several_fits():
     """A fit works on a fresh copy: the same draws, and no guesses from another model."""
     strategy = st.Infinity(p="auto", seed=0, control=True)
     small = st.models.MMmK(servers=1, capacity=4)
-    training = st.Stochastic(epochs=2)
-    first = Trainer(MODEL, WINDOWS, strategy, training)
+    training = st.Stochastic(strategy, epochs=2)
+    first = Trainer(MODEL, WINDOWS, training)
     first.run()
-    Trainer(small, WINDOWS, strategy, training).run()
-    again = Trainer(MODEL, WINDOWS, strategy, training)
+    Trainer(small, WINDOWS, training).run()
+    again = Trainer(MODEL, WINDOWS, training)
     again.run()
     assert first.history == again.history
 
@@ -239,8 +250,9 @@ def test_schedules_and_factors_can_be_resumed(tmp_path):
         factor = st.solvers.GTH().factor(TRUTH(WINDOWS.x))
         series = st.gradients.Preconditioned(factor)
         strategy = st.Infinity(p=lambda step: 0.3, seed=0, series=series)
-        trainer = Trainer(MODEL, WINDOWS, strategy, st.Stochastic(epochs=epochs, folder=tmp_path))
-        trainer.run(resume=True)
+        training = st.Stochastic(strategy, epochs=epochs, folder=tmp_path, resume=True)
+        trainer = Trainer(MODEL, WINDOWS, training)
+        trainer.run()
         return trainer
 
     run(1)
@@ -249,9 +261,10 @@ def test_schedules_and_factors_can_be_resumed(tmp_path):
 
 def test_more_epochs_go_on_where_the_last_ended(tmp_path):
     def run(epochs, folder, resume):
-        training = st.Stochastic(epochs=epochs, folder=folder)
-        trainer = Trainer(MODEL, WINDOWS, st.Infinity(p=0.2, seed=0), training)
-        trainer.run(resume)
+        gradient = st.Infinity(p=0.2, seed=0)
+        training = st.Stochastic(gradient, epochs=epochs, folder=folder, resume=resume)
+        trainer = Trainer(MODEL, WINDOWS, training)
+        trainer.run()
         return trainer
 
     run(2, tmp_path / "a", False)
@@ -262,18 +275,21 @@ def test_more_epochs_go_on_where_the_last_ended(tmp_path):
 
 
 def test_checkpoints_of_other_runs_are_refused(tmp_path):
-    training = st.Stochastic(epochs=1, folder=tmp_path)
-    Trainer(MODEL, WINDOWS, st.Infinity(seed=0), training).run()
+    def run(seed=0, resume=True):
+        training = st.Stochastic(st.Infinity(seed=seed), 1, folder=tmp_path, resume=resume)
+        Trainer(MODEL, WINDOWS, training).run()
+
+    run(resume=False)
     with pytest.raises(InputError, match="unfinished run"):
-        Trainer(MODEL, WINDOWS, st.Infinity(seed=0), training).run()
+        run(resume=False)
     with pytest.raises(RunError, match="another run"):
-        Trainer(MODEL, WINDOWS, st.Infinity(seed=1), training).run(resume=True)
+        run(seed=1)
     (tmp_path / "history.csv").write_text("step\n1,2\n")
     with pytest.raises(RunError, match=r"history\.csv is damaged"):
-        Trainer(MODEL, WINDOWS, st.Infinity(seed=0), training).run(resume=True)
+        run()
     (tmp_path / "checkpoint.safetensors").write_bytes(b"nonsense")
     with pytest.raises(RunError, match="delete it to start again"):
-        Trainer(MODEL, WINDOWS, st.Infinity(seed=0), training).run(resume=True)
+        run()
 
 
 @pytest.mark.parametrize(
@@ -298,6 +314,6 @@ def test_bad_step_rules():
         st.optimisers.RobbinsMonro(power=0.4)
 
 
-def test_epochs_override_the_training():
-    fit = st.fit(MODEL, WINDOWS, epochs=20, training=replace(st.Stochastic(), epochs=3))
-    assert fit.history["epoch"].max() == 19
+def test_a_method_and_the_short_way_to_one_do_not_go_together():
+    with pytest.raises(InputError, match="method=, or gradient= and epochs="):
+        st.fit(MODEL, WINDOWS, method=st.Stochastic(), epochs=3)

@@ -41,11 +41,15 @@ def test_cut_off_and_resumed_gives_the_same_bits(tmp_path):
     straight = solver()
     whole = st.fit(MODEL, WINDOWS, solver=straight)
     with pytest.raises(KeyboardInterrupt):
-        st.fit(MODEL, WINDOWS, solver=solver(dies_at=10), folder=tmp_path / "long")
+        st.fit(
+            MODEL, WINDOWS, method=st.Newton(folder=tmp_path / "long"), solver=solver(dies_at=10)
+        )
     with pytest.raises(InputError, match="holds an unfinished run"):
-        st.fit(MODEL, WINDOWS, folder=tmp_path / "long")
+        st.fit(MODEL, WINDOWS, method=st.Newton(folder=tmp_path / "long"))
     rest = solver()
-    resumed = st.fit(MODEL, WINDOWS, solver=rest, folder=tmp_path / "long", resume=True)
+    resumed = st.fit(
+        MODEL, WINDOWS, method=st.Newton(folder=tmp_path / "long", resume=True), solver=rest
+    )
     assert resumed.estimates == whole.estimates
     assert resumed.nll == whole.nll
     assert np.array_equal(resumed.covariance.matrix, whole.covariance.matrix)
@@ -54,27 +58,28 @@ def test_cut_off_and_resumed_gives_the_same_bits(tmp_path):
 
 
 def test_a_folder_is_free_again_when_the_fit_has_ended(tmp_path):
-    first = st.fit(MODEL, WINDOWS, folder=tmp_path)
+    first = st.fit(MODEL, WINDOWS, method=st.Newton(folder=tmp_path))
     again = solver()
-    resumed = st.fit(MODEL, WINDOWS, solver=again, folder=tmp_path, resume=True)
+    resumed = st.fit(MODEL, WINDOWS, method=st.Newton(folder=tmp_path, resume=True), solver=again)
     assert resumed.estimates == first.estimates
     other = WINDOWS.observing([0, 1])
-    assert st.fit(MODEL, other, folder=tmp_path).windows is other
+    assert st.fit(MODEL, other, method=st.Newton(folder=tmp_path)).windows is other
     with pytest.raises(InputError, match="resume=True needs folder="):
-        st.fit(MODEL, WINDOWS, resume=True)
+        st.Newton(resume=True)
 
 
 def test_other_counts_are_another_run(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        st.fit(MODEL, WINDOWS, solver=solver(dies_at=5), folder=tmp_path)
+        st.fit(MODEL, WINDOWS, method=st.Newton(folder=tmp_path), solver=solver(dies_at=5))
     swapped = st.Windows(WINDOWS.x, WINDOWS.counts, observe=[0, 1, 3])
     with pytest.raises(RunError, match="of another run"):
-        st.fit(MODEL, swapped, folder=tmp_path, resume=True)
+        st.fit(MODEL, swapped, method=st.Newton(folder=tmp_path, resume=True))
 
 
 def test_a_large_chain_has_one_start():
-    assert st.fit(MODEL, WINDOWS).starts == 1
-    assert st.fit(MODEL, WINDOWS, starts=2).starts == 2
+    assert st.fit(MODEL, WINDOWS).estimate.starts == 1
+    method = st.Newton(starts=2)
+    assert st.fit(MODEL, WINDOWS, method=method).estimate.starts == 2
 
 
 def test_a_line_that_was_cut_off_is_forgotten(tmp_path):
