@@ -6,9 +6,8 @@ import time
 
 from benchmarks.timing import table
 from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording
-from stationary.fitting import fit
 from stationary.models import MMmK
-from stationary.resampling import bootstrap
+from stationary.planner import fit
 
 REFITS = 200
 
@@ -31,7 +30,7 @@ def main() -> None:
     result.forecast(loads)
     result.max_load(loss=0.001)
     done("forecast at 48 loads, horizon and limit")
-    drawn = bootstrap(result, REFITS)
+    drawn = result.bootstrap(REFITS)
     done(f"bootstrap, {REFITS} refits")
     drawn.forecast(loads)
     drawn.max_load(loss=0.001)

@@ -13,8 +13,8 @@ from torch import Tensor
 import stationary as st
 from benchmarks.timing import compare, milliseconds, table
 from stationary.data.states import conditional_nll
+from stationary.likelihood import Likelihood
 from stationary.models import Model
-from stationary.objective import Objective
 from stationary.solvers import Solver
 
 
@@ -26,34 +26,35 @@ def windows_for(model: Model, count: int) -> st.Windows:
     )
 
 
-def rival(model: Model, objective: Objective) -> Tensor:
+def rival(model: Model, likelihood: Likelihood) -> Tensor:
     """Gradient by autograd through a dense solve."""
     theta = model.theta.detach().clone().requires_grad_()
-    x, edges, n = objective.x, model.edges, model.edges.n
+    x, edges, n = likelihood.x, model.edges, model.edges.n
     flat = torch.zeros(len(x), n * n, dtype=torch.float64)
-    Q = flat.index_add(-1, edges.src * n + edges.dst, model.rates(x, theta)).unflatten(-1, (n, n))
+    Q = flat.index_add(-1, edges.src * n + edges.dst, model.edge_rates(x, theta)).unflatten(
+        -1, (n, n)
+    )
     A = (Q - torch.diag_embed(Q.sum(-1))).mT.clone()
     A[:, 0, :] = 1.0
     unit = torch.zeros(len(x), n, dtype=torch.float64)
     unit[:, 0] = 1.0
-    p = objective.observation.of(torch.linalg.solve(A, unit))
-    loss = -(objective.counts * (p / p.sum(-1, keepdim=True)).log()).sum()
+    p = likelihood.observations[0].map.of(torch.linalg.solve(A, unit))
+    loss = -(likelihood.data * (p / p.sum(-1, keepdim=True)).log()).sum()
     return torch.autograd.grad(loss, theta)[0]
 
 
-def layer(model: Model, objective: Objective, solver: Solver) -> Tensor:
+def layer(model: Model, likelihood: Likelihood, solver: Solver) -> Tensor:
     """The same through `steady_state` as a differentiable layer."""
     theta = model.theta.detach().clone().requires_grad_()
-    generator = st.Generator(model.edges, model.rates(objective.x, theta))
-    pi = st.steady_state(generator, solver=solver).pi
-    loss = conditional_nll(pi, objective.counts, objective.observation).sum()
+    pi = st.steady_state(model.generator(likelihood.x, theta), solver=solver).pi
+    loss = conditional_nll(pi, likelihood.data, likelihood.observations[0].map).sum()
     return torch.autograd.grad(loss, theta)[0]
 
 
 def times(model: Model, count: int, seconds: float = 2.0) -> dict[str, float]:
     """Seconds per full-batch gradient, every way, after a check that they agree."""
     windows = windows_for(model, count)
-    gth, auto = Objective(model, windows, st.solvers.GTH()), Objective(model, windows)
+    gth, auto = Likelihood(model, windows, st.solvers.GTH()), Likelihood(model, windows)
     z = model.free(model.theta.detach()).numpy()
     ours = gth.value_and_gradient(z)[1] / model.theta.detach().numpy()
     np.testing.assert_allclose(ours, rival(model, gth), rtol=1e-6, atol=1e-6 * abs(ours).max())

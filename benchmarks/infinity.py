@@ -19,8 +19,8 @@ from benchmarks.timing import compare, milliseconds, table
 from benchmarks.whole_fit import paper_windows
 from stationary.data.observation import ObservationMap
 from stationary.data.states import conditional_nll
-from stationary.objective import Objective
-from stationary.stochastic import Trainer
+from stationary.likelihood import Likelihood
+from stationary.stochastic import Step, Trainer
 
 DRAWS = 2000
 
@@ -41,8 +41,7 @@ def time_per_window() -> None:
             o: ObservationMap = observation,
         ) -> Tensor:
             theta = model.theta.detach().clone().requires_grad_()
-            generator = st.Generator(model.edges, model.rates(x, theta))
-            pi = st.steady_state(generator, gradient=gradient).pi
+            pi = st.steady_state(model.generator(x, theta), gradient=gradient).pi
             return torch.autograd.grad(conditional_nll(pi, counts, o).sum(), theta)[0]
 
         strategies = {
@@ -160,7 +159,7 @@ def epochs_to_the_optimum() -> None:
         ("M/M/Multiple/K", three, 43.0, [0, 1, 2, 3], None, 0.01),
     ):
         windows = paper_windows(model, extra, observe, loads)
-        objective = Objective(model, windows)
+        likelihood = Likelihood(model, windows)
         best = st.fit(model, windows).nll
         for method, gradient in (
             ("Infinity(p=0.1)", st.Infinity(p=0.1, seed=0)),
@@ -173,7 +172,7 @@ def epochs_to_the_optimum() -> None:
             ("DivideAndConquerBPTT(128)", st.DivideAndConquerBPTT(128)),
         ):
             rows.append(
-                [name, f"`{method}`", *_race(model, windows, gradient, objective, best, lr)]
+                [name, f"`{method}`", *_race(model, windows, gradient, likelihood, best, lr)]
             )
     table(
         "Adam, one window a step, 50 epochs: until within 1e-3 nats of the optimum",
@@ -186,7 +185,7 @@ def _race(
     model: st.models.Model,
     windows: st.Windows,
     gradient: st.gradients.Gradient,
-    objective: Objective,
+    likelihood: Likelihood,
     best: float,
     lr: float,
 ) -> list[str]:
@@ -195,9 +194,9 @@ def _race(
     began = time.perf_counter()
 
     def gap(theta: Tensor) -> float:
-        return objective.value_and_gradient(model.free(theta).numpy())[0] - best
+        return likelihood.value_and_gradient(model.free(theta).numpy())[0] - best
 
-    def callback(step: st.Step) -> None:
+    def callback(step: Step) -> None:
         nonlocal watched
         if (step.step + 1) % len(windows) == 0 and not reached:
             paused = time.perf_counter()
@@ -205,8 +204,8 @@ def _race(
                 reached.extend([str(step.epoch + 1), f"{paused - began - watched:.2f}"])
             watched += time.perf_counter() - paused
 
-    training = st.Stochastic(epochs=50, rule=st.optimisers.Adam(lr=lr), callback=callback)
-    trainer = Trainer(model, windows, gradient, training)
+    rule = st.optimisers.Adam(lr=lr)
+    trainer = Trainer(model, windows, st.Stochastic(gradient, 50, rule, callback=callback))
     trainer.run()
     return [*(reached or ["-", "-"]), f"{gap(trainer.estimate):.1e}"]
 

@@ -27,7 +27,7 @@ from stationary.models import (
     StateDependent,
 )
 from stationary.parallel import in_parallel
-from stationary.selection import compare
+from stationary.planner import compare
 
 SETS = 30
 AHEAD = 30.0
@@ -70,9 +70,9 @@ class Trial:
         pooled = found.forecast([AHEAD], 0.9).iloc[0]
 
         def error(name: str) -> float:
-            fit = found.fits[name]
+            model = found.fitted[name].model
             with torch.no_grad():
-                loss = float(fit.model.measure("loss")(fit.model.at([AHEAD])))
+                loss = float(model.measure("loss")(model.at([AHEAD])))
             return abs(_odds(loss) - _odds(real))
 
         return {

@@ -54,7 +54,7 @@ def one(n: int) -> None:
     simulated = time.perf_counter()
     fit = st.fit(model(n, START), windows)
     fitted = time.perf_counter()
-    forecast(fit.model, fit.covariance, [11.0])
+    forecast(fit.draws, [11.0])
     done = time.perf_counter()
     errors = [
         (z_hat - z) / error
@@ -72,7 +72,7 @@ def one(n: int) -> None:
                 "build": built - began,
                 "simulate": simulated - built,
                 "fit": fitted - simulated,
-                "gradients": fit.evaluations,
+                "gradients": fit.estimate.evaluations,
                 "converged": fit.converged,
                 "farthest": max(map(abs, errors)),
                 "forecast": done - fitted,

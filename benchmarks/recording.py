@@ -12,19 +12,19 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import torch
+import pandas as pd
 
 from benchmarks.timing import table
+from stationary import words
 from stationary.covariances import Information
 from stationary.errors import ConvergenceWarning, StationaryError
 from stationary.experiments.chains import FULL, candidates
 from stationary.experiments.testbed import read_recording
-from stationary.fitting import fit
-from stationary.measures import probability
-from stationary.resampling import bootstrap
-from stationary.selection import compare
+from stationary.newton import Newton
+from stationary.planner import Plan, compare, fit
 
 LEVEL = 0.9
+_OVERLOAD = f"p_{FULL}"
 _RECORDING = Path("../shared/data/volte-testbed-aaai20.csv")
 
 
@@ -35,36 +35,34 @@ def main() -> None:
     recording = read_recording((named or [_RECORDING])[0])
     light, heavy = recording.light, recording.heavy
     target = recording.target.numpy()
-    models = candidates()
-    for model in models.values():
-        overload = [group == str(FULL) for group in model.groups]
-        model.measures = {"overload": probability(torch.tensor(overload))}
-    found = compare(models, light)
+    found = compare(candidates(), light)
+    best = found.ranking()["model"][0]
     lines = []
 
-    def judged(name: str, frame: object) -> None:
-        low, high = frame["overload_low"], frame["overload_high"]
+    def judged(name: str, plan: Plan) -> None:
+        frame: pd.DataFrame = plan.forecast(heavy.loads, LEVEL, [_OVERLOAD])
+        value, low, high = (frame[f"{_OVERLOAD}{end}"] for end in ("", "_low", "_high"))
         hits = float(((low <= target) & (target <= high)).mean())
-        error = float((np.abs(frame["overload"] - target) / target)[target > 0].mean())
+        error = float((np.abs(value - target) / target)[target > 0].mean())
         trusted = float(frame["trusted"].mean())
         width = float(np.median(np.log(high / np.maximum(low, 1e-300))))
         lines.append([name, f"{hits:.0%}", f"{error:.2f}", f"{width:.2f}", f"{trusted:.0%}"])
 
-    for rung in found.rungs:
-        ahead = rung.fit.forecast(heavy.loads, LEVEL)
-        judged(f"{rung.name}, sandwich", ahead)
-        naive = fit(rung.fit.model, light, starts=1, covariance=Information())
-        judged(f"{rung.name}, naive", naive.forecast(heavy.loads, LEVEL))
-        if rung.name in ("M/M/1/K", found.rungs[0].name):
+    for name, each in found.fitted.items():
+        alone = Plan(light, {name: each}, known_studies=found.studies)
+        judged(f"{name}, sandwich", alone)
+        naive = fit(each.model, light, method=Newton(starts=1), covariance=Information())
+        judged(f"{name}, naive", naive)
+        if name in ("M/M/1/K", best):
             try:
-                judged(f"{rung.name}, bootstrap", bootstrap(rung.fit).forecast(heavy.loads, LEVEL))
+                judged(f"{name}, bootstrap", alone.bootstrap())
             except StationaryError as error:
-                lines.append([f"{rung.name}, bootstrap", str(error), "", "", ""])
-    judged("pooled", found.forecast(heavy.loads, LEVEL))
+                lines.append([f"{name}, bootstrap", str(error), "", "", ""])
+    judged("pooled", found)
     table(
         f"Nominal {LEVEL:.0%} intervals of the overload share over the {len(target)} test windows",
         ["forecast", "covers", "MAPE", "median width, e-folds", "rows trusted"],
         lines,
     )
-    print(f"\n{found.reason}")
+    print(f"\n{words.choice(found.comparison.choice)}")
     print("weights: " + ", ".join(f"{name} {w:.2f}" for name, w in found.weights.items()))

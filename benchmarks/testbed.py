@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import table
+from stationary import words
 from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording
 from stationary.data.readers import read_windows
 from stationary.errors import ConvergenceWarning
 from stationary.ladder import ladder
-from stationary.selection import compare
+from stationary.planner import Plan, compare
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
     found = compare(ladder(light.observing(OBSERVED), 1, CAPACITY), light.observing(OBSERVED))
     loads, counts = heavy.loads.numpy(), heavy.counts.numpy()
     lost = counts[:, -1] / counts.sum(-1)
-    rate = found.fits["mmmk"].estimates["service_rate"]
+    rate = found.fitted["mmmk"].model.estimates["service_rate"]
     near = (loads > 0.9 * rate) & (loads < 1.1 * rate)
     mean = float(light.counts[:, -1].sum() / light.counts.sum())
     lines = []
@@ -49,8 +50,8 @@ def main() -> None:
             ]
         )
 
-    for name, fit in found.fits.items():
-        ahead = fit.forecast(loads)
+    for name, each in found.fitted.items():
+        ahead = Plan(found.windows, {name: each}, known_studies=found.studies).forecast(loads)
         label = f"{name} (recommended)" if name == found.recommended else name
         judged(label, *(ahead[f"loss{end}"].to_numpy() for end in ("", "_low", "_high")))
     ahead = found.forecast(loads)
@@ -63,4 +64,4 @@ def main() -> None:
         ["forecast", "MAPE", "MSE", "95% interval covers", "forecast / measured, 0.9..1.1 mu"],
         lines,
     )
-    print(f"\n{found.reason}")
+    print(f"\n{words.choice(found.comparison.choice)}")

@@ -53,7 +53,7 @@ def measure(path: Path, pooled: bool) -> dict[str, float]:
 
     model = st.models.MMmK(servers=1, capacity=20)
     warm = st.Windows([10.0, 12.0], [[9, 5], [8, 6]], observe=[0, 1])
-    st.fit(model, warm, starts=1)  # compiles
+    st.fit(model, warm, method=st.Newton(starts=1))  # compiles
     start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.perf_counter()
     windows = st.read_windows(path, pooled=pooled)

@@ -53,3 +53,12 @@ def test_what_a_method_sees_is_the_observed_states():
     assert seen.observe == (0, 1)
     assert seen.counts.sum() == problem.windows.counts[:, :2].sum()
     assert len(seen) < len(problem.windows) == 50  # some windows saw neither
+
+
+@pytest.mark.parametrize("name", ["mm1k-fast", "multiple", "gap-multiple"])
+def test_a_method_is_not_told_the_truth(name):
+    """Where a fit starts depends on the loads only."""
+    row = rows()[name]
+    start = row.family().start(torch.tensor(row.train_loads(), dtype=torch.float64)[:, None])
+    assert len(set(start.tolist())) == 1
+    assert row.family().theta.tolist() != row.truth

@@ -125,7 +125,7 @@ class Trained(Column):
         thetas = train(model, x, counts, observation, start, training, seeds)
         paths = torch.stack(list(thetas), 1)
         seconds = (time.perf_counter() - began) / len(problems)
-        known = len(row.build().param_names)
+        known = len(row.family().param_names)
 
         def outcome(problem: Problem, path: Tensor) -> Outcome:
             own = not training.gradient.exact_forward
@@ -200,7 +200,7 @@ class LeastSquares(Column):
     def _one(self, problem: Problem, share: float) -> Outcome:
         began = time.perf_counter()
         settings = section("least_squares")
-        model = problem.row.build()
+        model = problem.row.family()
         steps = round(settings["steps"] * share)
         found = conditional_least_squares(model, problem.observed(), settings["weight"], steps)
         seconds = time.perf_counter() - began
@@ -230,7 +230,7 @@ def _paper_training(gradient: Gradient, row: Row, start: Tensor) -> Stochastic:
 
 
 def _model(row: Row, alpha: float | None) -> Model:
-    model = row.build()
+    model = row.family()
     return model if alpha is None else Relaxed(model, alpha=alpha, initial=defaults()["floor"])
 
 
@@ -245,7 +245,7 @@ def _of_theta(
     return Outcome(
         predicted=_forecast(model, problem, theta[None], Exact()),
         seconds=seconds,
-        theta=theta[: len(problem.row.build().param_names)].tolist(),
+        theta=theta[: len(problem.row.family().param_names)].tolist(),
         nll=_losses(model, problem, theta[None]),
         converged=converged,
     )

@@ -51,9 +51,13 @@ class Row:
     loss_alpha: Printed = field(default_factory=dict)
     loss_p: Printed = field(default_factory=dict)
 
+    def family(self) -> Model:
+        """Return the model that a method learns, which knows nothing of the truth."""
+        return build(dict(self.model))
+
     def build(self) -> Model:
         """Return the model, at its truth where it has one."""
-        model = build(dict(self.model))
+        model = self.family()
         if self.truth is not None:
             model.set_theta(self.truth)
         return model

@@ -144,7 +144,7 @@ def facts(recording: Recording) -> list[list[str]]:
 def undetermined(recording: Recording, at: float = 1500.0) -> pd.DataFrame:
     """Fits of equal likelihood that forecast any overload at a load of ``at``."""
     problem = problems(recording)["testbed"]
-    model, windows = problem.row.build(), problem.observed()
+    model, windows = problem.row.family(), problem.observed()
     likelihood = Likelihood(model, windows)
     theta = Newton(starts=problem.row.starts).run(likelihood, windows, seed=0).theta
     # The parameters are the rates of the edges down, which are listed last.
