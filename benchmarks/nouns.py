@@ -109,7 +109,7 @@ def _before(
 
 
 def serve() -> None:
-    """Answer names of tasks on stdin with their seconds, the first time after a call that warms."""
+    """Say which tasks there are, then answer each name on stdin with the seconds it took."""
     tasks = _tasks()
     print("\n".join(tasks), flush=True)
     print(flush=True)
@@ -155,6 +155,7 @@ def main() -> None:
         trees["before"] = _Tree(Path(given["base"]).resolve())
 
     def row(task: str) -> list[str]:
+        # The first turn compiles, and fills caches.
         turns = [{name: tree.seconds(task) for name, tree in trees.items()} for _ in range(ROUNDS)]
         times = {name: median(turn[name] for turn in turns[1:]) for name in trees}
         cells = [task, *(milliseconds(value) for value in times.values())]
