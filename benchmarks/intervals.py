@@ -24,7 +24,7 @@ from stationary.covariances import (
 from stationary.draws import Draws, Part, from_estimate, from_refits
 from stationary.errors import StationaryError
 from stationary.experiments.settings import Problem, draw, rows
-from stationary.fitting import estimate
+from stationary.fitting import recorded
 from stationary.forecast import forecast
 from stationary.likelihood import Likelihood
 from stationary.newton import Newton
@@ -58,8 +58,10 @@ class Trial:
         windows = problem.windows
         seen = windows.counts[:, row.observe].sum(-1) > 0
         windows = windows.select(seen.numpy()).observing(row.observe)
-        whole, _ = estimate(row.family(), windows, Newton(starts=1))
-        minimum = Curved(Likelihood(whole.model, windows), windows, whole.theta)
+        likelihood = Likelihood(row.family(), windows)
+        best = Newton(starts=1).run(likelihood, windows, seed=0)
+        whole = recorded(likelihood, windows, best)
+        minimum = Curved(likelihood, windows, best.theta)
         found = {
             name: _judged(from_estimate(replace(whole, covariance=kind.at(minimum))), at, truth)
             for name, kind in KINDS.items()
