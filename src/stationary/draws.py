@@ -25,7 +25,7 @@ from scipy.stats import chi2, norm, qmc
 from torch import Tensor
 
 from stationary.chunks import together
-from stationary.curve import Curve, is_costly
+from stationary.curve import Curves, is_costly
 from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.estimate import Estimate
 from stationary.inference import Array
@@ -91,17 +91,15 @@ class Part:
 
     def centre(self, x: Tensor, names: Sequence[str]) -> Array:
         """Measures ``[1, G, K]`` of the estimates at inputs ``[1, G, d]``."""
-        theta = self.model.theta.detach()[None, None]
-        if self.costly:
-            return Curve.of(self.model, tuple(names), self.scale).values(x, theta)
         # This may fail only for a reason that the caller must hear of.
-        return _measured(self.model, x, theta, names)
+        return _measured(self.model, x, self.model.theta.detach()[None, None], names)
 
     def drawn(self, x: Tensor, names: Sequence[str]) -> Array:
         """Measures ``[B, G, K]`` of every draw at inputs ``[1 or B, G, d]``: NaN if unsolvable."""
         theta = self.at(x)
         if self.costly:
-            return Curve.of(self.model, tuple(names), self.scale).values(x, theta)
+            curves = Curves.of(self.model, tuple(names), self.scale, self.theta)
+            return curves.values(x, theta, names)
         return _solvable(self.model, x.expand(len(theta), -1, -1), theta, names)
 
 
