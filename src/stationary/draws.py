@@ -24,7 +24,7 @@ import torch
 from scipy.stats import chi2, norm, qmc
 from torch import Tensor
 
-from stationary.chunks import together
+from stationary.chunks import in_parts
 from stationary.curve import Curves, is_costly
 from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.estimate import Estimate
@@ -261,17 +261,19 @@ def _root(matrix: Array) -> Array:
     return np.asarray((basis * np.sqrt(np.maximum(values, 0.0)))[:, ::-1])
 
 
-@torch.no_grad()
 def _measured(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> Array:
     """Measures ``[B, G, K]`` at inputs ``[B, G, d]`` and parameters ``[B, 1 or G, P]``."""
-    rows = max(1, together(model.edges) // x.shape[1])
     measures = [model.measure(name) for name in names]
-    parts = []
-    for some, params in zip(x.split(rows), theta.split(rows), strict=False):
-        point = Point(model, some, params)
-        found = [measure(point).clamp(measure.low, measure.high) for measure in measures]
-        parts.append(torch.stack(found, -1))
-    return torch.cat(parts).numpy()
+    batch = np.broadcast_shapes(x.shape[:-1], theta.shape[:-1])
+
+    def of_part(x: Tensor, theta: Tensor) -> Tensor:
+        with torch.no_grad():  # which does not reach into threads
+            point = Point(model, x, theta)
+            found = [measure(point).clamp(measure.low, measure.high) for measure in measures]
+            return torch.stack(found, -1)
+
+    rows = (part.expand(*batch, -1).flatten(0, -2) for part in (x, theta))
+    return torch.cat(in_parts(of_part, model.edges, *rows)).reshape(*batch, -1).numpy()
 
 
 def _solvable(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> Array:
