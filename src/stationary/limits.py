@@ -10,6 +10,7 @@ from enum import StrEnum
 import numpy as np
 import torch
 
+from stationary import words
 from stationary.draws import Draws, Part
 from stationary.errors import InputError
 from stationary.forecast import OPEN, quantiles
@@ -93,6 +94,9 @@ class Limit:
     def headroom(self) -> float:
         """How much more than the present load meets all SLOs, as a share of it."""
         return self.load / self.present - 1
+
+    def __str__(self) -> str:
+        return words.limit(self)
 
     def met_at(self, load: float) -> bool:
         """Whether this load meets all SLOs, as far as the data can tell.
