@@ -351,7 +351,6 @@ class Plan(Record):
 
         What it takes to answer later is computed first, so that nothing is fitted again.
         """
-        self.check_observed("a saved plan")
         write(self, folder, overwrite)
 
     def report(self, path: str | os.PathLike[str], *, compare: bool = True, **options: Any) -> Plan:
