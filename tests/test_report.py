@@ -298,6 +298,20 @@ def test_what_is_not_determined(fit, tmp_path):
 
 
 @pytest.mark.usefixtures("quick")
+def test_what_a_large_chain_leaves_open_is_not_searched(fit, tmp_path, monkeypatch):
+    monkeypatch.setattr("stationary.report.page.MOST_STATES", CAPACITY)
+    assert not page(fit, tmp_path).text("identifiability")
+    assert page(fit, tmp_path, identifiability=identified()).text("identifiability")
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_bootstrap_says_so(fit, tmp_path):
+    drawn = fit.bootstrap(20, jobs=1)
+    shown = page(drawn, tmp_path, identifiability=identified())
+    assert "standard errors bootstrap, 20 refits" in shown.text("made")
+
+
+@pytest.mark.usefixtures("quick")
 def test_how_it_was_made(fit, tmp_path):
     shown = page(fit, tmp_path, command="stationary report run/ --slo 'loss<0.01'")
     text = shown.text("made")
@@ -341,6 +355,14 @@ def test_windows_that_count_every_state_show_the_measures(whole):
 
 
 def test_windows_that_leave_states_out_show_none(fit):
+    assert list(measured(fit)) == ["load"]
+
+
+def test_requests_that_do_not_see_time_averages_show_none(whole, monkeypatch):
+    seen = st.Windows(whole.x, whole.counts, whole.observe, sampling="arrival")
+    fit = complete(seen)
+    assert "loss" in measured(fit)
+    monkeypatch.setattr(type(fit.model), "arrivals", lambda model, point: torch.ones(CAPACITY + 1))
     assert list(measured(fit)) == ["load"]
 
 

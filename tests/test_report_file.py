@@ -1,6 +1,8 @@
 """The file of a report: its pictures, that it is safe, alone, and written whole or not at all."""
 
 import re
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -185,6 +187,11 @@ def test_names_are_text_and_never_markup(tmp_path):
     assert not shown.having("script")
     for name in ("h1", "measure", "forecast", "checks", "models", "identifiability", "made", "pre"):
         assert EVIL[1:] in shown.text(name), name
+
+
+def test_the_report_does_not_load_the_plan_that_writes_it():
+    code = "import stationary.report, sys; sys.exit('stationary.planner' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("name", ["report", "report.pdf", "run"])

@@ -191,7 +191,8 @@ def what_if(made: Change) -> str:
     """Say of a change that it was not observed."""
     text = f"what if: {change(made)}; not observed, the data are of the system as it was"
     if made.dropped:
-        text += f"; {listed(list(made.dropped))} cannot be changed like this and are left out"
+        left = "is" if len(made.dropped) == 1 else "are"
+        text += f"; {listed(list(made.dropped))} cannot be changed like this and {left} left out"
     return text
 
 
