@@ -374,7 +374,9 @@ class Plan(Record):
 
         check_path(path)
         shown = self
-        if compare and self.change is None and len(self.fitted) == 1:
+        alone = len(self.fitted) == 1 and not self.failed
+        # Models are compared by a backtest over one load.
+        if compare and alone and self.change is None and len(self.windows.inputs) == 1:
             shown = self.compared()
         write_report(shown, path, **options)
         return shown
