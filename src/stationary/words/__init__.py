@@ -16,7 +16,7 @@ from stationary.words.answers import (
     what_if,
 )
 from stationary.words.findings import clause, finding
-from stationary.words.fits import covariance, ended, observed, summary, warnings
+from stationary.words.fits import covariance, ended, observed, refits, summary, warnings
 from stationary.words.identifiability import direction, directions, identifiability
 from stationary.words.numbers import (
     listed,
@@ -50,6 +50,7 @@ __all__ = [
     "percent",
     "plain",
     "plural",
+    "refits",
     "sentence",
     "slo",
     "summary",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from stationary.data.windows import Windows
     from stationary.estimate import Ended, Estimate
     from stationary.inference import Covariance
+    from stationary.record import Refits
 
 _SUPPOSES = {
     "information": "counts inside a window are independent, which they are not",
@@ -53,6 +54,12 @@ def covariance(found: Covariance, windows: int) -> str:
         "dispersed": "observed information, times the overdispersion of the counts",
         "correlated": "the fitted chain's own autocorrelation",
     }.get(found.kind, found.kind)
+
+
+def refits(found: Refits) -> str:
+    """Return what a bootstrap did."""
+    blocks = f" in blocks of {found.block}" if found.block > 1 else ""
+    return f"bootstrap of {plural(len(found.theta), 'redrawn set')} of windows{blocks}"
 
 
 def warnings(estimate: Estimate, windows: Windows) -> list[str]:
