@@ -57,9 +57,13 @@ def covariance(found: Covariance, windows: int) -> str:
 
 
 def refits(found: Refits) -> str:
-    """Return what a bootstrap did."""
-    blocks = f" in blocks of {found.block}" if found.block > 1 else ""
-    return f"bootstrap of {plural(len(found.theta), 'redrawn set')} of windows{blocks}"
+    """Return how a bootstrap got its intervals."""
+    text = f"bootstrap, {plural(len(found.theta), 'refit')}"
+    if found.block > 1:
+        text += f" in blocks of {plural(found.block, 'window')}"
+    if found.failed:
+        text += f"; {found.failed} more did not converge and are left out"
+    return text
 
 
 def warnings(estimate: Estimate, windows: Windows) -> list[str]:
