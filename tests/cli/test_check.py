@@ -37,7 +37,7 @@ def test_check_of_good_data_says_so(call, data):
     assert (code, err) == (0, "")
     for name in ("steady state", "drift", "hysteresis", "bursts", "service rate", "lack of fit"):
         assert f"ok      {name}: " in out
-    assert "The data determine 1 of 1 direction" in out
+    assert "The data determine the only parameter" in out
     assert "loss at load 25 lies between" in out
     assert "Forecasts are trusted up to a load of" in out
 

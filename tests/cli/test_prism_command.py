@@ -55,7 +55,7 @@ def test_every_command_takes_the_run(call, run, tmp_path):
     assert row["loss"] == pytest.approx(float(larger.closed_form([20.0])[0, -1]), rel=1e-9)
     code, out, _ = call("check", run)
     assert code in (0, 1)
-    assert "The data determine 1 of 1 direction" in out
+    assert "The data determine the only parameter" in out
     code, _, err = call("report", run, "-o", tmp_path / "report.html", "--no-compare")
     assert (code, err) == (0, "")
     assert "service" in (tmp_path / "report.html").read_text()

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from stationary.data.windows import Windows
     from stationary.estimate import Ended, Estimate
     from stationary.inference import Covariance
-    from stationary.record import Refits
 
 _SUPPOSES = {
     "information": "counts inside a window are independent, which they are not",
@@ -54,16 +53,6 @@ def covariance(found: Covariance, windows: int) -> str:
         "dispersed": "observed information, times the overdispersion of the counts",
         "correlated": "the fitted chain's own autocorrelation",
     }.get(found.kind, found.kind)
-
-
-def refits(found: Refits) -> str:
-    """Return how a bootstrap got its intervals."""
-    text = f"bootstrap, {plural(len(found.theta), 'refit')}"
-    if found.block > 1:
-        text += f" in blocks of {plural(found.block, 'window')}"
-    if found.failed:
-        text += f"; {found.failed} more did not converge and are left out"
-    return text
 
 
 def warnings(estimate: Estimate, windows: Windows) -> list[str]:
