@@ -132,6 +132,37 @@ def test_help_waits_for_no_library():
     assert "Usage" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["fit", "w.csv", "--model", MODEL, "--slo", "loss>1"],
+        ["compare", "w.csv", "--present", "3"],
+        ["forecast", "run", "--slo", "loss"],
+        ["forecast", "run"],
+        ["rules", "run", "--load-expr", "x", "-o", "rules.txt"],
+        ["report", "run", "--slo", "loss"],
+    ],
+)
+def test_what_the_options_tell_waits_for_no_torch(args):
+    code = (
+        f"import sys; sys.argv = ['stationary', *{args!r}]\n"
+        "from stationary.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as done: sys.exit(10 * ('torch' in sys.modules) + done.code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("error: ")
+
+
+def test_an_error_of_ours_is_exit_code_70(call, run, monkeypatch):
+    monkeypatch.setattr("stationary.planner.load", lambda folder: folder.no_such_thing)
+    code, out, err = call("forecast", run, "--x", "10")
+    assert (code, out) == (70, "")
+    assert "Traceback" in err
+    assert err.splitlines()[-1].startswith("error: this is a mistake in stationary")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_script(shell):
     # Without detection, which would find whatever shell runs the tests.
@@ -275,6 +306,58 @@ def test_slo_decides_the_exit_code(call, data, fit, slo, code):
     assert (limit["load"] < 15) == bool(code)
 
 
+TWO = ("--slo", "loss<0.05", "--slo", "response_time<60ms")
+
+
+def test_of_two_slos_the_second_may_bind_and_fail_the_gate(call, data, fit, run):
+    # Each alone, and in either order: a gate that looked at one of them would let this pass.
+    loose, tight = fit.max_load("loss<0.05"), fit.max_load("response_time<60ms")
+    assert tight.load < 15 < loose.load
+    made = ("fit", data, "--model", MODEL, "--observe", "0,1,2")
+    for command in (made, ("forecast", run)):
+        assert call(*command, *TWO[:2])[0] == 0
+        for slos in (TWO, TWO[2:] + TWO[:2]):
+            code, out, _ = call(*command, *slos, "--json")
+            assert code == 1
+            limit = json.loads(out)["limit"]
+            assert limit["load"] == tight.load
+            assert limit["binding"] == "response_time <= 0.06"
+            assert (limit["measure"], limit["bound"]) == ("response_time", 0.06)
+            assert {s["measure"]: s["bound"] for s in limit["slos"]} == {
+                "loss": 0.05,
+                "response_time": 0.06,
+            }
+        out = call(*command, *TWO)[1]
+        assert "response time is the first to be missed" in out
+        assert "misses the limit" in out
+
+
+def test_a_limit_for_programs_has_these_keys(call, run, fit):
+    code, out, _ = call("forecast", run, "--slo", "loss<0.01", "--json")
+    assert code == 0
+    limit, expected = json.loads(out)["limit"], fit.max_load(loss=0.01)
+    assert limit == {
+        "load": expected.load,
+        "low": expected.low,
+        "high": expected.high,
+        "level": 0.95,
+        "binding": "loss <= 0.01",
+        "measure": "loss",
+        "bound": 0.01,
+        "slos": [{"measure": "loss", "bound": 0.01}],
+        "present": 15.0,
+        "headroom": expected.headroom,
+        "status": "found",
+        "failed": 0,
+        "trusted": True,
+        "reason": "",
+        "tested": expected.tested,
+    }
+    far = json.loads(call("forecast", run, "--slo", "loss<0.9", "--json")[1])["limit"]
+    assert not far["trusted"]
+    assert far["reason"] == words.doubt(fit.max_load(loss=0.9).doubt)
+
+
 def test_the_present_load_decides_when_it_is_given(call, data, fit):
     limit = fit.max_load(loss=0.01)
     args = ("fit", data, "--model", MODEL, "--observe", "0,1,2", "--slo", "loss<0.01", "--present")
@@ -373,7 +456,8 @@ def test_a_limit_from_a_run(call, run, fit):
     limit = fit.max_load(loss=0.01)
     code, out, err = call("forecast", run, "--slo", "loss<0.01")
     assert (code, err) == (0, "")
-    assert out == f"L{words.limit(limit)[1:]}.\nThe heaviest load in the data, 15, meets the limit.\n"
+    assert out == f"{words.sentence(words.limit(limit))}\n{words.verdict(limit)}\n"
+    assert "The heaviest load in the data, 15, meets the limit." in out
     code, out, _ = call("forecast", run, "--slo", "loss<0.01", "--present", "20")
     assert code == 1
     assert "below the present 20." in out

@@ -13,9 +13,6 @@ from stationary.errors import InputError
 if TYPE_CHECKING:
     from stationary.planner import Plan
 
-_USUAL = "loss<0.1%"
-"""What must hold where nothing else was asked for and the models have a loss."""
-
 
 def report(
     run: Run,
@@ -41,42 +38,30 @@ def report(
     """
     from stationary.slo import as_slos
 
-    given = as_slos(slo or [])
+    slos = as_slos(slo) if slo else None
 
     from stationary import words
     from stationary.planner import load
-    from stationary.report import check_path
+    from stationary.report import answer, check_path
 
     check_path(output)
     plan = load(run)
-    asked = given or plan.question.slos
-    question = plan.asking(asked or _usual(plan), level, present)
-    limit = plan.limit_of(question) if question.slos else None
+    said = answer(plan, slos, present, level)
     if compare:
         plan = _compared(plan, run)
     plan.report(
-        output,
-        compare=False,
-        slos=question.slos,
-        present=question.present,
-        level=question.level,
-        command=command_line(),
+        output, compare=False, slos=slos, present=present, level=level, command=command_line()
     )
-    if limit is not None:
-        typer.echo(words.sentence(words.limit(limit, reason=False)))
-        typer.echo(words.verdict(limit))
-        if limit.doubt is not None:
-            typer.echo(f"WARNING: not to be trusted: {words.doubt(limit.doubt)}.")
+    typer.echo(said.sentence)
+    typer.echo(said.headroom)
+    limit = said.limit
+    if limit is not None and limit.doubt is not None:
+        typer.echo(f"WARNING: not to be trusted: {words.doubt(limit.doubt)}.")
     typer.echo(f"Wrote {output}.")
+    asked = slos or plan.question.slos
     missed = limit is not None and not limit.met_at(limit.present)
     if plan.doubt is not None or (asked and missed):
         raise typer.Exit(1)
-
-
-def _usual(plan: Plan) -> tuple[str, ...]:
-    """Return the usual SLO, where the models can be asked for it."""
-    has = "loss" in plan.draws.measures and len(plan.draws.first.inputs) == 1
-    return (_USUAL,) if has else ()
 
 
 def _compared(plan: Plan, run: Path) -> Plan:
