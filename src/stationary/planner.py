@@ -212,7 +212,7 @@ class Plan(Record):
         check_level(level)
         checked = as_slos(slos)
         if checked:
-            check_slos(self.draws, checked)
+            check_slos([part.model for part in self.draws.parts], checked)
         present = self.question.present if present is None else check_present(present)
         return Question(checked, present, level)
 
