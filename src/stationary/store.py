@@ -137,7 +137,8 @@ def _write(plan: Record, folder: Path) -> None:
     content["windows"] = _write_windows(plan.windows, folder, arrays)
     if not plan.history.empty:
         plan.history.to_parquet(folder / _HISTORY)
-    safetensors.torch.save_file(arrays, folder / _ARRAYS)
+    # As bytes, so that others may read the file as they may read the JSON beside it.
+    (folder / _ARRAYS).write_bytes(safetensors.torch.save(arrays))
     whole = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
