@@ -1,8 +1,9 @@
-"""What tests of the report share: a fit, stand-ins for its guests, and a reader of HTML."""
+"""What tests of the report share: plans, what might be known of them, and a reader of HTML."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,14 +14,24 @@ import torch
 from markupsafe import Markup
 
 import stationary as st
-from stationary.findings import Finding, Verdict
+from stationary.findings import Check, Finding, Verdict
+from stationary.identifiability import Direction, Identifiability
+from stationary.identifiability.directions import DirectionKind
 from stationary.measures import probability
 from stationary.report import write_report
+from stationary.study import Comparison
+from stationary.trust import Choice, Chosen
 
 FINDINGS = (
-    Finding("scatter", Verdict.OK, "Windows of one load scatter as the model says.", 0.41),
-    Finding("drift", Verdict.WARNING, "Later windows differ from earlier ones.", 0.003),
-    Finding("relaxation", Verdict.UNKNOWN, "The windows do not say how long they were."),
+    Finding(Check.DRIFT, Verdict.OK, "no_drift", {"windows": 33}, 0.41),
+    Finding(
+        Check.SERIAL_CORRELATION,
+        Verdict.WARNING,
+        "correlated",
+        {"autocorrelation": 0.4, "windows": 33, "block": 3},
+        0.003,
+    ),
+    Finding(Check.STEADY_STATE, Verdict.UNKNOWN, "duration_unknown"),
 )
 
 
@@ -76,69 +87,56 @@ def demo_fit():
 def losses(windows):
     """Measured losses of windows whose last category is the full queue."""
     lost, seen = windows.counts[:, -1].numpy(), windows.counts.sum(-1).numpy()
-    return pd.DataFrame({"x": windows.loads.numpy(), "loss": lost / seen})
+    return pd.DataFrame({"load": windows.loads.numpy(), "loss": lost / seen})
 
 
-@dataclass
-class Comparison:
-    """As the comparison of models gives it."""
-
-    fit: st.Fit
-    recommended: str | None = "mmmk"
-    reason: str = "MMmK forecasts held-out loads best"
-
-    @property
-    def table(self):
-        return pd.DataFrame(
-            {
-                "model": ["mmmk", "last value"],
-                "kind": ["chain", "baseline"],
-                "parameters": [1, 0],
-                "nll": [812.5, 999.25],
-                "aic": [1627.0, 1998.5],
-                "bic": [1629.0, 1998.5],
-                "backtest": [1.331, 1.61],
-                "backtest_error": [0.0, 0.02],
-                "weight": [0.97, 0.03],
-                "note": ["", "predicts no change"],
-            }
-        )
-
-    def max_load(self, level, present, **bound):
-        return self.fit.max_load(level, present, **bound)
-
-    def forecast(self, x, level):
-        frame = self.fit.forecast(x, level)
-        return frame.assign(loss=0.9 * frame["loss"], loss_low=0.5 * frame["loss"])
+def found(plan, findings):
+    """Return the plan as if checks had found this."""
+    study = replace(plan.studies[plan.name], findings=tuple(findings))
+    return plan.having(known_studies={**plan.studies, plan.name: study})
 
 
-@dataclass
-class Direction:
-    sentence: str
-
-
-@dataclass
-class Identifiability:
-    """As the search for what data leaves open gives it."""
-
-    directions: tuple = (Direction("Two rates can grow together."),)
-    ranges: pd.DataFrame = field(
-        default_factory=lambda: pd.DataFrame(
-            {
-                "x": [150.0, 200.0],
-                "measure": ["loss", "response_time"],
-                "value": [0.25, 2.5],
-                "low": [0.125, 2.0],
-                "high": [0.5, 3.0],
-                "determined": [True, False],
-            }
-        )
+def beside(plan, name="slowing", **choice):
+    """Return the plan of a queue beside one more model; by default its own is the best."""
+    options = {"servers": plan.model.servers, "capacity": plan.model.capacity}
+    other = st.fit(st.models.Slowing(**options), plan.windows)
+    several = plan.having(
+        fitted={**plan.fitted, name: other.estimate},
+        known_studies={**plan.studies, name: other.studies[other.name]},
+        known_comparison=None,
     )
+    return several.having(known_comparison=chosen(several, **choice)) if choice else several
 
-    determined: bool = False
 
-    def findings(self):
-        return [Finding("identified", Verdict.OK, "The forecast is determined.")]
+def chosen(plan, why=Chosen.BEST, **facts):
+    """Return the comparison of a plan's models with another end."""
+    end = Choice(why, **{"share": 0.01, "low": 15.0, "high": 21.0, **facts})
+    return replace(plan.comparison, choice=end)
+
+
+def weighed(plan, choice):
+    """Return a comparison of models that were not tested, all of equal weight."""
+    return Comparison({}, dict.fromkeys(plan.fitted, 1 / len(plan.fitted)), choice)
+
+
+RANGES = pd.DataFrame(
+    {
+        "load": [150.0, 200.0],
+        "measure": ["loss", "response_time"],
+        "value": [0.25, 2.5],
+        "low": [0.125, 2.0],
+        "high": [0.5, 3.0],
+        "determined": [True, False],
+    }
+)
+
+
+def identified(names=("one_rate", "another"), ranges=RANGES):
+    """What a search for what the data leave open might find."""
+    together = Direction(
+        DirectionKind.COMMON_FACTOR, dict.fromkeys(names, 0.7), 0.0, raised=tuple(names)
+    )
+    return Identifiability(2, 1, math.nan, (together,), ranges, 2.0, 1.0, converged=True)
 
 
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,9 +144,9 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stationary.report.figures.draw", lambda *given: Markup("<svg></svg>"))
 
 
-def page(fit, folder, **options):
+def page(plan, folder, **options):
     """Write a report and read it."""
-    write_report(fit, folder / "report.html", **options)
+    write_report(plan, folder / "report.html", **options)
     return Page((folder / "report.html").read_text(encoding="utf-8"))
 
 

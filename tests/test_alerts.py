@@ -11,9 +11,17 @@ from programs import required
 from stationary.alerts import alert_rules
 from stationary.errors import InputError
 from stationary.limits import Limit
+from stationary.slo import Slo
+from stationary.trust import Choice, Chosen, Doubt, Reason
 
-LIMIT = Limit("loss", 0.001, load=120.0, low=110.0, high=130.0, level=0.95, present=100.0)
-FAR = replace(LIMIT, tested=105.0, reason='no data tests the "model" {{ there }}: so # it is')
+SLO = Slo("loss", 0.001)
+LIMIT = Limit((SLO,), SLO, load=120.0, low=110.0, high=130.0, level=0.95, present=100.0)
+NAME = 'the "model" {{ there }}: so # it is'
+DOUBT = Doubt(Reason.NO_MODEL, choice=Choice(Chosen.WRONG, best=NAME, share=0.2, low=1.0, high=9.0))
+FAR = replace(LIMIT, tested=105.0, doubt=DOUBT)
+OPEN = Doubt(Reason.OPEN)
+QUEUE = Slo("mean_queue", 3.0)
+BOTH = replace(LIMIT, slos=(SLO, QUEUE), binding=QUEUE)
 LOAD = 'sum(rate(requests_total{job="web"}[1m]))'
 
 
@@ -41,7 +49,7 @@ def promtool(tmp_path):
         {"labels": {"service": 'a: "b" #c\\ é', "team": "{x}"}, "hold": "0"},
     ],
 )
-@pytest.mark.parametrize("limit", [LIMIT, FAR, replace(LIMIT, high=math.inf, measure="mean_queue")])
+@pytest.mark.parametrize("limit", [LIMIT, FAR, replace(BOTH, high=math.inf)])
 @pytest.mark.parametrize("load", [LOAD, "a\n  + b", "up # as it is"])
 def test_promtool_takes_the_rules(promtool, limit, load, options):
     code, said = promtool("check", "rules", "rules.yml", rules=alert_rules(limit, load, **options))
@@ -127,13 +135,21 @@ def test_an_alert_waits(promtool):
 def test_a_limit_that_is_not_trusted_is_marked():
     text = alert_rules(FAR, LOAD)
     assert text.count('trusted: "no"') == 6
-    assert (
-        text.count(r'"This limit is not to be trusted: no data tests the \"model\" {{ \"{{\"') == 2
-    )
+    assert text.count('"This limit is not to be trusted: none is to be trusted: ') == 2
+    assert text.count(r"the \"model\" {{ \"{{\"") == 2
     # The data vouches for less than the interval: the warning comes there.
     assert ") > 105" in text
     assert '"vector(105)"' in text
     assert "trusted" not in alert_rules(LIMIT, LOAD)
+
+
+def test_rules_of_several_slos_name_all_and_are_labelled_by_the_first_to_be_missed():
+    text = alert_rules(BOTH, LOAD)
+    assert text.count('measure: "mean_queue"') == text.count('bound: "3"') == 6
+    assert 'name: "stationary_loss_mean_queue"' in text
+    assert text.count("loss <= 0.001 and mean_queue <= 3") == 2
+    assert text.count("Loss at or below 0.001 and mean queue at or below 3 hold") == 2
+    assert "mean queue is the first to be missed" in text
 
 
 @pytest.mark.parametrize(
@@ -141,8 +157,9 @@ def test_a_limit_that_is_not_trusted_is_marked():
     [
         (replace(LIMIT, load=math.inf, high=math.inf), "any load meets loss <= 0.001"),
         (replace(LIMIT, load=0.0, low=0.0, high=0.0), "no load meets loss <= 0.001"),
-        (replace(LIMIT, low=0.0, reason="it is open"), "no load can be said .* it is open; record"),
-        (replace(LIMIT, tested=0.0, reason="it is wrong"), "no load can be said .* it is wrong"),
+        (replace(LIMIT, low=0.0, doubt=OPEN), "no load can be .* leave this load open.*record"),
+        (replace(LIMIT, low=0.0), "no load can be said .* begins at 0; record"),
+        (replace(LIMIT, tested=0.0, doubt=DOUBT), "no load can be said .* misplaces 20% of the"),
     ],
 )
 def test_answers_that_are_open_are_refused(limit, message):

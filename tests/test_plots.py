@@ -12,7 +12,6 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 import stationary as st
-from stationary.diagnostics import residuals
 from stationary.errors import InputError
 from stationary.plots import (
     plot_calibration,
@@ -27,7 +26,7 @@ def frame():
     x = np.array([30.0, 10.0, 20.0])  # not in order
     return pd.DataFrame(
         {
-            "x": x,
+            "load": x,
             "loss": x / 100,
             "loss_low": x / 200,
             "loss_high": x / 50,
@@ -102,16 +101,19 @@ def test_the_frame_is_left_as_it_was():
     pd.testing.assert_frame_equal(given, before)
 
 
-@pytest.mark.parametrize("measure", ["delay", "x", "trusted", "loss_low"])
+@pytest.mark.parametrize("measure", ["delay", "load", "trusted", "loss_low"])
 def test_what_is_no_measure_is_refused(measure):
     with pytest.raises(InputError, match=f"the measure '{measure}'.*has the measures loss, mean_q"):
         plot_forecast(frame(), measure)
 
 
 def test_a_forecast_of_two_inputs_cannot_be_drawn():
-    two = frame().rename(columns={"x": "load"}).assign(warmth=1.0)
-    with pytest.raises(InputError, match=r"needs a column 'x'.*has no x"):
+    two = frame()
+    two.insert(1, "warmth", 1.0)
+    with pytest.raises(InputError, match=r"one input, the column 'load'.*has load, warmth"):
         plot_forecast(two)
+    with pytest.raises(InputError, match=r"column 'load'.*has no input"):
+        plot_forecast(frame().drop(columns="load"))
 
 
 @pytest.mark.parametrize(
@@ -166,18 +168,18 @@ def fit():
 def test_residuals_of_every_category_against_load(fit):
     ax = fit.plot_residuals()
     drawn = {line.get_label(): line for line in ax.lines}
-    table = residuals(fit)
+    table = fit.residuals()
     for label in fit.windows.labels:
         part = table[table["category"] == label]
         points = drawn[f"category {label}"].get_xydata()
-        np.testing.assert_array_equal(points, part[["x", "standardised"]])
+        np.testing.assert_array_equal(points, part[["load", "standardised"]])
     assert ax.get_xlabel() == "load"
 
 
 def test_a_legend_names_a_few_of_many_categories(tmp_path):
     windows = st.simulate(M.MMmK(1, 40, 20.0), [15.0, 18.0] * 10, duration=5.0, seed=0)
     many = st.fit(M.MMmK(1, 40), windows)
-    ax = plot_residuals(many)
+    ax = plot_residuals(many.estimate, many.windows)
     assert len(ax.lines) == 42  # the categories, and zero
     assert len(labels(ax)) == 9
     assert {"category 0", "category 40"} <= set(labels(ax))
@@ -199,7 +201,7 @@ def test_calibration_is_by_load_with_the_diagonal(fit):
 
 def test_a_category_never_seen_is_a_triangle_at_the_edge(tmp_path):
     windows = st.Windows([4.0, 5.0] * 10, [[60, 20, 0], [55, 25, 0]] * 10, [0, 1, 2])
-    ax = plot_calibration(st.fit(M.MMmK(1, 5), windows))
+    ax = st.fit(M.MMmK(1, 5), windows).plot_calibration()
     edge = ax.get_ylim()[0]
     triangles = [line for line in ax.lines if line.get_marker() == "v" and len(line.get_xdata())]
     assert triangles
@@ -259,4 +261,4 @@ def test_one_load_at_a_time():
 @pytest.mark.parametrize("draw", [plot_residuals, plot_calibration])
 def test_pictures_of_a_fit_go_on_axes_that_are_given(fit, draw):
     ax = Figure().add_subplot()
-    assert draw(fit, ax) is ax
+    assert draw(fit.estimate, fit.windows, ax) is ax

@@ -15,9 +15,11 @@ from reports import (
     FINDINGS,
     LOADS,
     LOST,
-    Comparison,
-    Identifiability,
+    RANGES,
+    beside,
     failing,
+    found,
+    identified,
     no_pictures,
     page,
     small_fit,
@@ -25,9 +27,11 @@ from reports import (
     whole_windows,
 )
 from stationary.errors import InputError
+from stationary.estimate import End
 from stationary.report import answer
 from stationary.report.ahead import measured
-from stationary.report.words import number
+from stationary.trust import Chosen
+from stationary.words import number
 
 
 @pytest.fixture
@@ -43,6 +47,16 @@ def whole():
 @pytest.fixture(scope="module")
 def fit():
     return small_fit()
+
+
+@pytest.fixture(scope="module")
+def several(fit):
+    return beside(fit)
+
+
+def complete(whole):
+    """Fit all states."""
+    return st.fit(st.models.MMmK(servers=1, capacity=CAPACITY), whole)
 
 
 def loss(load, rate):
@@ -63,7 +77,7 @@ def value(text):
 
 @pytest.mark.usefixtures("quick")
 def test_the_answer_comes_first_and_is_right(fit, tmp_path):
-    shown = page(fit, tmp_path, bound=("loss", 0.01))
+    shown = page(fit, tmp_path, slos="loss<1%")
     said = shown.text("h1")
     found = re.fullmatch(
         r"Loss stays at or below 0\.01 up to a load of ([\d.]+) "
@@ -75,18 +89,90 @@ def test_the_answer_comes_first_and_is_right(fit, tmp_path):
     assert loss(load, fit.estimates["service_rate"]) == pytest.approx(0.01, rel=2e-3)
     assert said in shown.text("title")
     headings = [s["id"] for s in shown.having("section")]
-    assert headings == ["measure", "forecast", "checks", "diagnostics", "generator", "made"]
+    assert headings == [
+        *("measure", "forecast", "identifiability"),
+        *("checks", "diagnostics", "generator", "made"),
+    ]
 
 
 @pytest.mark.usefixtures("quick")
-def test_sections_of_guests_stand_in_order(fit, tmp_path):
-    shown = page(
-        fit,
-        tmp_path,
-        findings=FINDINGS,
-        comparison=Comparison(fit),
-        identifiability=Identifiability(),
+def test_the_first_of_several_slos_to_be_missed_is_the_headline(fit, tmp_path):
+    both = ["loss<1%", "response_time<100ms"]
+    each = {slo: fit.max_load(slo).load for slo in both}
+    assert each[both[1]] < each[both[0]]
+    said = answer(fit, both)
+    assert said.limit.load == pytest.approx(each[both[1]])
+    assert said.measure == "response_time"
+    assert said.bounds == {"loss": 0.01, "response_time": 0.1}
+    shown = page(fit, tmp_path, slos=both)
+    assert f"up to a load of {number(said.limit.load)}" in shown.text("h1")
+    assert "response time is the first to be missed" in shown.text("h1")
+    assert "response time = 0.1" in shown.text("measure")
+    assert "the dashed line is its bound, 0.01" in shown.text("measures")
+    [(head, *_)] = shown.tables["forecast"]
+    assert [name for name in head if name in ("loss", "response time")] == ["response time", "loss"]
+    other = answer(fit, ["loss<0.1%", "response_time<100ms"])
+    assert other.measure == "loss"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_plan_says_what_must_hold(several, tmp_path):
+    asked = several.having(question=several.asking("loss<2%", 0.9, 12.0))
+    assert answer(asked).limit == several.max_load("loss<2%", level=0.9, present=12.0)
+    shown = page(asked, tmp_path, identifiability=identified())
+    assert shown.text("h1").startswith("Loss stays at or below 0.02 up to a load of")
+    assert "(90% interval" in shown.text("h1")
+    assert "The present load, 12, may grow by" in shown.text("answer")
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_plan_of_several_models_answers_with_all_of_them(several, tmp_path):
+    pooled = several.having(pooled=True, known_draws=None)
+    shown = page(pooled, tmp_path, slos="loss<1%", identifiability=identified())
+    assert f"up to a load of {number(pooled.max_load(loss=0.01).load)}" in shown.text("h1")
+    assert "models" in [s["id"] for s in shown.having("section")]
+    assert "all models, weighted" not in shown.text("measure")  # the curve itself is theirs
+    assert f"Of {pooled.name}," in shown.text("diagnostics")
+
+
+@pytest.mark.usefixtures("quick")
+def test_nothing_is_fitted_or_checked_by_a_report(several, tmp_path, monkeypatch):
+    def refuse(*args, **options):
+        raise AssertionError("a report only reads")
+
+    assert several.findings
+    for name in ("record.study", "planner.estimate", "planner._studied", "fitting.refitted"):
+        monkeypatch.setattr(f"stationary.{name}", refuse)
+    asked = []
+    forecast = type(several).forecast
+    monkeypatch.setattr(
+        type(several),
+        "forecast",
+        lambda plan, x, level, measures: (
+            asked.append((plan.pooled, tuple(measures))) or forecast(plan, x, level, measures)
+        ),
     )
+    page(several, tmp_path, slos="loss<1%")
+    # The plan's own for all that is shown, and that of all models for one curve.
+    assert asked == [(False, several.model.measures), (True, ("loss",))]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_what_if_shows_only_what_holds_for_it(several, tmp_path):
+    changed = several.what_if(servers=2)
+    shown = page(changed, tmp_path, slos="loss<1%")
+    assert [s["id"] for s in shown.having("section")] == [
+        *("measure", "forecast", "checks", "diagnostics", "generator", "made"),
+    ]
+    assert "not observed" in shown.text("aside")
+    assert "servers 1 -> 2" in shown.text("aside")
+    assert "see its own report" in shown.text("checks")
+    assert list(measured(changed)) == ["load"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_sections_stand_in_order(several, tmp_path):
+    shown = page(found(several, FINDINGS), tmp_path, identifiability=identified())
     assert [s["id"] for s in shown.having("section")] == [
         *("measure", "forecast", "models", "identifiability"),
         *("checks", "diagnostics", "generator", "made"),
@@ -95,19 +181,19 @@ def test_sections_of_guests_stand_in_order(fit, tmp_path):
 
 def test_headroom_against_the_present_load(fit):
     limit = fit.max_load(loss=0.01)
-    said = answer(fit, ("loss", 0.01), present=10.0)
+    said = answer(fit, "loss<1%", present=10.0)
     room = f"{10 * (limit.load - 10):.3g}%"
     ends = f"({10 * (limit.low - 10):.3g}% to {10 * (limit.high - 10):.3g}%)"
     assert said.headroom == (
         f"The present load, 10, may grow by {room} {ends} before the limit is reached."
     )
     assert dict(said.facts)["headroom"] == room
-    over = answer(fit, ("loss", 0.01), present=2 * limit.load)
+    over = answer(fit, "loss<1%", present=2 * limit.load)
     assert over.headroom.endswith("is over the limit by 100%.")
     assert dict(over.facts)["headroom"] == "none (100% over)"
-    between = answer(fit, ("loss", 0.01), present=(limit.low + limit.load) / 2)
+    between = answer(fit, "loss<1%", present=(limit.low + limit.load) / 2)
     assert "may be over the limit already" in between.headroom
-    assert answer(fit, ("loss", 0.01)).headroom.startswith("The heaviest load seen, 21,")
+    assert answer(fit, "loss<1%").headroom.startswith("The heaviest load in the data, 21,")
 
 
 @pytest.mark.parametrize("present", [0.0, -3.0, math.nan, math.inf])
@@ -136,12 +222,15 @@ def test_the_forecast_table_is_the_closed_form(fit, tmp_path):
 
 @pytest.mark.usefixtures("quick")
 def test_rows_that_cannot_be_trusted_say_why(fit, tmp_path):
-    lost = replace(fit, converged=False, message="out of steps")
-    shown = page(lost, tmp_path)
+    estimate = fit.estimate
+    ended = replace(estimate.ended, why=End.STALLED, converged=False, detail="out of steps")
+    lost = fit.having(fitted={fit.name: replace(estimate, ended=ended)})
+    shown = page(lost, tmp_path, present=14.0)
     [table] = shown.tables["forecast"]
     assert {row[1] for row in table[1:]} == {"no (1)"}
     assert "(1) Not trusted: the fit did not converge." in shown.text("forecast")
-    assert "The fit did not converge: out of steps." in shown.text("aside")
+    assert "The fit did not converge: the gradient is still" in shown.text("aside")
+    assert "out of steps" in shown.text("aside")
     assert shown.text("answer").count("cannot be said to meet the limit") == 1
 
 
@@ -150,49 +239,76 @@ def test_no_warning_where_there_is_no_reason(fit, tmp_path):
     shown = page(fit, tmp_path)
     assert not shown.having("aside")
     assert "Forecasts are trusted up to a load of" in shown.text("answer")
-    assert "No checks were run" in shown.text("checks")
 
 
 @pytest.mark.usefixtures("quick")
 def test_checks_are_listed_worst_first_and_not_by_colour_alone(fit, tmp_path):
-    shown = page(fit, tmp_path, findings=FINDINGS, identifiability=Identifiability())
+    shown = page(found(fit, FINDINGS), tmp_path, identifiability=identified())
     kinds = [li["class"] for li in shown.having("li") if li.get("class")]
     assert kinds == ["warning", "unknown", "ok"]
     text = shown.text("checks")
-    assert "! warning Drift. Later windows differ from earlier ones. (p = 0.003)" in text
-    assert "? unknown Relaxation." in text
-    assert "✓ ok Scatter." in text
-    assert "The forecast is determined." in shown.text("identifiability")
-    assert "A check warns: drift." in shown.text("aside")
+    assert "! warning Serial correlation. Successive windows resemble one another" in text
+    assert "or record longer windows. (p = 0.003)" in text
+    assert "? unknown Steady state." in text
+    assert "✓ ok Drift." in text
+    assert "A check warns: serial correlation." in shown.text("aside")
 
 
 @pytest.mark.usefixtures("quick")
-def test_models_compared(fit, tmp_path):
-    shown = page(fit, tmp_path, comparison=Comparison(fit))
-    [(head, best, other)] = shown.tables["models"]
+def test_models_compared(fit, several, tmp_path):
+    shown = page(several, tmp_path, identifiability=identified())
+    [(head, *rows)] = shown.tables["models"]
     assert head[:4] == ["model", "kind", "parameters", "held-out NLL"]
-    assert best[:4] == ["mmmk", "chain", "1", "1.331"]
-    assert other[:4] == ["last value predicts no change", "baseline", "0", "1.61"]
-    assert "MMmK forecasts held-out loads best." in shown.text("models")
+    ranking = several.ranking()
+    assert [row[0] for row in rows] == ranking["model"].tolist()
+    assert [row[1] for row in rows] == ranking["kind"].tolist()
+    chains = [row for row in rows if row[1] == "chain"]
+    assert sorted(row[2] for row in chains) == ["1", "2"]
+    assert value(rows[0][3]) == pytest.approx(ranking["backtest"][0], rel=1e-3)
+    assert "Take mmmk: " in shown.text("models")
     assert sum(row.get("class") == "strong" for row in shown.having("tr")) == 1
     assert "all models, weighted" in shown.text("measure")
-    none = page(fit, tmp_path, comparison=Comparison(fit, None, "no model beats the last value"))
-    assert "No model is recommended. No model beats the last value." in none.text("aside")
-    assert not any(row.get("class") == "strong" for row in none.having("tr"))
+    assert "All models together, weighted: loss stays" in shown.text("answer")
+    assert not shown.having("aside") or "recommended" not in shown.text("aside")
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_comparison_may_speak_for_another_model_or_for_none(fit, tmp_path):
+    none = beside(fit, why=Chosen.WRONG, best="mmmk", share=0.2)
+    shown = page(none, tmp_path, identifiability=identified())
+    assert "Of the models compared, none is to be trusted" in shown.text("aside")
+    assert not any(row.get("class") == "strong" for row in shown.having("tr"))
+    other = beside(fit, model="slowing")
+    shown = page(other, tmp_path, identifiability=identified())
+    assert "Another of the models compared is recommended. Take slowing" in shown.text("aside")
 
 
 @pytest.mark.usefixtures("quick")
 def test_what_is_not_determined(fit, tmp_path):
-    shown = page(fit, tmp_path, identifiability=Identifiability())
+    shown = page(fit, tmp_path, identifiability=identified())
     text = shown.text("identifiability")
-    assert "The forecast is determined." in text
-    assert "Two rates can grow together." in text
+    assert "The data determine 1 of 2" in text
+    assert "Multiplying one_rate and another by one common factor" in text
     [table] = shown.tables["identifiability"]
     assert table[1] == ["150", "loss", "0.25", "0.125", "0.5", "yes"]
     assert table[2] == ["200", "response time", "2.5", "2", "3", "no"]
-    of_two = Identifiability((), Identifiability().ranges.rename(columns={"x": "warmth"}))
+    of_two = identified(ranges=RANGES.rename(columns={"load": "warmth"}))
     [(head, *_)] = page(fit, tmp_path, identifiability=of_two).tables["identifiability"]
     assert head == ["warmth", "measure", "forecast", "at least", "at most", "determined"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_a_large_chain_leaves_open_is_not_searched(fit, tmp_path, monkeypatch):
+    monkeypatch.setattr("stationary.report.page.MOST_STATES", CAPACITY)
+    assert not page(fit, tmp_path).text("identifiability")
+    assert page(fit, tmp_path, identifiability=identified()).text("identifiability")
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_bootstrap_says_so(fit, tmp_path):
+    drawn = fit.bootstrap(20, jobs=1)
+    shown = page(drawn, tmp_path, identifiability=identified())
+    assert "standard errors bootstrap, 20 refits" in shown.text("made")
 
 
 @pytest.mark.usefixtures("quick")
@@ -206,8 +322,8 @@ def test_how_it_was_made(fit, tmp_path):
         f"negative log-likelihood {fit.nll:.6f}",
         "windows 33",
         "loads 11 to 21",
-        "counted categories 0, 1, 2",
-        "counted by the clock",
+        "observed 0, 1, 2",
+        "states sampled at times of their own",
         "window length 10",
         "seed 0",
     ):
@@ -216,21 +332,22 @@ def test_how_it_was_made(fit, tmp_path):
     [(_, row)] = shown.tables["made"]
     assert row[0] == "service_rate"
     assert value(row[1]) == pytest.approx(fit.estimates["service_rate"], rel=1e-3)
-    recorded = replace(fit, recipe={"command": "stationary fit windows.csv", "gradient": "Exact()"})
+    recipe = {"command": "stationary fit windows.csv", "method": "Stochastic()"}
+    recorded = fit.having(recipe=recipe)
     again = page(recorded, tmp_path)
     assert again.text("pre") == "stationary fit windows.csv"
-    assert "gradient Exact()" in again.text("made")
+    assert "method Stochastic()" in again.text("made")
 
 
 # What was measured.
 
 
 def test_windows_that_count_every_state_show_the_measures(whole):
-    fit = st.fit(st.models.MMmK(servers=1, capacity=CAPACITY), whole)
+    fit = complete(whole)
     shown = measured(fit)
     counts = whole.counts.numpy()
     share = counts / counts.sum(1, keepdims=True)
-    np.testing.assert_allclose(shown["x"], whole.loads)
+    np.testing.assert_allclose(shown["load"], whole.loads)
     np.testing.assert_allclose(shown["loss"], share[:, -1])
     np.testing.assert_allclose(shown["mean_queue"], share @ np.arange(CAPACITY + 1.0))
     np.testing.assert_allclose(shown["utilisation"], 1 - share[:, 0])
@@ -238,7 +355,15 @@ def test_windows_that_count_every_state_show_the_measures(whole):
 
 
 def test_windows_that_leave_states_out_show_none(fit):
-    assert list(measured(fit)) == ["x"]
+    assert list(measured(fit)) == ["load"]
+
+
+def test_requests_that_do_not_see_time_averages_show_none(whole, monkeypatch):
+    seen = st.Windows(whole.x, whole.counts, whole.observe, sampling="arrival")
+    fit = complete(seen)
+    assert "loss" in measured(fit)
+    monkeypatch.setattr(type(fit.model), "arrivals", lambda model, point: torch.ones(CAPACITY + 1))
+    assert list(measured(fit)) == ["load"]
 
 
 def test_a_category_of_several_states_shows_what_does_not_hang_on_their_shares(whole):
@@ -247,29 +372,29 @@ def test_a_category_of_several_states_shows_what_does_not_hang_on_their_shares(w
     observe = [0, range(1, CAPACITY), CAPACITY]
     lumped = st.Windows(whole.x, merged, observe)
     shown = measured(st.fit(st.models.MMmK(servers=1, capacity=CAPACITY), lumped))
-    assert sorted(shown) == ["loss", "throughput", "utilisation", "x"]
+    assert sorted(shown) == ["load", "loss", "throughput", "utilisation"]
     np.testing.assert_allclose(shown["loss"], counts[:, -1] / counts.sum(1))
 
 
 def test_many_windows_are_added_up(whole):
-    fit = st.fit(st.models.MMmK(servers=1, capacity=CAPACITY), whole)
+    fit = complete(whole)
     x = np.random.default_rng(0).uniform(11, 21, 900)
     counts = np.tile(whole.counts.numpy(), (30, 1))[:900]
-    shown = measured(replace(fit, windows=st.Windows(x, counts, whole.observe)))
+    shown = measured(fit.having(windows=st.Windows(x, counts, whole.observe)))
     assert 150 < len(shown) <= 200
     # The first of them holds the windows of the first 200th part of the loads.
     first = x <= x.min() + (x.max() - x.min()) / 200
     assert shown["loss"][0] == pytest.approx(counts[first, -1].sum() / counts[first].sum())
     weights = counts[first].sum(1)
-    assert shown["x"][0] == pytest.approx(np.average(x[first], weights=weights))
+    assert shown["load"][0] == pytest.approx(np.average(x[first], weights=weights))
 
 
 @pytest.mark.usefixtures("quick")
 def test_measured_values_may_be_given(fit, tmp_path):
-    heavy = pd.DataFrame({"x": [30.0, 40.0], "loss": [0.2, 0.4], "note": ["a", "b"]})
+    heavy = pd.DataFrame({"load": [30.0, 40.0], "loss": [0.2, 0.4], "note": ["a", "b"]})
     assert "not used in the fit" in page(fit, tmp_path, observed=heavy).text("measure")
-    with pytest.raises(InputError, match=r"observed needs a column 'x'.*it has load, loss"):
-        page(fit, tmp_path, observed=heavy[["x", "loss"]].rename(columns={"x": "load"}))
+    with pytest.raises(InputError, match=r"observed needs a column 'load'.*it has x, loss"):
+        page(fit, tmp_path, observed=heavy[["load", "loss"]].rename(columns={"load": "x"}))
 
 
 # Cases in which there is less to say.
@@ -280,7 +405,7 @@ def test_a_limit_that_no_load_breaks(tmp_path):
         return {("up", "down"): load, ("down", "up"): load + p.mend}
 
     fit = two_state(rates, LOADS, LOADS / (2 * LOADS + 4), measures=LOST)
-    shown = page(fit, tmp_path, bound=("loss", 0.6))
+    shown = page(fit, tmp_path, slos="loss<0.6")
     assert shown.text("h1").startswith("Loss stays at or below 0.6 at any load")
     assert "10, meets the limit." in shown.text("answer")
     assert "The largest load is not to be trusted: no data tests the model" in shown.text("aside")
@@ -302,13 +427,13 @@ def test_a_model_without_loss(tmp_path):
     fit = two_state(failing, LOADS, LOADS / (4 + LOADS))
     shown = page(fit, tmp_path)
     expected = number(4 / 14)
-    assert shown.text("h1").startswith(f"P up is {expected[:4]}")
+    assert shown.text("h1").startswith(f"p_up is {expected[:4]}")
     assert "at a load of 10 (95% interval" in shown.text("h1")
-    assert "No largest load is given: the model has no measure 'loss'" in shown.text("answer")
+    assert "No largest load is given: FromFunction has no measure 'loss'" in shown.text("answer")
     with pytest.raises(InputError, match="no measure 'loss'"):
-        page(fit, tmp_path, bound=("loss", 0.01))
-    asked = page(fit, tmp_path, bound=("p_down", 0.5))
-    assert "P down stays at or below 0.5 up to a load of 4" in asked.text("h1")
+        page(fit, tmp_path, slos="loss<1%")
+    asked = page(fit, tmp_path, slos={"p_down": 0.5})
+    assert "p_down stays at or below 0.5 up to a load of 4" in asked.text("h1")
 
 
 def test_a_model_of_two_inputs(tmp_path):
@@ -324,15 +449,16 @@ def test_a_model_of_two_inputs(tmp_path):
     assert value(re.match(r"Loss is ([\d.]+)", shown.text("h1"))[1]) == pytest.approx(
         20 / 24, rel=2e-3
     )
-    assert "that takes a model of one input, and this has load, warmth." in shown.text("answer")
+    assert "needs a model of one input; this one has load, warmth" in shown.text("answer")
     assert "held at their medians in the data: warmth 2." in shown.text("measure")
     row = shown.tables["forecast"][0][3]
     load = value(row[0])
     assert value(row[2]) == pytest.approx(2 * load / (4 + 2 * load), rel=6e-3)
 
 
-def test_a_model_without_measures(tmp_path):
-    fit = two_state(failing, LOADS, LOADS / (4 + LOADS), measures={})
+def test_a_model_without_measures(tmp_path, monkeypatch):
+    monkeypatch.setattr(st.models.FromFunction, "measures", ())
+    fit = two_state(failing, LOADS, LOADS / (4 + LOADS))
     shown = page(fit, tmp_path)
     assert shown.text("h1") == "The model has no measures, so there is nothing to forecast."
     assert shown.having("section")[0]["id"] == "checks"
@@ -343,15 +469,15 @@ def test_a_limit_the_data_cannot_carry(whole, tmp_path):
     shown = page(st.fit(st.models.StateDependent(capacity=CAPACITY), few), tmp_path)
     assert "largest load 8.105, not trusted" in shown.text("answer")
     assert "open by more than a factor of 10" in shown.text("aside")
-    assert "The data does not determine" in shown.text("aside")
-    assert "Not trusted: the data leaves" in shown.text("forecast")
+    assert "The data do not determine" in shown.text("aside")
+    assert "Not trusted: the data leave" in shown.text("forecast")
 
 
 @pytest.mark.usefixtures("quick")
 def test_triangles_are_explained_where_there_are_some(whole, tmp_path):
-    fit = st.fit(st.models.MMmK(servers=1, capacity=CAPACITY), whole)
+    fit = complete(whole)
     assert (whole.counts[:, -1] == 0).any()
     assert "Triangles on the axis" in page(fit, tmp_path).text("measure")
-    linear = page(fit, tmp_path, bound=("response_time", 0.2))
+    linear = page(fit, tmp_path, slos="response_time<200ms")
     assert "Triangles" not in linear.text("measure")
     assert "windows the fit saw" in linear.text("measure")

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-from dataclasses import replace
 
 import pytest
 
@@ -14,8 +13,7 @@ pytest.importorskip("selenium")  # part of the dev extra; users of the library d
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from reports import FINDINGS, demo_fit, losses
-from stationary.report import compared
+from reports import FINDINGS, beside, demo_fit, found, losses
 
 EVIL = "<img src=nowhere.png onerror=\"document.title='had'\">"
 
@@ -25,13 +23,12 @@ def report(tmp_path_factory):
     """A report with every section, and names that would like to be markup."""
     path = tmp_path_factory.mktemp("report") / "report.html"
     fit, heavy = demo_fit()
-    comparison = replace(compared(fit), reason=f"MMmK is best, not {EVIL}")
-    fit.report(
+    several = beside(fit, name=f"slowing {EVIL}")
+    several = found(several, [*several.findings, *FINDINGS])
+    several.report(
         path,
         present=140.0,
         observed=losses(heavy),
-        findings=[*fit.diagnose(), *FINDINGS],
-        comparison=comparison,
         command=f"stationary report run/ -o report.html {EVIL} " + 80 * "x",
     )
     return path

@@ -1,8 +1,9 @@
 """The file of a report: its pictures, that it is safe, alone, and written whole or not at all."""
 
 import re
+import subprocess
+import sys
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,21 +13,25 @@ from reports import (
     FINDINGS,
     LOADS,
     LOST,
-    Comparison,
-    Direction,
-    Identifiability,
+    RANGES,
     Page,
+    beside,
     demo_fit,
     failing,
+    found,
+    identified,
     losses,
     no_pictures,
     page,
     small_fit,
     two_state,
+    weighed,
 )
 from stationary.errors import InputError
+from stationary.findings import Check, Finding, Verdict
 from stationary.report import write_report
 from stationary.report.svg import draw
+from stationary.trust import Choice, Chosen
 
 
 @pytest.fixture
@@ -47,7 +52,7 @@ def ids(text):
 
 
 def test_pictures_take_ids_of_their_own_and_colours_of_the_page(fit, tmp_path):
-    write_report(fit, tmp_path / "r.html", comparison=Comparison(fit))
+    write_report(beside(fit), tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert len(ids(text)) == len(set(ids(text))) > 100
     assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', text)) <= set(ids(text))
@@ -120,7 +125,7 @@ def test_a_legend_moves_below_the_picture():
 
 
 def test_a_picture_that_cannot_be_drawn_leaves_its_reason(fit, tmp_path, monkeypatch):
-    def refuse(fit, ax=None):
+    def refuse(estimate, windows, ax=None):
         raise InputError("there are too few windows")
 
     monkeypatch.setattr("stationary.plots.plot_residuals", refuse, raising=False)
@@ -133,9 +138,9 @@ def test_a_picture_that_cannot_be_drawn_leaves_its_reason(fit, tmp_path, monkeyp
 
 def test_the_same_input_gives_the_same_bytes(tmp_path):
     fit, heavy = demo_fit()
-    pages = []
+    several, pages = beside(fit), []
     for name in ("one.html", "two.htm"):
-        write_report(fit, tmp_path / name, observed=losses(heavy), comparison=Comparison(fit))
+        write_report(several, tmp_path / name, observed=losses(heavy))
         lines = (tmp_path / name).read_bytes().splitlines()
         pages.append([line for line in lines if not line.startswith(b"<time>")])
         assert len(pages[-1]) == len(lines) - 1
@@ -144,7 +149,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
 
 
 def test_nothing_is_asked_of_the_network(fit, tmp_path):
-    write_report(fit, tmp_path / "r.html", findings=FINDINGS, comparison=Comparison(fit))
+    write_report(found(beside(fit), FINDINGS), tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     text = re.sub(r"data:image/png;base64,[\w+/=\s]*", "data:", text)  # has slashes of its own
     assert not re.search(r"https?:|//\w|@import|@font-face|url\((?!#)", text)
@@ -159,22 +164,34 @@ EVIL = "<script>document.title='had'</script>"
 
 
 def test_names_are_text_and_never_markup(tmp_path):
-    evil_finding = replace(FINDINGS[1], name=EVIL, sentence=f"{EVIL} & more")
+    facts = {"low": 1.0, "high": 2.0, "category": EVIL, "observed": 0.5, "predicted": 0.1}
+    evil_finding = Finding(Check.LACK_OF_FIT, Verdict.WARNING, "misfit", facts, 0.001)
     measures = {EVIL: LOST["loss"], "$x^$": LOST["loss"], **LOST}
     down = LOADS / (4 + LOADS)
     fit = two_state(failing, LOADS, down, (f"{EVIL} $x^$",), measures, f"{EVIL} $y^$")
+    fit = found(fit, [evil_finding])
+    (study,) = fit.studies.values()
+    fit = fit.having(
+        fitted={EVIL: fit.estimate, "other": fit.estimate},
+        failed={f"{EVIL} too": f"why not {EVIL}"},
+        known_studies={EVIL: study, "other": study},
+    )
+    several = fit.having(known_comparison=weighed(fit, Choice(Chosen.ONLY, EVIL)))
     shown = page(
-        fit,
+        several,
         tmp_path,
-        bound=(EVIL, 0.01),
-        findings=[evil_finding],
-        comparison=Comparison(fit, EVIL, EVIL),
-        identifiability=Identifiability((Direction(EVIL),)),
+        slos={EVIL: 0.01},
+        identifiability=identified((EVIL, "another"), RANGES.assign(measure=EVIL)),
         command=f"x {EVIL}",
     )
     assert not shown.having("script")
     for name in ("h1", "measure", "forecast", "checks", "models", "identifiability", "made", "pre"):
         assert EVIL[1:] in shown.text(name), name
+
+
+def test_the_report_does_not_load_the_plan_that_writes_it():
+    code = "import stationary.report, sys; sys.exit('stationary.planner' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("name", ["report", "report.pdf", "run"])
@@ -210,10 +227,13 @@ def test_a_report_that_fails_leaves_the_old_one(fit, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("quick")
-def test_real_guests_with_every_model_of_the_ladder(tmp_path):
+def test_a_plan_of_one_model_is_shown_beside_its_ladder(tmp_path):
     truth = st.models.MMmK(servers=1, capacity=4, service_rate=3.0)
     windows = st.simulate(truth, np.tile([0.6, 1.0, 1.5, 2.0], 8), duration=200.0, seed=2)
-    st.fit(st.models.MMmK(servers=1, capacity=4), windows).report(tmp_path / "r.html")
+    fit = st.fit(st.models.MMmK(servers=1, capacity=4), windows)
+    several = fit.report(tmp_path / "r.html")
+    assert several.name == fit.name
+    assert len(several.fitted) > 3
     shown = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
     names = {row[0] for row in shown.tables["models"][0][1:]}
     assert {"mmmk", "slowing", "batch", "Universal Scalability Law"} <= names
@@ -226,7 +246,9 @@ def test_where_no_model_is_determined_the_report_says_so(recording_file, tmp_pat
     model = st.models.MultiDiagonal(depth=5, capacity=21)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        st.fit(model, windows, starts=1).report(tmp_path / "r.html")
+        st.fit(model, windows, method=st.Newton(starts=1)).report(
+            tmp_path / "r.html", compare=False
+        )
     shown = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
     assert "What the data cannot determine" in shown.text("identifiability")
     assert "do not determine all of the answer" in shown.text("aside")

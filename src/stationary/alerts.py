@@ -10,8 +10,8 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
+from stationary import words
 from stationary.errors import InputError
 from stationary.limits import Limit
 
@@ -33,14 +33,15 @@ def alert_rules(
     Recorded are ``stationary:load``, ``stationary:limit``, ``stationary:limit_low`` (the low end
     of its interval, or where the data stops to speak for the model, if that is less) and
     ``stationary:limit_used`` (load over limit). ``LoadNearLimit`` (a warning) fires where the load
-    cannot be said to meet the bound with the headroom that was asked for, ``LoadAboveLimit``
-    (critical) where it is above the limit itself. Rules of a limit that is not to be trusted have
+    cannot be said to meet all SLOs with the headroom that was asked for, ``LoadAboveLimit``
+    (critical) where it is above the limit itself. The labels ``measure`` and ``bound`` are those of
+    the SLO that is missed first. Rules of a limit that is not to be trusted have
     the label ``trusted="no"`` and say why in an annotation.
 
     Parameters
     ----------
     limit : Limit
-        The largest load that meets a bound; finite, and with a low end above zero.
+        The largest load that meets its SLOs; finite, and with a low end above zero.
     load : str
         The present load in PromQL, in the unit of the limit, as in
         ``sum(rate(http_requests_total[5m]))``.
@@ -54,7 +55,9 @@ def alert_rules(
 
     Examples
     --------
-    >>> print(alert_rules(Limit("loss", 0.001, 120.0, 110.0, 130.0, 0.95), "sum(rate(x[5m]))"))
+    >>> from stationary.slo import Slo
+    >>> slo = Slo("loss", 0.001)
+    >>> print(alert_rules(Limit((slo,), slo, 120.0, 110.0, 130.0), "sum(rate(x[5m]))"))
     groups:
       - name: "stationary_loss"
         rules:
@@ -67,16 +70,17 @@ def alert_rules(
     labels = dict(labels or {})
     _check(limit, load, headroom, hold, labels)
     vouched = min(limit.low, limit.tested)
-    about = {"measure": limit.measure, "bound": f"{limit.bound:g}", **labels}
+    binding = limit.binding
+    about = {"measure": binding.measure, "bound": f"{binding.bound:g}", **labels}
     if not limit.trusted:
         about["trusted"] = "no"
     warn = vouched / (1 + headroom)
-    sentence = _sentence(str(replace(limit, present=math.nan, reason="")))
-    notes = {"description": sentence}
-    if not limit.trusted:
-        notes["warning"] = _sentence(f"this limit is not to be trusted: {limit.reason}")
+    notes = {"description": _escaped(words.limit(limit, present=False, reason=False))}
+    if limit.doubt is not None:
+        why = words.doubt(limit.doubt)
+        notes["warning"] = _escaped(f"this limit is not to be trusted: {why}")
     now = "The load is {{ $value | humanize }}"
-    meets = f"{limit.measure} <= {limit.bound:g}"
+    meets = _slos(limit)
     near = f"{now}, above {vouched:.4g}, up to which the data vouches for {meets}."
     if headroom:
         near = (
@@ -94,13 +98,13 @@ def alert_rules(
             "LoadAboveLimit", load, limit.load, hold, "critical", about, {"summary": above, **notes}
         ),
     ]
-    name = "_".join(["stationary", limit.measure, *labels.values()])
+    name = "_".join(["stationary", *(slo.measure for slo in limit.slos), *labels.values()])
     return f"groups:\n  - name: {_text(name)}\n    rules:\n{''.join(rules)}"
 
 
 def _check(limit: Limit, load: str, headroom: float, hold: str, labels: Mapping[str, str]) -> None:
     """Raise where there is no alert to write, or not this way."""
-    meets = f"{limit.measure} <= {limit.bound:g}"
+    meets = _slos(limit)
     if limit.load == math.inf:
         raise InputError(
             f"any load meets {meets}, so there is nothing to alert on: lower the bound"
@@ -108,7 +112,9 @@ def _check(limit: Limit, load: str, headroom: float, hold: str, labels: Mapping[
     if limit.load == 0:
         raise InputError(f"no load meets {meets}: an alert would never stop; raise the bound")
     if not min(limit.low, limit.tested) > 0:
-        why = limit.reason or "the interval of the limit begins at 0"
+        why = "the interval of the limit begins at 0"
+        if limit.doubt is not None:
+            why = words.doubt(limit.doubt)
         raise InputError(
             f"no load can be said to meet {meets}: an alert would never stop, because {why}; "
             f"record more windows, or take another model"
@@ -163,7 +169,10 @@ def _number(value: float) -> str:
     return f"{value:.6g}"
 
 
-def _sentence(clause: str) -> str:
+def _slos(limit: Limit) -> str:
+    return " and ".join(map(str, limit.slos))
+
+
+def _escaped(clause: str) -> str:
     """A clause as a sentence in which Prometheus finds nothing to fill in."""
-    text = f"{clause[0].upper()}{clause[1:].rstrip('.')}."
-    return text.replace("{{", '{{ "{{" }}')
+    return words.sentence(clause).replace("{{", '{{ "{{" }}')

@@ -6,11 +6,15 @@ state or the new one, whenever the writer dies.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors
 import safetensors.torch
 from torch import Tensor
@@ -26,15 +30,40 @@ State = dict[str, Any]
 _SEPARATOR = "\x1f"
 
 
-def fingerprint(model: Model, windows: Windows) -> dict[str, str]:
+def fingerprint(model: Model, windows: Windows) -> dict[str, Any]:
     """What must be the same for an unfinished fit to be this one: data and model."""
-    data = windows.x.numpy().tobytes() + windows.data.numpy().tobytes()
     return {
-        "data": hashlib.sha256(data).hexdigest(),
-        "model": f"{type(model).__name__}({model.options}) {model.param_names}",
-        "chain": hashlib.sha256(b"".join(end.tobytes() for end in model.edges.numpy)).hexdigest(),
-        "observed": repr([(kind.kind, kind.facts()) for kind in windows.observations]),
+        "data": identity([windows.x, windows.data]),
+        "model": [type(model).__qualname__, identity(model.options), list(model.param_names)],
+        "chain": identity(list(model.edges.numpy)),
+        "observed": [[kind.kind, identity(kind.facts())] for kind in windows.observations],
     }
+
+
+def identity(value: Any) -> Any:
+    """Tell settings apart, as JSON can hold it: the same in another process.
+
+    Functions are told by name, arrays by their digest, and what has an address of its own, such as
+    a factor, by its type.
+    """
+    if isinstance(value, Tensor | np.ndarray):
+        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+        return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        shown = [f.name for f in dataclasses.fields(value) if f.repr and f.compare]
+        return {"type": type(value).__qualname__} | {
+            name: identity(getattr(value, name)) for name in shown
+        }
+    if isinstance(value, Mapping):
+        return {str(key): identity(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [identity(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    named = value if callable(value) and hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def write(path: Path, state: State) -> None:

@@ -54,8 +54,10 @@ def in_parts(function: Callable[..., T], edges: Edges, *rows: Tensor) -> list[T]
     are as many as torch uses and memory has room for.
     """
     parts = zip(*(split(part, edges) for part in rows), strict=True)
-    threads = min(torch.get_num_threads(), int(half_the_memory() / (8 * _numbers(edges))))
-    if threads < 2 or not is_large(edges):
+    threads = 1
+    if is_large(edges):  # reading the free memory costs more than a small chain
+        threads = min(torch.get_num_threads(), int(half_the_memory() / (8 * _numbers(edges))))
+    if threads < 2:
         return [function(*part) for part in parts]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(lambda part: function(*part), parts))

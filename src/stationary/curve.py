@@ -1,14 +1,21 @@
-r"""Measures of chains too large to solve for every draw: a curve over load, and how it moves.
+r"""Measures of chains too large to solve for every draw: curves over load, and how they move.
 
 A change of the unit of time is exact: if all rates of a chain are multiplied by ``c``, its steady
 state is that of the load ``load / c``. So a draw of the parameters is split into a common factor
 ``c`` of all rates and a rest. The chain is solved at its estimates on a grid of log loads, with the
-slopes of every measure in the load and in the parameters; a draw reads the curve at ``load / c``
-(by Hermite interpolation) and adds the rest, linearly on the scale of the measure's interval.
+slopes of every measure in the load and in the parameters; a draw reads this curve at ``load / c``
+(by Hermite interpolation) and adds the rest on the scale of the measure's interval.
+
+The rest is taken apart into the principal axes of the draws. Along an axis whose effect is small it
+is linear. Along another one the chain is solved two standard deviations to either side, too, where
+the ends of intervals are made: a bottleneck that moves to another server bends the curve, and a
+line would call a bad draw harmless.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -29,17 +36,26 @@ Array = np.ndarray[Any, Any]
 _STEP = 0.1
 """Distance of grid points, in e-folds of load."""
 
-_MOST_SECONDS = 4.0
-"""Work above which a curve is cheaper than solving every draw."""
+_MOST_SECONDS = 8.0
+"""Work above which curves are cheaper than solving every draw."""
 
-_DENSE = 3e9
+_DENSE = 5e9
 """Multiply-adds per second of an elimination, about."""
 
-_curves: WeakKeyDictionary[Model, dict[Any, Curve]] = WeakKeyDictionary()
+_SIDE = 2.0
+"""Standard deviations to either side at which the chain is solved along an axis."""
+
+_FELT = 0.02
+"""Effect of one standard deviation, on the scale of the interval, from which an axis is bent."""
+
+_FARTHEST = 12.0
+"""E-folds that a parameter may move along an axis where the chain is solved."""
+
+_curves: WeakKeyDictionary[Model, dict[Any, Curves]] = WeakKeyDictionary()
 
 
 def is_costly(edges: Edges, solves: int) -> bool:
-    """Whether so many solves of chains on these edges take longer than a curve."""
+    """Whether so many solves of chains on these edges take longer than curves."""
     return solves * _seconds(edges) > _MOST_SECONDS
 
 
@@ -51,85 +67,160 @@ def _seconds(edges: Edges) -> float:
     return 2e-6 + edges.n**3 / 3 / _DENSE
 
 
-class Curve:
-    """Measures of a model over load at its parameters, with their slopes.
+class Curves:
+    """Measures of a model over load at the centre of some draws, and to the sides of it.
 
     Parameters
     ----------
     model : Model
-        The chain, at the centre of the draws.
+        The chain, at the centre.
     names : tuple of str
         Measures.
     scale : Scale
         Coordinates of the parameters.
+    theta : Tensor [B, P]
+        The draws.
     """
 
-    def __init__(self, model: Model, names: tuple[str, ...], scale: Scale) -> None:
-        self.model, self.scale = model, scale
-        self.measures = [model.measure(name) for name in names]
-        self.links = [Link(measure) for measure in self.measures]
+    def __init__(self, model: Model, names: tuple[str, ...], scale: Scale, theta: Tensor) -> None:
+        self.names, self.scale = names, scale
         self.z = scale.free(model.theta.detach())
         self.unit = _unit_of_time(model, scale)
-        self.dimension: Array | None = None
-        self.known: dict[Any, tuple[Array, Array]] = {}
+        self.measures = [model.measure(name) for name in names]
+        self.centre = _Curve(model, self.measures, model.theta.detach(), scale)
+        self.dimension = self._dimensions(model)
+        _, rest = self._split(scale.free(theta) - self.z)
+        _, size, axes = np.linalg.svd(rest, full_matrices=False)
+        self.spread, self.axes = size / math.sqrt(len(rest)), axes
+        self.sides = [self._to_the_sides(model, k) for k in range(len(axes))]
 
     @classmethod
-    def of(cls, model: Model, names: tuple[str, ...], scale: Scale) -> Curve:
-        """Return the curve of a model, with what was solved of it before."""
+    def of(cls, model: Model, names: tuple[str, ...], scale: Scale, theta: Tensor) -> Curves:
+        """Return curves that hold these measures, with what was solved of them before.
+
+        Other draws of the same model are read off the same curves.
+        """
         kept = _curves.setdefault(model, {})
         state = (model.theta, scale.log, scale.unit)
-        key = names, *(part.detach().numpy().tobytes() for part in state)
-        if key not in kept:
-            kept[key] = cls(model, names, scale)
-        return kept[key]
+        key = tuple(part.detach().numpy().tobytes() for part in state)
+        found = kept.get(key)
+        if found is None or not set(names) <= set(found.names):
+            # A solve costs far more than all measures of it.
+            held = () if found is None else found.names
+            every = tuple(dict.fromkeys((*held, *names, *model.measures)))
+            found = kept[key] = cls(model, every, scale, theta)
+        return found
 
-    def values(self, x: Tensor, theta: Tensor) -> Array:
+    def values(self, x: Tensor, theta: Tensor, names: Sequence[str]) -> Array:
         """Measures ``[B, G, K]`` at inputs ``[1 or B, G, d]``, parameters ``[B, 1 or G, P]``."""
+        which = [self.names.index(name) for name in names]
         batch = np.broadcast_shapes(x.shape[:-1], theta.shape[:-1])
-        moved = (self.scale.free(theta) - self.z).expand(*batch, -1).numpy()
-        inputs = x.expand(*batch, -1).numpy()
-        length = float(self.unit @ self.unit)
-        common = moved @ self.unit / length if length else np.zeros(batch)
-        rest = moved - common[..., None] * self.unit
-        place = np.log(inputs[..., 0]) - common
-        values = np.empty((*batch, len(self.measures)))
-        others, where = np.unique(
-            inputs[..., 1:].reshape(-1, inputs.shape[-1] - 1), axis=0, return_inverse=True
-        )
-        where = where.reshape(batch)
+        common, rest = self._split(self.scale.free(theta) - self.z)
+        along = (rest @ self.axes.T) / np.where(self.spread > 0, self.spread, 1.0)
+        common = np.broadcast_to(common, batch).ravel()
+        along = np.broadcast_to(along, (*batch, len(self.axes))).reshape(len(common), -1)
+        inputs = x.expand(*batch, -1).reshape(len(common), -1).numpy()
+        found = np.empty((len(common), len(self.measures)))
+        others, where = np.unique(inputs[:, 1:], axis=0, return_inverse=True)
         for k, other in enumerate(others):
-            mine = where == k
-            values[mine] = self._read(place[mine], common[mine], rest[mine], other)
-        return values
+            mine = where.ravel() == k
+            place = np.log(inputs[mine, 0]) - common[mine]
+            found[mine] = self._levels(place, along[mine], other)
+        for k, measure in enumerate(self.measures):
+            with np.errstate(over="ignore"):
+                value = Link(measure).back(found[:, k]) * np.exp(common * self.dimension[k])
+            found[:, k] = np.clip(value, measure.low, measure.high)
+        return found.reshape(*batch, len(self.measures))[..., which]
 
-    def _read(self, place: Array, common: Array, rest: Array, other: Array) -> Array:
-        """Measures ``[N, K]`` at log loads ``[N]``, for common factors and rests of draws."""
+    def _levels(self, place: Array, along: Array, other: Array) -> Array:
+        """Measures on their links ``[N, K]`` at log loads, some way along the axes."""
+        level, slope = self.centre.read(place, other)
+        moved = level.copy()
+        for k, (axis, spread) in enumerate(zip(self.axes, self.spread, strict=True)):
+            u = along[:, k : k + 1]
+            first = spread * (slope @ axis)  # [N, K]: by one standard deviation
+            if np.nanmax(np.abs(first), initial=0.0) < _FELT:
+                moved += first * u
+                continue
+            for sign, side in zip((-1.0, 1.0), self.sides[k], strict=True):
+                to = side.read(place, other)[0] - level
+                line = first * _SIDE * sign
+                # Through the slope at the centre and the value at the side; beyond it, a line.
+                bend = np.where(np.isfinite(to), to - line, 0.0)
+                t = np.maximum(sign * u, 0.0) / _SIDE
+                curved = np.where(t <= 1, t**2, 2 * t - 1)
+                moved += np.where(sign * u > 0, line * t + bend * curved, 0.0)
+        return moved
+
+    def _split(self, moved: Tensor) -> tuple[Array, Array]:
+        """The common factor of all rates, as a logarithm, and the rest of a displacement."""
+        step = moved.detach().numpy()
+        length = float(self.unit @ self.unit)
+        common = step @ self.unit / length if length else np.zeros(step.shape[:-1])
+        return common, step - common[..., None] * self.unit
+
+    def _to_the_sides(self, model: Model, k: int) -> tuple[_Curve, _Curve]:
+        step = _SIDE * self.spread[k] * self.axes[k]
+        step = step * min(1.0, _FARTHEST / max(float(np.abs(step).max()), 1e-300))
+        thetas = (self.scale.natural(self.z + torch.from_numpy(s * step)) for s in (-1, 1))
+        minus, plus = (_Curve(model, self.measures, theta, None) for theta in thetas)
+        return minus, plus
+
+    @torch.no_grad()
+    def _dimensions(self, model: Model) -> Array:
+        """Power of the unit of time that each measure has: 1 for a rate, -1 for a time."""
+        if not self.unit.any():
+            return np.zeros(len(self.measures))
+        x = torch.ones(1, len(model.inputs), dtype=torch.float64)
+        # A load at which the system does something: that of the first rate.
+        x[0, 0] = model.theta[0].abs()
+        first = torch.eye(x.shape[1], dtype=torch.float64)[0]
+        double = torch.from_numpy(math.log(2.0) * self.unit)
+        one = Point(model, x, self.scale.natural(self.z))
+        two = Point(model, x * 2**first, self.scale.natural(self.z + double))
+        two = two.with_pi(one.pi)  # which is the same
+        ratio = torch.stack([m(two) / m(one) for m in self.measures]).ravel()
+        return np.asarray(ratio.log2().round().nan_to_num(0.0, 0.0, 0.0).numpy())
+
+
+class _Curve:
+    """Measures on their links over log load, at one set of parameters; solved when asked for.
+
+    With a scale, slopes in the parameters' coordinates are taken, too.
+    """
+
+    def __init__(
+        self, model: Model, measures: list[Any], theta: Tensor, scale: Scale | None
+    ) -> None:
+        self.model, self.measures, self.theta, self.scale = model, measures, theta, scale
+        self.links = [Link(measure) for measure in measures]
+        self.known: dict[Any, tuple[Array, Array]] = {}
+
+    def read(self, place: Array, other: Array) -> tuple[Array, Array]:
+        """Levels ``[N, K]`` and slopes ``[N, K, P]`` at log loads ``[N]`` and other inputs."""
         left = np.floor(place / _STEP).astype(int)
-        self._solve(np.unique([left, left + 1]), other)
         points = np.unique([left, left + 1])
+        self._solve([int(k) for k in points], other)
         table = [self.known[int(k), tuple(other)] for k in points]
         level, slope = (np.stack(column) for column in zip(*table, strict=True))
         a = np.searchsorted(points, left)
         t = (place / _STEP - left)[:, None]
-        h00, h01 = (1 + 2 * t) * (1 - t) ** 2, t**2 * (3 - 2 * t)
-        h10, h11 = t * (1 - t) ** 2, t**2 * (t - 1)
         in_load = slope[..., -1] * _STEP
-        centre = h00 * level[a] + h10 * in_load[a] + h01 * level[a + 1] + h11 * in_load[a + 1]
-        by_theta = (1 - t[..., None]) * slope[a, :, :-1] + t[..., None] * slope[a + 1, :, :-1]
-        moved = centre + np.einsum("nkp,np->nk", by_theta, rest)
-        found = np.stack([link.back(moved[:, k]) for k, link in enumerate(self.links)], -1)
-        dimension = self._dimension(other)
-        with np.errstate(over="ignore"):
-            found = found * np.exp(common[:, None] * dimension)
-        lows = [measure.low for measure in self.measures]
-        return np.asarray(np.clip(found, lows, [measure.high for measure in self.measures]))
+        found = (
+            (1 + 2 * t) * (1 - t) ** 2 * level[a]
+            + t * (1 - t) ** 2 * in_load[a]
+            + t**2 * (3 - 2 * t) * level[a + 1]
+            + t**2 * (t - 1) * in_load[a + 1]
+        )
+        t = t[..., None]
+        return found, (1 - t) * slope[a, :, :-1] + t * slope[a + 1, :, :-1]
 
-    def _solve(self, points: Array, other: Array) -> None:
+    def _solve(self, points: list[int], other: Array) -> None:
         """Solve the grid points that are not known yet."""
-        new = [int(k) for k in points if (int(k), tuple(other)) not in self.known]
+        new = [k for k in points if (k, tuple(other)) not in self.known]
         if not new:
             return
-        x = torch.tensor([[np.exp(_STEP * k), *other] for k in new], dtype=torch.float64)
+        x = torch.tensor([[math.exp(_STEP * k), *other] for k in new], dtype=torch.float64)
         try:
             found = self._levels(x)
         except (RateError, ReducibleError, SolverError):
@@ -138,17 +229,17 @@ class Curve:
             self.known[k, tuple(other)] = level, slope
 
     def _levels(self, x: Tensor) -> tuple[Array, Array]:
-        """Measures on their links ``[G, K]``, and slopes in parameters and log load."""
         first = torch.eye(x.shape[1], dtype=torch.float64)[0]
 
         def levels(free: Tensor, x: Tensor) -> Tensor:
             # The last coordinate is a shift of the log load.
-            point = Point(self.model, x * (free[-1] * first).exp(), self.scale.natural(free[:-1]))
+            theta = self.theta if self.scale is None else self.scale.natural(free[:-1])
+            point = Point(self.model, x * (free[-1] * first).exp(), theta)
             pairs = zip(self.measures, self.links, strict=True)
             return torch.stack([link.level(measure(point)) for measure, link in pairs], -1)
 
-        z = np.append(self.z.numpy(), 0.0)
-        return by_input(levels, z, x, self.model.edges)
+        z = np.empty(0) if self.scale is None else self.scale.free(self.theta).numpy()
+        return by_input(levels, np.append(z, 0.0), x, self.model.edges)
 
     def _one_by_one(self, x: Tensor) -> tuple[Array, Array]:
         found = []
@@ -156,27 +247,11 @@ class Curve:
             try:
                 found.append(self._levels(row[None]))
             except (RateError, ReducibleError, SolverError):
-                size = len(self.measures), len(self.z) + 1
-                found.append((np.full((1, size[0]), np.nan), np.full((1, *size), np.nan)))
+                size = 1, len(self.measures)
+                coordinates = 1 + (0 if self.scale is None else len(self.theta))
+                found.append((np.full(size, np.nan), np.full((*size, coordinates), np.nan)))
         levels, slopes = zip(*found, strict=True)
         return np.concatenate(levels), np.concatenate(slopes)
-
-    def _dimension(self, other: Array) -> Array:
-        """Power of the unit of time that each measure has: 1 for a rate, -1 for a time."""
-        if self.dimension is None:
-            if not self.unit.any():
-                self.dimension = np.zeros(len(self.measures))
-                return self.dimension
-            load = np.exp(_STEP * min(k for k, _ in self.known))
-            x = torch.tensor([[load, *other]], dtype=torch.float64)
-            double = torch.tensor(np.log(2.0) * self.unit)
-            with torch.no_grad():
-                one = Point(self.model, x, self.scale.natural(self.z))
-                first = torch.eye(x.shape[1], dtype=torch.float64)[0]
-                two = Point(self.model, x * 2**first, self.scale.natural(self.z + double))
-                ratio = torch.stack([m(two) / m(one) for m in self.measures]).ravel()
-            self.dimension = ratio.log2().round().nan_to_num(0.0, 0.0, 0.0).numpy()
-        return self.dimension
 
 
 @torch.no_grad()

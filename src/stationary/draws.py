@@ -24,8 +24,8 @@ import torch
 from scipy.stats import chi2, norm, qmc
 from torch import Tensor
 
-from stationary.chunks import together
-from stationary.curve import Curve, is_costly
+from stationary.chunks import in_parts
+from stationary.curve import Curves, is_costly
 from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.estimate import Estimate
 from stationary.inference import Array
@@ -91,17 +91,15 @@ class Part:
 
     def centre(self, x: Tensor, names: Sequence[str]) -> Array:
         """Measures ``[1, G, K]`` of the estimates at inputs ``[1, G, d]``."""
-        theta = self.model.theta.detach()[None, None]
-        if self.costly:
-            return Curve.of(self.model, tuple(names), self.scale).values(x, theta)
         # This may fail only for a reason that the caller must hear of.
-        return _measured(self.model, x, theta, names)
+        return _measured(self.model, x, self.model.theta.detach()[None, None], names)
 
     def drawn(self, x: Tensor, names: Sequence[str]) -> Array:
         """Measures ``[B, G, K]`` of every draw at inputs ``[1 or B, G, d]``: NaN if unsolvable."""
         theta = self.at(x)
         if self.costly:
-            return Curve.of(self.model, tuple(names), self.scale).values(x, theta)
+            curves = Curves.of(self.model, tuple(names), self.scale, self.theta)
+            return curves.values(x, theta, names)
         return _solvable(self.model, x.expand(len(theta), -1, -1), theta, names)
 
 
@@ -263,17 +261,19 @@ def _root(matrix: Array) -> Array:
     return np.asarray((basis * np.sqrt(np.maximum(values, 0.0)))[:, ::-1])
 
 
-@torch.no_grad()
 def _measured(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> Array:
     """Measures ``[B, G, K]`` at inputs ``[B, G, d]`` and parameters ``[B, 1 or G, P]``."""
-    rows = max(1, together(model.edges) // x.shape[1])
     measures = [model.measure(name) for name in names]
-    parts = []
-    for some, params in zip(x.split(rows), theta.split(rows), strict=False):
-        point = Point(model, some, params)
-        found = [measure(point).clamp(measure.low, measure.high) for measure in measures]
-        parts.append(torch.stack(found, -1))
-    return torch.cat(parts).numpy()
+    batch = np.broadcast_shapes(x.shape[:-1], theta.shape[:-1])
+
+    def of_part(x: Tensor, theta: Tensor) -> Tensor:
+        with torch.no_grad():  # which does not reach into threads
+            point = Point(model, x, theta)
+            found = [measure(point).clamp(measure.low, measure.high) for measure in measures]
+            return torch.stack(found, -1)
+
+    rows = (part.expand(*batch, -1).flatten(0, -2) for part in (x, theta))
+    return torch.cat(in_parts(of_part, model.edges, *rows)).reshape(*batch, -1).numpy()
 
 
 def _solvable(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> Array:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from stationary import words
+
 
 class Verdict(StrEnum):
     """How a check ended."""
@@ -56,3 +58,6 @@ class Finding:
     code: str
     facts: Mapping[str, Any] = field(default_factory=dict)
     p_value: float = math.nan
+
+    def __str__(self) -> str:
+        return words.finding(self)

@@ -89,7 +89,8 @@ class Likelihood:
 
     def terms_at(self, point: Point) -> Tensor:
         """The same at a point."""
-        return torch.cat([kind.log_terms(point) for kind in self.observations], -1)
+        parts = [kind.log_terms(point) for kind in self.observations]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
     def value_and_gradient(self, z: Array) -> tuple[float, Array]:
         """Value and exact gradient, with the chain rule written out.

@@ -10,10 +10,12 @@ from enum import StrEnum
 import numpy as np
 import torch
 
+from stationary import words
 from stationary.draws import Draws, Part
 from stationary.errors import InputError
 from stationary.forecast import OPEN, quantiles
 from stationary.inference import Array, Link, check_level
+from stationary.models import Model
 from stationary.slo import Slo
 from stationary.trust import Doubt, Horizon, Reason
 
@@ -94,6 +96,9 @@ class Limit:
         """How much more than the present load meets all SLOs, as a share of it."""
         return self.load / self.present - 1
 
+    def __str__(self) -> str:
+        return words.limit(self)
+
     def met_at(self, load: float) -> bool:
         """Whether this load meets all SLOs, as far as the data can tell.
 
@@ -110,19 +115,19 @@ def check_present(present: float) -> float:
     return float(present)
 
 
-def check_slos(draws: Draws, slos: Sequence[Slo]) -> None:
+def check_slos(models: Sequence[Model], slos: Sequence[Slo]) -> None:
     """Raise unless every model has these measures, of one input, and bounds are in their range."""
     if not slos:
         raise InputError("name what must hold, as in loss=0.001")
-    inputs = draws.first.inputs
+    inputs = models[0].inputs
     if len(inputs) != 1:
         raise InputError(
             f"a limit on the load needs a model of one input; this one has "
             f"{', '.join(inputs)}: use forecast"
         )
     for slo in slos:
-        for part in draws.parts:
-            about = part.model.measure(slo.measure)
+        for model in models:
+            about = model.measure(slo.measure)
             if not about.low < slo.bound < about.high:
                 raise InputError(
                     f"a bound on {slo.measure} must lie between {about.low:g} and "
@@ -156,7 +161,7 @@ def limit(
         A limit beyond it is not trusted.
     """
     check_level(level)
-    check_slos(draws, slos)
+    check_slos([part.model for part in draws.parts], slos)
     names = [slo.measure for slo in slos]
     _check_grows(draws, names, near)
     centres, roots, binds, weights = [], [], [], draws.weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -84,7 +85,7 @@ class Newton(Method):
         large = is_large(model.edges)
         if large and self.folder is not None:
             owner = fingerprint(model, windows) | {"start": likelihood.start.tolist()}
-            likelihood.visits = Visits(self.folder, repr(owner), self.resume)
+            likelihood.visits = Visits(self.folder, json.dumps(owner), self.resume)
         starts = self.starts if self.starts is not None else 1 if large else 3
         best = self._best(likelihood, starts, seed)
         likelihood.visits.finish()

@@ -212,7 +212,7 @@ class Plan(Record):
         check_level(level)
         checked = as_slos(slos)
         if checked:
-            check_slos(self.draws, checked)
+            check_slos([part.model for part in self.draws.parts], checked)
         present = self.question.present if present is None else check_present(present)
         return Question(checked, present, level)
 
@@ -351,7 +351,6 @@ class Plan(Record):
 
         What it takes to answer later is computed first, so that nothing is fitted again.
         """
-        self.check_observed("a saved plan")
         write(self, folder, overwrite)
 
     def report(self, path: str | os.PathLike[str], *, compare: bool = True, **options: Any) -> Plan:
@@ -375,7 +374,9 @@ class Plan(Record):
 
         check_path(path)
         shown = self
-        if compare and self.change is None and len(self.fitted) == 1:
+        alone = len(self.fitted) == 1 and not self.failed
+        # Models are compared by a backtest over one load.
+        if compare and alone and self.change is None and len(self.windows.inputs) == 1:
             shown = self.compared()
         write_report(shown, path, **options)
         return shown

@@ -16,10 +16,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 from numpy.typing import ArrayLike
 
-from stationary.diagnostics import Residuals, load_range, residuals, shares_by_load
+from stationary.data.windows import Windows
+from stationary.diagnostics import Residuals, shares_by_load
 from stationary.errors import InputError
+from stationary.estimate import Estimate
 from stationary.models import Model
-from stationary.result import Fit
+from stationary.words import load_range, plain
 
 _MOST_NAMED = 8
 """Categories a legend names, at most; more only make it long."""
@@ -45,7 +47,7 @@ def plot_forecast(
     Parameters
     ----------
     frame : DataFrame
-        What `Fit.forecast` returned, for a model of one input.
+        What `Plan.forecast` returned, for a model of one input.
     measure : str
         Which column to draw.
     fitted : (low, high), optional
@@ -58,16 +60,22 @@ def plot_forecast(
         Where to draw; a new figure by default.
     """
     measures = [name for name in frame if f"{name}_low" in frame and f"{name}_high" in frame]
-    if "x" not in frame or measure not in measures:
+    if measure not in measures:
         raise InputError(
-            f"a plot needs a column 'x' and the measure {measure!r} with its interval; the "
-            f"forecast has {'' if 'x' in frame else 'no x, and '}the measures {', '.join(measures)}"
+            f"a plot needs the measure {measure!r} with its interval; the forecast has the "
+            f"measures {', '.join(measures)}"
+        )
+    inputs = list(frame)[: list(frame).index(measures[0])]
+    if inputs != ["load"]:
+        raise InputError(
+            f"a plot is drawn over one input, the column 'load'; the forecast has "
+            f"{', '.join(inputs) or 'no input'}"
         )
     ax = _axes(ax)
-    frame = frame.sort_values("x")
-    ax.plot(frame["x"], frame[measure], color="C0", label="forecast")
+    frame = frame.sort_values("load")
+    ax.plot(frame["load"], frame[measure], color="C0", label="forecast")
     ax.fill_between(
-        frame["x"],
+        frame["load"],
         frame[f"{measure}_low"],
         frame[f"{measure}_high"],
         color="C0",
@@ -89,13 +97,13 @@ def plot_forecast(
         ax.set_yscale("symlog", linthresh=max(smallest, 1e-6))
         ax.set_ylim(0, 1)
     ax.set_xlabel("load")
-    ax.set_ylabel(measure.replace("_", " "))
+    ax.set_ylabel(plain(measure))
     ax.grid(alpha=0.3)
     ax.legend()
     return ax
 
 
-def plot_residuals(fit: Fit, ax: Axes | None = None) -> Axes:
+def plot_residuals(estimate: Estimate, windows: Windows, ax: Axes | None = None) -> Axes:
     """Draw standardised residuals of every window against its load, coloured by category.
 
     Where the model is right they scatter about zero in the same way at every load, and about one
@@ -103,37 +111,37 @@ def plot_residuals(fit: Fit, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    fit : Fit
-        A fit.
+    estimate : Estimate
+        A fitted model.
+    windows : Windows
+        What it is compared with.
     ax : Axes, optional
         Where to draw; a new figure by default.
     """
-    frame = residuals(fit)
+    found = Residuals.of(estimate, windows)
     ax = _axes(ax)
     ax.axhspan(-2, 2, color="0.5", alpha=0.15, label="two standard deviations")
     ax.axhline(0, color="0.3", linewidth=1)
-    labels = fit.windows.labels
-    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.95, len(labels)))
-    named = set(np.linspace(0, len(labels) - 1, _MOST_NAMED).round().astype(int).tolist())
-    load = frame.columns[1]
-    for k, (label, colour) in enumerate(zip(labels, colours, strict=True)):
-        part = frame[frame["category"] == label]
+    count = len(found.labels)
+    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.95, count))
+    named = set(np.linspace(0, count - 1, _MOST_NAMED).round().astype(int).tolist())
+    for k, (label, colour) in enumerate(zip(found.labels, colours, strict=True)):
         ax.plot(
-            part[load],
-            part["standardised"],
+            found.loads,
+            found.standardised[:, k],
             ".",
             color=colour,
             alpha=0.7,
             label=f"category {label}" if k in named else None,
         )
-    ax.set_xlabel(fit.windows.inputs[0])
+    ax.set_xlabel(windows.inputs[0])
     ax.set_ylabel("observed less predicted share, standardised")
     ax.grid(alpha=0.3)
     ax.legend()
     return ax
 
 
-def plot_calibration(fit: Fit, ax: Axes | None = None) -> Axes:
+def plot_calibration(estimate: Estimate, windows: Windows, ax: Axes | None = None) -> Axes:
     """Draw observed against predicted share of every category, windows pooled by load.
 
     Bars are two standard errors each way, by the spread between windows. A category that was never
@@ -141,16 +149,19 @@ def plot_calibration(fit: Fit, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    fit : Fit
-        A fit.
+    estimate : Estimate
+        A fitted model.
+    windows : Windows
+        What it is compared with.
     ax : Axes, optional
         Where to draw; a new figure by default.
     """
-    table = shares_by_load(Residuals.of(fit))
+    found = Residuals.of(estimate, windows)
+    table = shares_by_load(found)
     ax = _axes(ax)
     shown = np.concatenate([table["predicted"], table.loc[table["observed"] > 0, "observed"]])
     # Shares of less than one of all counts would only shrink the picture.
-    low = float(max(shown.min(), 1 / fit.windows.counts.sum())) / 2
+    low = float(max(shown.min(), 1 / found.totals.sum())) / 2
     table = table[(table["predicted"] > low) | (table["observed"] > 0)]
     ax.plot([low, 1], [low, 1], color="0.3", linewidth=1, label="as predicted")
     groups = table.groupby("group")
@@ -168,7 +179,7 @@ def plot_calibration(fit: Fit, ax: Axes | None = None) -> Axes:
             markersize=4,
             elinewidth=1,
             color=colour,
-            label=f"{fit.windows.inputs[0]} {ends}",
+            label=f"{windows.inputs[0]} {ends}",
         )
         never = part[part["observed"] == 0]
         ax.plot(never["predicted"], np.full(len(never), low), "v", color=colour, clip_on=False)

@@ -117,8 +117,8 @@ class Record:
         """Scores on held-out loads, weights and the choice of a model; computed once."""
         if self.known_comparison is not None:
             return self.known_comparison
-        # One model alone needs no study to be compared with nothing.
-        studies = self.studies if len(self.fitted) > 1 else {}
+        # A fit of one model needs no study to be compared with nothing.
+        studies = self.studies if self.pooled or len(self.fitted) > 1 else {}
         return comparison(self.fitted, studies, self.windows)
 
     @property

@@ -8,7 +8,6 @@ projects positive parameters to ``max(theta, floor)``, the paper's rule.
 from __future__ import annotations
 
 import csv
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -267,9 +266,8 @@ class Trainer:
         kept = ("rule", "batch", "clip", "floor", "average")
         return {
             **checkpoints.fingerprint(self.model, self.windows),
-            # Without the addresses of functions and factors, which another process has not.
-            "gradient": re.sub(r" at 0x[0-9a-f]+", "", repr(self.gradient)),
-            "training": {name: repr(getattr(self.training, name)) for name in kept},
+            "gradient": checkpoints.identity(self.gradient),
+            "training": {name: checkpoints.identity(getattr(self.training, name)) for name in kept},
             "seed": self.order.initial_seed(),
         }
 

@@ -42,6 +42,7 @@ from stationary.fitting import at
 from stationary.inference import Covariance
 from stationary.models import Model
 from stationary.models.registry import build, can_rebuild, describe
+from stationary.planning.changes import Change
 from stationary.record import Question, Record, Refits
 from stationary.scales import Scale
 from stationary.scoring import Score
@@ -64,13 +65,13 @@ _RECORDS: dict[str, type] = {
     record.__name__: record
     for record in (
         *(Question, Slo, Refits, Estimate, Ended, Covariance, Scale, Study, Finding, Horizon),
-        *(Comparison, Score, Misplaced, Choice, Draws, Part),
+        *(Comparison, Score, Misplaced, Choice, Draws, Part, Change),
     )
 }
 _ENUMS: dict[str, type[StrEnum]] = {
     enum.__name__: enum for enum in (End, Check, Verdict, Reach, Chosen)
 }
-_KEPT = ("fitted", "pooled", "question", "failed", "seed", "recipe", "refits")
+_KEPT = ("fitted", "pooled", "question", "failed", "seed", "recipe", "refits", "changed")
 
 
 def write(plan: Record, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -136,7 +137,8 @@ def _write(plan: Record, folder: Path) -> None:
     content["windows"] = _write_windows(plan.windows, folder, arrays)
     if not plan.history.empty:
         plan.history.to_parquet(folder / _HISTORY)
-    safetensors.torch.save_file(arrays, folder / _ARRAYS)
+    # As bytes, so that others may read the file as they may read the JSON beside it.
+    (folder / _ARRAYS).write_bytes(safetensors.torch.save(arrays))
     whole = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -155,6 +157,8 @@ def _write(plan: Record, folder: Path) -> None:
 
 
 def _draws(plan: Record) -> Draws | None:
+    if plan.changed is not None:
+        return None  # it has its own
     try:
         return plan.draws
     except InputError:  # nothing to pool: answers will say so

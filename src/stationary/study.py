@@ -111,7 +111,7 @@ def comparison(
         for name, each in fitted.items()
         if each.converged and each.determined
     }
-    if len(fitted) == 1:
+    if len(fitted) == 1 and not studies:
         (name,) = fitted
         return Comparison({}, {name: 1.0}, Choice(Chosen.ONLY, name))
     places = _common_cuts(fitted, windows)

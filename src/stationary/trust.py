@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from stationary import words
 from stationary.findings import Finding
 
 
@@ -56,6 +57,9 @@ class Horizon:
     seen: float = 0.0
     finding: Finding | None = None
 
+    def __str__(self) -> str:
+        return words.horizon(self)
+
 
 class Reason(StrEnum):
     """Why an answer is not trusted."""
@@ -89,6 +93,9 @@ class Doubt:
     measure: str = ""
     horizon: Horizon | None = None
     choice: Choice | None = None
+
+    def __str__(self) -> str:
+        return words.doubt(self)
 
 
 class Chosen(StrEnum):
@@ -137,3 +144,6 @@ class Choice:
     share: float = math.nan
     low: float = math.nan
     high: float = math.nan
+
+    def __str__(self) -> str:
+        return words.choice(self)

@@ -192,17 +192,17 @@ FIT = {
     "no loads": (("good.csv", *MODEL, "--loads", ""), "a range is LOW:HIGH"),
     "unknown measure": (("good.csv", *MODEL, "--slo", "los<0.1"), "no measure 'los'; it has loss"),
     "level as a measure": (("good.csv", *MODEL, "--slo", "level<0.1"), "no measure 'level'"),
-    "slo of nothing": (("good.csv", *MODEL, "--slo", ""), "a limit is written measure<bound"),
-    "slo upwards": (("good.csv", *MODEL, "--slo", "loss>0.1"), "a limit is written measure<bound"),
+    "slo of nothing": (("good.csv", *MODEL, "--slo", ""), "an SLO is written measure<bound"),
+    "slo upwards": (("good.csv", *MODEL, "--slo", "loss>0.1"), "an SLO is written measure<bound"),
     "slo beyond all": (
         ("good.csv", *MODEL, "--slo", "loss<150%"),
         "a bound on loss must lie between 0 and 1; got 1.5",
     ),
     "slo out of range": (("good.csv", *MODEL, "--slo", "loss<2"), "between 0 and 1; got 2.0"),
     "slo of zero": (("good.csv", *MODEL, "--slo", "loss<0"), "between 0 and 1; got 0.0"),
-    "two slos": (
+    "two slos in one": (
         ("good.csv", *MODEL, "--slo", "loss<0.1,mean_queue<3"),
-        "must be a number|written",
+        "an SLO is written measure<bound",
     ),
     "level in percent": (("good.csv", *MODEL, "--level", "95"), "level must lie between 0 and 1"),
     "level of one": (("good.csv", *MODEL, "--level", "1"), "level must lie between 0 and 1"),
@@ -246,7 +246,7 @@ OUTPUT = {
 
 @pytest.mark.parametrize(("output", "message"), OUTPUT.values(), ids=OUTPUT)
 def test_output_that_is_in_the_way_is_said_before_the_work(refused, monkeypatch, output, message):
-    monkeypatch.setattr("stationary.fitting.fit", None)  # no work is done
+    monkeypatch.setattr("stationary.planner.fit", None)  # no work is done
     refused(message, "fit", "good.csv", *MODEL, "-o", output)
 
 
@@ -284,7 +284,7 @@ FORECAST = {
     "change to nonsense": (("run", "--x", "10", "--what-if", "servers=0"), "servers must be a who"),
     "change below nothing": (("run", "--x", "10", "--what-if", "servers=-1"), "whole .*got 0"),
     "change to no speed": (("run", "--x", "10", "--what-if", "faster=0"), "faster must be positiv"),
-    "slo of nothing": (("run", "--slo", ""), "a limit is written measure<bound"),
+    "slo of nothing": (("run", "--slo", ""), "an SLO is written measure<bound"),
     "slo of no measure": (("run", "--slo", "los<0.1"), "no measure 'los'; it has loss"),
     "slo out of range": (("run", "--slo", "loss<2"), "between 0 and 1; got 2.0"),
     "present without slo": (("run", "--x", "10", "--present", "9"), "give one with --slo"),
@@ -334,7 +334,7 @@ def test_forecast_options_that_are_wrong(refused, args, message):
     refused(message, "forecast", *args)
 
 
-@pytest.mark.parametrize("name", ["fit.json", "params.safetensors", "windows.parquet"])
+@pytest.mark.parametrize("name", ["plan.json", "arrays.safetensors", "windows.parquet"])
 @pytest.mark.parametrize("keep", [None, 0, 100], ids=["gone", "empty", "cut"])
 def test_a_damaged_run(refused, here, name, keep):
     path = here / "run" / name
@@ -347,8 +347,8 @@ def test_a_damaged_run(refused, here, name, keep):
 
 
 def test_a_run_of_a_newer_version(refused, here):
-    path = here / "run" / "fit.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 3'))
+    path = here / "run" / "plan.json"
+    path.write_text(path.read_text().replace('"format": 3', '"format": 4'))
     refused("run was written by a newer stationary", "forecast", "run", "--x", "10")
 
 

@@ -4,8 +4,11 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 import stationary as st
+from stationary import words
+from stationary.record import Refits
 
 MODEL = "mmmk:servers=1,capacity=10"
 
@@ -34,7 +37,7 @@ def test_check_of_good_data_says_so(call, data):
     assert (code, err) == (0, "")
     for name in ("steady state", "drift", "hysteresis", "bursts", "service rate", "lack of fit"):
         assert f"ok      {name}: " in out
-    assert "The data determine 1 of 1 direction" in out
+    assert "The data determine the only parameter" in out
     assert "loss at load 25 lies between" in out
     assert "Forecasts are trusted up to a load of" in out
 
@@ -46,7 +49,15 @@ def test_check_of_a_run_is_the_librarys_answer(call, data, tmp_path):
     assert code == 0
     answer = json.loads(out)
     fit = st.load(tmp_path / "run")
-    assert [found["name"] for found in answer["checks"]] == [f.name for f in fit.diagnose()]
+    assert len(answer["checks"]) == len(fit.findings)
+    for found, expected in zip(answer["checks"], fit.findings, strict=True):
+        assert found["check"] == expected.check
+        assert (found["verdict"], found["code"]) == (expected.verdict, expected.code)
+        assert set(found["facts"]) == set(expected.facts)
+        assert found["p_value"] == pytest.approx(expected.p_value, nan_ok=True) or (
+            found["p_value"] is None
+        )
+        assert found["sentence"] == words.finding(expected)
     known = fit.identify([22.0, 30.0], nats=1.0)
     assert answer["ranges"] == known.ranges.to_dict("records")
     assert answer["determined"]
@@ -107,7 +118,7 @@ def test_compare_of_one_load_still_shows_its_table(call, data, loads):
     code, out, err = call("compare", data, *args)
     assert (code, err) == (1, "")
     assert "None can be recommended" in out
-    assert "not to be trusted: None can be recommended" in " ".join(out.split())
+    assert "not to be trusted: none can be recommended" in " ".join(out.split())
 
 
 def test_compare_recommends_and_saves(call, data, tmp_path):
@@ -121,9 +132,20 @@ def test_compare_recommends_and_saves(call, data, tmp_path):
     assert "Universal Scalability Law" in out
     assert "Pooled over the models: loss stays at or below 0.01 up to a load of" in out
     assert "The present load, 12, meets the limit." in out
-    fit = st.load(tmp_path / "run")
-    assert fit.model.name == "mmmk"
-    assert fit.recipe["command"].startswith("stationary compare")
+    plan = st.load(tmp_path / "run")
+    assert plan.pooled
+    assert list(plan.fitted) == [MODEL, "erlang:phases=4,capacity=10"]
+    assert plan.recommended == MODEL
+    assert plan.model.name == "mmmk"
+    assert plan.recipe["command"].startswith("stationary compare")
+    assert words.limit(plan.limit) in " ".join(out.split())
+    code, out, _ = call("forecast", tmp_path / "run", "--slo", "loss<0.01", "--json")
+    assert code == 0
+    found = json.loads(out)["limit"]
+    assert (found["load"], found["low"], found["high"]) == (
+        *(plan.limit.load, plan.limit.low, plan.limit.high),
+    )
+    assert found["present"] == 12.0  # as the comparison was asked
 
 
 def test_compare_for_programs(call, data):
@@ -141,7 +163,13 @@ def test_compare_says_when_none_is_to_be_trusted(call, recording, tmp_path):
     code, out, _ = call("compare", *recording, *args, "-o", tmp_path / "run")
     assert code == 1
     assert "None is to be trusted" in out
-    assert not (tmp_path / "run").exists()
+    # The run tells the same to whoever asks it.
+    code, out, _ = call("forecast", tmp_path / "run", "--slo", "loss<0.5", "--x", "100", "--json")
+    assert code == 1
+    answer = json.loads(out)
+    assert not answer["limit"]["trusted"]
+    assert [row["trusted"] for row in answer["forecast"]] == [False]
+    assert "none is to be trusted" in answer["limit"]["reason"]
 
 
 def test_fit_with_a_bootstrap_and_errors_of_choice(call, data):
@@ -154,7 +182,7 @@ def test_fit_with_a_bootstrap_and_errors_of_choice(call, data):
     assert answer["standard_errors"].startswith("sandwich")
     assert answer["bootstrap"][0]["low"] < 25.0 < answer["bootstrap"][0]["high"]
     shown = call(*args, "--bootstrap", "40", "--block", "2", "--jobs", "1")[1]
-    assert "bootstrap of 40 redrawn sets of windows in blocks of 2" in " ".join(shown.split())
+    assert words.refits(Refits(torch.zeros(40, 1), 2)) in " ".join(shown.split())
 
 
 def test_a_run_that_is_not_there(call, tmp_path):

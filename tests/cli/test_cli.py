@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import stationary as st
+from stationary import words
 from stationary.cli import _show
 
 COMMANDS = ["demo", "fit", "forecast", "simulate", "models"]
@@ -71,9 +72,9 @@ def test_demo_for_real(tmp_path):
     assert (folder / "forecast.png").read_bytes().startswith(b"\x89PNG")
     # What it prints, it also saved.
     limit = st.load(folder / "run").max_load(loss=0.001)
-    assert str(limit)[1:] in done.stdout
+    assert words.limit(limit)[1:] in done.stdout
     frame = pd.read_csv(folder / "forecast.csv")
-    assert frame["x"].tolist() == [float(x) for x in range(300, 5001, 50)]
+    assert frame["load"].tolist() == [float(x) for x in range(300, 5001, 50)]
     assert (frame["loss_low"] <= frame["loss"]).all()
     lines = [line for line in done.stdout.splitlines() if "predict" in line or "forecast  " in line]
     errors = [float(line.split()[-1]) for line in lines[-3:]]
@@ -100,7 +101,7 @@ def test_simulate_fit_forecast_for_real(tmp_path):
     done = script("forecast", "run", "--x", "10:40:10", "--csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     frame = pd.read_csv(io.StringIO(done.stdout))
-    assert frame["x"].tolist() == [10, 20, 30, 40]
+    assert frame["load"].tolist() == [10, 20, 30, 40]
     assert frame["loss"].is_monotonic_increasing
 
 
@@ -129,6 +130,37 @@ def test_help_waits_for_no_library():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Usage" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["fit", "w.csv", "--model", MODEL, "--slo", "loss>1"],
+        ["compare", "w.csv", "--present", "3"],
+        ["forecast", "run", "--slo", "loss"],
+        ["forecast", "run"],
+        ["rules", "run", "--load-expr", "x", "-o", "rules.txt"],
+        ["report", "run", "--slo", "loss"],
+    ],
+)
+def test_what_the_options_tell_waits_for_no_torch(args):
+    code = (
+        f"import sys; sys.argv = ['stationary', *{args!r}]\n"
+        "from stationary.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as done: sys.exit(10 * ('torch' in sys.modules) + done.code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("error: ")
+
+
+def test_an_error_of_ours_is_exit_code_70(call, run, monkeypatch):
+    monkeypatch.setattr("stationary.planner.load", lambda folder: folder.no_such_thing)
+    code, out, err = call("forecast", run, "--x", "10")
+    assert (code, out) == (70, "")
+    assert "Traceback" in err
+    assert err.splitlines()[-1].startswith("error: this is a mistake in stationary")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -179,7 +211,7 @@ def test_no_arguments_show_the_help(call):
 def test_fit_prints_a_summary(call, data, fit):
     code, out, err = call("fit", data, "--model", MODEL, "--observe", "0-2")
     assert (code, err) == (0, "")
-    assert out == fit.summary() + "\n"
+    assert out == f"{fit}\n"
 
 
 def test_fit_as_json_is_the_librarys_answer(call, data, fit):
@@ -274,13 +306,65 @@ def test_slo_decides_the_exit_code(call, data, fit, slo, code):
     assert (limit["load"] < 15) == bool(code)
 
 
+TWO = ("--slo", "loss<0.05", "--slo", "response_time<60ms")
+
+
+def test_of_two_slos_the_second_may_bind_and_fail_the_gate(call, data, fit, run):
+    # Each alone, and in either order: a gate that looked at one of them would let this pass.
+    loose, tight = fit.max_load("loss<0.05"), fit.max_load("response_time<60ms")
+    assert tight.load < 15 < loose.load
+    made = ("fit", data, "--model", MODEL, "--observe", "0,1,2")
+    for command in (made, ("forecast", run)):
+        assert call(*command, *TWO[:2])[0] == 0
+        for slos in (TWO, TWO[2:] + TWO[:2]):
+            code, out, _ = call(*command, *slos, "--json")
+            assert code == 1
+            limit = json.loads(out)["limit"]
+            assert limit["load"] == tight.load
+            assert limit["binding"] == "response_time <= 0.06"
+            assert (limit["measure"], limit["bound"]) == ("response_time", 0.06)
+            assert {s["measure"]: s["bound"] for s in limit["slos"]} == {
+                "loss": 0.05,
+                "response_time": 0.06,
+            }
+        out = call(*command, *TWO)[1]
+        assert "response time is the first to be missed" in out
+        assert "misses the limit" in out
+
+
+def test_a_limit_for_programs_has_these_keys(call, run, fit):
+    code, out, _ = call("forecast", run, "--slo", "loss<0.01", "--json")
+    assert code == 0
+    limit, expected = json.loads(out)["limit"], fit.max_load(loss=0.01)
+    assert limit == {
+        "load": expected.load,
+        "low": expected.low,
+        "high": expected.high,
+        "level": 0.95,
+        "binding": "loss <= 0.01",
+        "measure": "loss",
+        "bound": 0.01,
+        "slos": [{"measure": "loss", "bound": 0.01}],
+        "present": 15.0,
+        "headroom": expected.headroom,
+        "status": "found",
+        "failed": 0,
+        "trusted": True,
+        "reason": "",
+        "tested": expected.tested,
+    }
+    far = json.loads(call("forecast", run, "--slo", "loss<0.9", "--json")[1])["limit"]
+    assert not far["trusted"]
+    assert far["reason"] == words.doubt(fit.max_load(loss=0.9).doubt)
+
+
 def test_the_present_load_decides_when_it_is_given(call, data, fit):
     limit = fit.max_load(loss=0.01)
     args = ("fit", data, "--model", MODEL, "--observe", "0,1,2", "--slo", "loss<0.01", "--present")
     code, out, _ = call(*args, 1.1 * limit.load)
     assert code == 1
-    assert f"9.1 % below the present {1.1 * limit.load:g}." in out
-    assert f"The present load, {1.1 * limit.load:g}, misses the limit." in out
+    assert f"9.1 % below the present {1.1 * limit.load:.4g}." in out
+    assert f"The present load, {1.1 * limit.load:.4g}, misses the limit." in out
     code, out, _ = call(*args, 0.9 * limit.load, "--json")
     assert code == 0
     answer = json.loads(out)
@@ -291,7 +375,7 @@ def test_the_present_load_decides_when_it_is_given(call, data, fit):
 def test_fit_notes_how_long_the_windows_were(call, data, tmp_path):
     args = ("fit", data, "--model", MODEL, "-o", tmp_path / "run", "--duration", "10")
     assert call(*args)[0] == 0
-    assert st.load(tmp_path / "run").windows.duration == 10.0
+    assert st.load(tmp_path / "run").windows.duration.unique().tolist() == [10.0]
 
 
 def test_a_limit_that_no_load_breaks_is_null_for_programs(call, data):
@@ -372,7 +456,8 @@ def test_a_limit_from_a_run(call, run, fit):
     limit = fit.max_load(loss=0.01)
     code, out, err = call("forecast", run, "--slo", "loss<0.01")
     assert (code, err) == (0, "")
-    assert out == f"L{str(limit)[1:]}.\nThe heaviest load in the data, 15, meets the limit.\n"
+    assert out == f"{words.sentence(words.limit(limit))}\n{words.verdict(limit)}\n"
+    assert "The heaviest load in the data, 15, meets the limit." in out
     code, out, _ = call("forecast", run, "--slo", "loss<0.01", "--present", "20")
     assert code == 1
     assert "below the present 20." in out
@@ -391,7 +476,7 @@ def test_what_if_decides_the_exit_code_and_stands_beside_what_is(call, run, fit)
     assert f"WARNING: what if: {change}; not observed" in out
     assert f"Limit now {now.load:.4g}; with {change}: {then.load:.4g}." in out
     assert f"The present load, {load}, meets the limit." in out
-    assert str(new.max_load(present=float(load), loss=0.01))[1:] in out
+    assert words.limit(new.max_load(present=float(load), loss=0.01))[1:] in out
     code, out, _ = call(*args, "--what-if", "faster=0.5")
     assert code == 1
 
@@ -419,7 +504,7 @@ def test_everything_as_json(call, run, fit):
     assert answer["limit"]["load"] == limit.load
     assert answer["limit"]["headroom"] == limit.headroom
     assert (answer["what_if"], answer["limit_now"]) == ([], None)
-    assert [row["x"] for row in answer["forecast"]] == [20.0, 30.0]
+    assert [row["load"] for row in answer["forecast"]] == [20.0, 30.0]
     test = fit.next_experiment(loss=0.01).table
     pd.testing.assert_frame_equal(pd.DataFrame(answer["next_experiment"]), test)
     answer = json.loads(call(*args, "--what-if", "servers=2")[1])
@@ -432,7 +517,7 @@ def test_everything_as_json(call, run, fit):
 def test_the_next_experiment_as_a_table(call, run, fit):
     code, out, _ = call("forecast", run, "--slo", "loss<0.01", "--next-experiment")
     assert code == 0
-    assert f"{fit.next_experiment(loss=0.01)}." in out
+    assert words.sentence(words.experiment(fit.next_experiment(loss=0.01))) in out
     assert out.count("yes") + out.count(" no ") == 12
 
 

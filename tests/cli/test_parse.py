@@ -3,7 +3,6 @@
 import pytest
 
 from stationary.cli._parse import (
-    parse_bound,
     parse_changes,
     parse_grid,
     parse_loads,
@@ -13,6 +12,7 @@ from stationary.cli._parse import (
 )
 from stationary.errors import InputError
 from stationary.models import MMmK, Relaxed
+from stationary.slo import Slo, as_slos
 
 # Loads.
 
@@ -147,28 +147,26 @@ def test_bad_range(text, message):
         ("  mean_queue  <  5 ", ("mean_queue", 5.0)),
     ],
 )
-def test_bound(text, bound):
-    assert parse_bound(text) == bound
+def test_slo(text, bound):
+    assert Slo.parse(text) == Slo(*bound)
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("", "a limit is written measure<bound, as in 'loss<0.001'; got ''"),
-        ("loss", "a limit is written"),
-        ("loss>0.1", "a limit is written"),
-        ("loss=0.1", "a limit is written"),
-        ("<0.1", "a limit is written"),
-        ("loss<", "a limit is written"),
-        ("loss<0.1, mean_queue<3", "a limit is written"),
-        ("loss<one%", "limit 'loss<one%': bound must be a number; got 'one'"),
-        ("loss<0.1<0.2", "bound must be a number; got '0.1<0.2'"),
-        ("loss<nan", "bound must be finite"),
+        *("", "loss", "loss>0.1", "loss=0.1", "<0.1", "loss<", "loss<0.1, mean_queue<3"),
+        *("loss<one%", "loss<0.1<0.2", "loss<nan", "loss<inf", "loss<1 %%", "loss<5 parsecs"),
     ],
 )
-def test_bad_bound(text, message):
-    with pytest.raises(InputError, match=message):
-        parse_bound(text)
+def test_bad_slo(text):
+    with pytest.raises(InputError, match="measure<bound, as in 'loss<") as error:
+        Slo.parse(text)
+    assert repr(text) in str(error.value)
+
+
+def test_a_measure_has_one_bound():
+    with pytest.raises(InputError, match="loss has two bounds"):
+        as_slos(["loss<0.1", "mean_queue<3", "loss<0.2"])
 
 
 # Changes.

@@ -47,7 +47,7 @@ def test_the_same_numbers_as_the_model_of_that_name(call, file, run, tmp_path):
 def test_every_command_takes_the_run(call, run, tmp_path):
     code, out, _ = call("forecast", run, "--x", "10:30:10", "--slo", "loss<0.2", "--json")
     assert code == 0
-    assert [row["x"] for row in json.loads(out)["forecast"]] == [10, 20, 30]
+    assert [row["load"] for row in json.loads(out)["forecast"]] == [10, 20, 30]
     code, out, _ = call("forecast", run, "--x", "20", "--what-if", "K=+2", "--json")
     larger = st.models.MMmK(2, 10, st.load(run).estimates["service"])
     assert code == 0
@@ -55,7 +55,7 @@ def test_every_command_takes_the_run(call, run, tmp_path):
     assert row["loss"] == pytest.approx(float(larger.closed_form([20.0])[0, -1]), rel=1e-9)
     code, out, _ = call("check", run)
     assert code in (0, 1)
-    assert "The data determine 1 of 1 direction" in out
+    assert "The data determine the only parameter" in out
     code, _, err = call("report", run, "-o", tmp_path / "report.html", "--no-compare")
     assert (code, err) == (0, "")
     assert "service" in (tmp_path / "report.html").read_text()

@@ -1,11 +1,14 @@
 """``stationary report``: from a saved run to a file, and what it prints."""
 
-import math
+import json
+import os
 from dataclasses import replace
 
 import pytest
 
 from reports import Page, no_pictures, small_fit
+from stationary import newton, words
+from stationary.estimate import End, Ended
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +36,7 @@ def test_writes_the_report_and_prints_the_answer(call, fit, run, tmp_path):
     code, out, err = call(*arguments)
     assert (code, err) == (0, "")
     said, headroom, wrote = out.splitlines()
-    shown = replace(limit, present=math.nan, reason="")
-    assert said == f"L{str(shown)[1:]}."
+    assert said == words.sentence(words.limit(limit, present=False, reason=False))
     assert "may grow by 100%" in headroom
     assert wrote == f"Wrote {output}."
     page = Page(output.read_text(encoding="utf-8"))
@@ -63,8 +65,10 @@ def test_a_limit_that_is_missed_is_exit_code_1(call, run, tmp_path):
 
 
 def test_a_fit_that_did_not_converge_is_exit_code_1(call, fit, tmp_path):
-    replace(fit, converged=False, message="out of steps").save(tmp_path / "run")
-    code, out, _ = call("report", tmp_path / "run", "-o", tmp_path / "r.html")
+    ended = Ended(End.STALLED, converged=False, detail="out of steps")
+    fit.having(fitted={fit.name: replace(fit.estimate, ended=ended)}).save(tmp_path / "run")
+    args = ("report", tmp_path / "run", "-o", tmp_path / "r.html", "--present", 12)
+    code, out, _ = call(*args)
     assert code == 1
     assert "cannot be said to meet the limit" in out
 
@@ -74,8 +78,8 @@ def test_a_fit_that_did_not_converge_is_exit_code_1(call, fit, tmp_path):
     [
         (["-o", "report.pdf"], "a report is HTML; give the file the ending .html"),
         (["-o", "nowhere/r.html"], "the report cannot be written: No such file or directory"),
-        (["--slo", "loss"], "a limit is written measure<bound"),
-        (["--slo", "delay<1"], "the model has no measure 'delay'"),
+        (["--slo", "loss"], "an SLO is written measure<bound"),
+        (["--slo", "delay<1"], "has no measure 'delay'"),
         (["--present", "-3"], "the present load must be positive and finite; got -3.0"),
         (["--level", "95"], "level must lie between 0 and 1"),
     ],
@@ -95,22 +99,71 @@ def test_no_run_no_report(call, tmp_path):
     assert "none" in err
 
 
-def test_the_ladder_is_fitted_once_or_not_at_all(call, run, tmp_path, monkeypatch):
-    from stationary.report import models
-
+@pytest.fixture
+def fits(monkeypatch):
+    """Count the minimisations of likelihoods in this process."""
     calls = []
-    monkeypatch.setattr(models, "compare", lambda *given, **more: calls.append(given))
-    assert call("report", run, "-o", tmp_path / "r.html", "--no-compare")[0] == 0
-    assert calls == []
-    assert call("report", run, "-o", tmp_path / "r.html")[0] == 0
-    assert len(calls) == 1
-    code, _, err = call("report", run, "-o", tmp_path / "r.pdf")
-    assert (code, len(calls)) == (2, 1)
-    assert "a report is HTML" in err
+    minimise = newton.minimise
+
+    def counted(*args, **options):
+        calls.append(args)
+        return minimise(*args, **options)
+
+    monkeypatch.setattr(newton, "minimise", counted)
+    return calls
+
+
+def test_the_other_models_are_fitted_once_or_not_at_all(call, fit, fits, tmp_path):
+    fit.save(tmp_path / "run")
+    fits.clear()
+    before = json.loads(call("forecast", tmp_path / "run", "--slo", "loss<0.1", "--json")[1])
+    assert call("report", tmp_path / "run", "-o", tmp_path / "r.html", "--no-compare")[0] == 0
+    code, _, err = call("report", tmp_path / "run", "-o", tmp_path / "r.pdf")
+    assert (code, "a report is HTML" in err) == (2, True)
+    assert not fits
+    assert call("report", tmp_path / "run", "-o", tmp_path / "r.html")[0] == 0
+    assert fits
+    assert "erlang" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    fits.clear()
+    assert call("report", tmp_path / "run", "-o", tmp_path / "again.html")[0] == 0
+    assert not fits
+    assert "erlang" in (tmp_path / "again.html").read_text(encoding="utf-8")
+    # The answers stay those of the model that was fitted.
+    after = json.loads(call("forecast", tmp_path / "run", "--slo", "loss<0.1", "--json")[1])
+    assert after == before
+
+
+def test_a_run_that_may_only_be_read_has_a_report_all_the_same(call, fit, tmp_path, monkeypatch):
+    fit.save(tmp_path / "run")
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # root may write anywhere
+    code, out, err = call("report", tmp_path / "run", "-o", tmp_path / "r.html")
+    assert code == 0
+    assert "Wrote" in out
+    assert "the other models are not kept" in err
+
+
+def test_what_is_asked_of_a_saved_run_makes_no_fit(call, run, fits, tmp_path):
+    slos = ("--slo", "loss<0.01", "--slo", "mean_queue<5")
+    assert call("forecast", run, "--x", "10:30:10", *slos, "--next-experiment")[0] in (0, 1)
+    assert call("forecast", run, "--x", "10:30:10", "--what-if", "servers=2", *slos)[0] in (0, 1)
+    load = ("--load-expr", "sum(rate(requests_total[5m]))")
+    assert call("rules", run, *slos, *load, "-o", tmp_path / "rules.yml")[0] in (0, 1)
+    assert call("check", run)[0] in (0, 1)
+    assert not fits
+
+
+def test_a_report_is_on_the_slos_of_the_run(call, fit, tmp_path):
+    asked = fit.having(question=fit.asking(["mean_queue<2", "loss<0.1"], 0.9, 12.0))
+    asked.save(tmp_path / "run")
+    code, out, _ = call("report", tmp_path / "run", "-o", tmp_path / "r.html", "--no-compare")
+    assert code == 0
+    assert "Mean queue at or below 2 and loss at or below 0.1 hold" in out
+    assert "(90% interval" in out
+    assert "The present load, 12, may grow by" in out
 
 
 def test_a_report_of_a_what_if_says_what_it_can(fit, tmp_path):
     fit.what_if(capacity=3).report(tmp_path / "r.html")
     page = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
     assert "what if: capacity" in page.text("aside").lower()
-    assert "No checks were run" in page.text("checks")
+    assert "the system as it was" in page.text("checks")

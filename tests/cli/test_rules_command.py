@@ -10,6 +10,7 @@ import pytest
 
 import stationary as st
 from programs import required
+from stationary import words
 from stationary.alerts import alert_rules
 
 LOAD = "sum(rate(requests_total[5m]))"
@@ -39,7 +40,7 @@ def test_rules_are_those_of_the_limit(call, run, fit, tmp_path):
     expected = alert_rules(limit, LOAD, headroom=0.2, hold="10m", labels={"service": "web"})
     code, out, err = call(*args, "-o", path)
     assert (code, err) == (0, "")
-    assert str(limit)[1:] in out
+    assert words.limit(limit)[1:] in out
     assert path.read_text() == expected
     assert call(*args) == (0, expected, "")
     assert "pass --overwrite" in call(*args, "-o", path)[2]
@@ -62,7 +63,8 @@ def test_rules_of_a_limit_that_is_not_trusted(call, run, tmp_path):
         (("-o", "rules.txt"), "give the file the ending .yml"),
         (("--label", "web"), "a label is written name=value, as in service=web; got 'web'"),
         (("--for", "soon"), "as in 5m or 90s; got 'soon'"),
-        (("--slo", "loss<2"), "a bound on loss must lie between 0 and 1"),
+        (("--slo", "mean_queue<-1"), "a bound on mean_queue must lie between 0 and"),
+        (("--slo", "loss<2"), "loss has two bounds"),
     ],
 )
 def test_options_of_rules_that_are_wrong(call, run, args, message):

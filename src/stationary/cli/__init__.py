@@ -1,13 +1,14 @@
-"""The command line: one file a command, and the one place that turns errors into exit codes.
+"""The command line: one file per command, and the one place that turns errors into exit codes.
 
-Exit codes: 0 fine; 1 the fit did not converge or the limit is missed; 2 bad input or usage;
-130 interrupted, with what was done by then kept.
+Exit codes: 0 fine; 1 an SLO is missed, the fit did not converge, or the answer is not to be
+trusted; 2 bad input or usage; 70 an error of ours; 130 interrupted, with what was done kept.
 Commands import what they need when they run, so that ``--help`` does not wait for torch.
 """
 
 from __future__ import annotations
 
 import sys
+import traceback
 import warnings
 from typing import Any
 
@@ -58,7 +59,10 @@ def _common(
 
 
 def main() -> None:
-    """Run the command line; every error a user can mend is one message and exit code 2."""
+    """Run the command line.
+
+    Every error that a user can mend is one message and exit code 2; any other is one of ours, 70.
+    """
     warnings.simplefilter("ignore", ConvergenceWarning)  # the commands say it themselves
     warnings.showwarning = _show_warning
     try:
@@ -70,6 +74,14 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"error: {where}{error.strerror or error}", err=True)
         sys.exit(2)
+    except Exception as error:  # noqa: BLE001  # the one place where all else ends
+        traceback.print_exc()
+        typer.echo(
+            f"error: this is a mistake in stationary, not in your data: {type(error).__name__}; "
+            f"please report it with the lines above",
+            err=True,
+        )
+        sys.exit(70)
 
 
 def _show_warning(

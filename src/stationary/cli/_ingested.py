@@ -24,7 +24,8 @@ def finish(made: Ingested, output: Path, capacity: int | None, json: bool) -> No
 
 
 def _show(made: Ingested, output: Path, capacity: int | None) -> None:
-    from stationary.cli._show import sentence, table
+    from stationary.cli._show import table
+    from stationary.words import sentence
 
     loads = made.table["load"]
     typer.echo(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stationary.data.windows import Windows
+    from stationary.slo import Slo as Objective
 
 WindowsFile = Annotated[Path, typer.Argument(help="CSV or Parquet file, one row a window.")]
 X = Annotated[str, typer.Option(help="Column of the load; further inputs after commas.")]
@@ -56,8 +57,11 @@ Pool = Annotated[
     ),
 ]
 Slo = Annotated[
-    str | None,
-    typer.Option(help="Limit to invert, as in 'loss<0.001': how much load meets it?"),
+    list[str] | None,
+    typer.Option(
+        help="What must hold, as in 'loss<0.1%' or 'response_time<200ms': how much load meets it? "
+        "Of several all must."
+    ),
 ]
 Present = Annotated[
     float | None,
@@ -67,6 +71,13 @@ Present = Annotated[
     ),
 ]
 Level = Annotated[float, typer.Option(help="Coverage of the intervals.")]
+RunLevel = Annotated[
+    float | None,
+    typer.Option(help="Coverage of the intervals; that of the run by default, mostly 0.95."),
+]
+Run = Annotated[
+    Path, typer.Argument(help="Folder that 'stationary fit -o' or 'stationary compare -o' wrote.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace a file that is already there.")
@@ -104,6 +115,16 @@ def read(
         duration=duration,
         pooled=pooled,
     )
+
+
+def parse_slos(texts: Sequence[str] | None, present: float | None) -> tuple[Objective, ...]:
+    """Return what must hold; a present load without it makes no sense."""
+    from stationary.slo import as_slos
+
+    slos = as_slos(texts or [])
+    if present is not None and not slos:
+        raise InputError("--present is the load that must meet a limit: give one with --slo")
+    return slos
 
 
 def check_new(path: Path, overwrite: bool) -> None:

@@ -1,4 +1,4 @@
-"""The small languages of the command line: models, loads, limits, changes."""
+"""The small languages of the command line: models, loads, changes."""
 
 from __future__ import annotations
 
@@ -250,18 +250,8 @@ def parse_states(text: str, states: Sequence[str] = ()) -> list[Observed]:
     return found
 
 
-def parse_bound(text: str) -> tuple[str, float]:
-    """``measure<bound`` as a pair."""
-    match = re.fullmatch(r"\s*(\w+)\s*<=?\s*(\S+)\s*", text)
-    if not match:
-        raise InputError(f"a limit is written measure<bound, as in 'loss<0.001'; got {text!r}")
-    percent = match[2].endswith("%")
-    bound = float(parse_number(match[2].removesuffix("%"), f"limit {text!r}: bound"))
-    return match[1], bound / 100 if percent else bound
-
-
 def parse_changes(text: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """``servers=5,capacity=+50%,faster=1.2`` as arguments of `stationary.planning.what_if`.
+    """``servers=5,capacity=+50%,faster=1.2`` as arguments of `Plan.what_if`.
 
     A sign makes a value relative to the present one in ``options``: ``servers=+1``.
     """

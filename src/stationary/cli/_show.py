@@ -33,36 +33,27 @@ def as_json(value: Any) -> str:
     return json.dumps(clean(value), indent=2, allow_nan=False)
 
 
-def number(value: float) -> str:
-    """Four significant digits."""
-    return f"{value:.4g}"
-
-
-def sentence(text: object) -> str:
-    """Write a clause as a sentence."""
-    clause = str(text).rstrip(".")
-    return f"{clause[0].upper()}{clause[1:]}."
-
-
 def limit_record(limit: Limit | None) -> dict[str, Any] | None:
     """Return a limit for programs."""
     from dataclasses import asdict
 
+    from stationary import words
+
     if limit is None:
         return None
-    return {**asdict(limit), "trusted": limit.trusted, "headroom": limit.headroom}
-
-
-def verdict(limit: Limit, present: float | None) -> str:
-    """Say whether the load a limit is compared with meets it; ``present`` if someone named it."""
-    whose = "The heaviest load in the data" if present is None else "The present load"
-    if limit.met_at(limit.present):
-        verb = "meets"
-    elif limit.trusted or limit.present > limit.high:
-        verb = "misses"
-    else:
-        verb = "cannot be said to meet"
-    return f"{whose}, {limit.present:g}, {verb} the limit."
+    return {
+        **{name: getattr(limit, name) for name in ("load", "low", "high", "level")},
+        "binding": str(limit.binding),
+        **asdict(limit.binding),
+        "slos": [asdict(slo) for slo in limit.slos],
+        "status": str(limit.status),
+        "present": limit.present,
+        "headroom": limit.headroom,
+        "trusted": limit.trusted,
+        "reason": "" if limit.doubt is None else words.doubt(limit.doubt),
+        "tested": limit.tested,
+        "failed": limit.failed,
+    }
 
 
 def table(title: str, columns: list[str], rows: list[list[str]], left: int = 1) -> None:
@@ -81,6 +72,8 @@ def table(title: str, columns: list[str], rows: list[list[str]], left: int = 1) 
 
 def forecast_table(frame: pd.DataFrame, title: str) -> None:
     """Print a forecast: inputs, then each measure with its interval."""
+    from stationary.words import number, plain
+
     measures = [name.removesuffix("_low") for name in frame if name.endswith("_low")]
     inputs = list(frame.columns[: frame.columns.get_loc(measures[0])])
     rows = []
@@ -90,7 +83,7 @@ def forecast_table(frame: pd.DataFrame, title: str) -> None:
             low, high = number(row[f"{name}_low"]), number(row[f"{name}_high"])
             cells.append(f"{number(row[name])} [{low}, {high}]".replace("[", r"\["))
         rows.append([*cells, "yes" if row["trusted"] else "no"])
-    table(title, [*inputs, *(name.replace("_", " ") for name in measures), "trusted"], rows, 0)
+    table(title, [*inputs, *map(plain, measures), "trusted"], rows, 0)
     for reason in sorted(set(frame.loc[~frame["trusted"], "reason"])):
         count = int((frame["reason"] == reason).sum())
         typer.echo(f"not trusted in {count} of {len(frame)} rows: {reason}")

@@ -23,7 +23,7 @@ from stationary.errors import InputError
 if TYPE_CHECKING:
     from stationary.findings import Finding
     from stationary.identifiability import Identifiability
-    from stationary.result import Fit
+    from stationary.planner import Plan
 
 _MARKS = {"ok": "ok     ", "warning": "WARNING", "unknown": "unknown"}
 
@@ -72,8 +72,8 @@ def check(
     """
     from stationary.cli._parse import parse_grid, parse_model
     from stationary.cli._show import as_json
-    from stationary.fitting import fit as run_fit
-    from stationary.runs import load
+    from stationary.planner import fit as run_fit
+    from stationary.planner import load
 
     if windows.is_dir():
         given = (model, x, counts, observe, loads, sampling, duration, drop_empty)
@@ -82,7 +82,7 @@ def check(
                 f"{windows} is a run, which has its model and its data: leave out --model and what "
                 f"says how to read a file"
             )
-        fit = load(windows)
+        plan = load(windows)
     else:
         if not windows.exists():
             raise InputError(
@@ -102,52 +102,57 @@ def check(
             drop_empty,
             states=chain.states,
         )
-        fit = run_fit(chain, data)
-    findings = fit.diagnose()
-    known = fit.identify(parse_grid(at, fit.model.inputs) if at else None, nats)
+        plan = run_fit(chain, data)
+    findings = plan.findings
+    known = plan.identify(parse_grid(at, plan.model.inputs) if at else None, nats)
     if json:
-        typer.echo(as_json(_record(fit, findings, known)))
+        typer.echo(as_json(_record(plan, findings, known)))
     else:
-        _show(fit, findings, known)
+        _show(plan, findings, known)
     bad = [finding for finding in findings if finding.verdict == "warning"]
-    if bad or not known.determined or not fit.converged:
+    if bad or not known.determined or not plan.converged:
         raise typer.Exit(1)
 
 
-def _record(fit: Fit, findings: list[Finding], known: Identifiability) -> dict[str, Any]:
+def _record(plan: Plan, findings: list[Finding], known: Identifiability) -> dict[str, Any]:
     from dataclasses import asdict
 
+    from stationary import words
+
+    horizon = plan.horizon
     return {
-        "checks": [asdict(finding) for finding in findings],
+        "checks": [{**asdict(found), "sentence": words.finding(found)} for found in findings],
         "determined": known.determined,
         "parameters": known.parameters,
         "rank": known.rank,
         "condition": known.condition,
-        "directions": [asdict(direction) for direction in known.directions],
+        "directions": [
+            {**asdict(found), "sentence": words.direction(found)} for found in known.directions
+        ],
         "ranges": known.ranges.to_dict("records"),
         "nats": known.nats,
         "dispersion": known.dispersion,
-        "horizon": asdict(fit.horizon),
-        "converged": fit.converged,
-        "warnings": fit.warnings(),
+        "horizon": {**asdict(horizon), "sentence": words.sentence(words.horizon(horizon))},
+        "converged": plan.converged,
+        "warnings": plan.warnings(),
     }
 
 
-def _show(fit: Fit, findings: list[Finding], known: Identifiability) -> None:
+def _show(plan: Plan, findings: list[Finding], known: Identifiability) -> None:
     from textwrap import fill
 
-    from stationary.cli._show import sentence
+    from stationary import words
 
     typer.echo("Is the data what the method assumes?")
     for finding in findings:
-        text = f"  {_MARKS[finding.verdict]} {finding.name}: {finding.sentence}"
+        text = f"  {_MARKS[finding.verdict]} {finding.check}: {words.finding(finding)}"
         typer.echo(fill(text, 100, subsequent_indent=" " * 10))
     blind = sum(finding.verdict == "unknown" for finding in findings)
     if blind:
         typer.echo(f"{blind} of {len(findings)} could not be checked on this data.")
     typer.echo("\nIs the answer determined?")
-    typer.echo(known.summary())
+    typer.echo(words.identifiability(known))
     typer.echo("\nHow far may it be believed?")
-    typer.echo(fill(sentence(fit.horizon), 100))
-    for note in fit.warnings():
+    typer.echo(fill(words.sentence(words.horizon(plan.horizon)), 100))
+    for note in plan.warnings():
         typer.echo(f"WARNING: {note}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,15 +25,15 @@ from stationary.cli._options import (
     WindowsFile,
     X,
     command_line,
+    parse_slos,
     read,
 )
-from stationary.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from stationary.limits import Limit
-    from stationary.selection import Comparison
+    from stationary.planner import Plan
 
 
 def compare(
@@ -64,7 +66,7 @@ def compare(
     level: Level = 0.95,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder for a run of the recommended model."),
+        typer.Option("--output", "-o", help="Folder for a run of all models."),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a run that is already in the folder.")
@@ -84,95 +86,106 @@ def compare(
     Exit codes: 0 a model is recommended, and the present load meets the limit, if one is given; 1
     not so; 2 bad input.
     """
-    from dataclasses import replace
+    slos = parse_slos(slo, present)
 
-    from stationary.cli._parse import parse_bound, parse_loads, parse_model
-    from stationary.cli._show import as_json, progress_bar
+    from stationary.cli._parse import parse_loads, parse_model
+    from stationary.cli._show import as_json, progress_bar, stages
     from stationary.inference import check_level
     from stationary.ladder import ladder
-    from stationary.limits import check_bound, check_present
-    from stationary.runs import check_target
-    from stationary.selection import compare as run
+    from stationary.limits import check_present, check_slos
+    from stationary.planner import compare as run
+    from stationary.record import Question
+    from stationary.store import check_target
 
     check_level(level)
     if output is not None:
         check_target(output, overwrite)
-    bound = None if slo is None else dict([parse_bound(slo)])
-    if present is not None and bound is None:
-        raise InputError("--present is the load that must meet a limit: give one with --slo")
+    if present is not None:
+        check_present(present)
     at = None if ahead is None else parse_loads(ahead)
     named = {text: parse_model(text) for text in model or []}
     states = next(iter(named.values())).states if named else ()
     data = read(windows, x, counts, observe, loads, sampling, duration, drop_empty, states=states)
     chains = named or ladder(data, servers, capacity)
-    for measure, value in (bound or {}).items():
-        check_bound(next(iter(chains.values())), measure, value)
-    if present is not None:
-        check_present(present)
+    if slos:
+        check_slos(list(chains.values()), slos)
     with progress_bar("model", len(chains)) as bar:
-        found = run(
-            chains, data, starts=starts, seed=seed, jobs=jobs, cluster=cluster, progress=bar
+        plan = run(chains, data, starts=starts, seed=seed, jobs=jobs, cluster=cluster, progress=bar)
+    usable = any(plan.weights.values())
+    with stages() as say:
+        say("pooling the models")
+        plan = plan.having(
+            recipe={"command": command_line()}, question=Question(slos, present, level)
         )
-    frame = None if at is None or not any(found.weights.values()) else found.forecast(at, level)
-    limit = None
-    if bound is not None and any(found.weights.values()):
-        limit = found.max_load(level, present, **bound)
-    if output is not None and found.recommended is not None:
-        fit = found.fits[found.recommended]
-        replace(fit, recipe={**fit.recipe, "command": command_line()}).save(output, overwrite)
+        frame = plan.forecast(at) if at is not None and usable else None
+        limit = plan.limit if slos and usable else None
+        if output is not None:
+            plan.save(output, overwrite)
     if json:
-        typer.echo(as_json(_record(found, frame, limit)))
+        typer.echo(as_json(_record(plan, frame, limit)))
     else:
-        _show(found, frame, limit, present, level)
-        if output is not None and found.recommended is not None:
-            typer.echo(f"\nsaved {found.recommended} in {output}")
-    if found.recommended is None or (limit is not None and not limit.met_at(limit.present)):
+        _show(plan, frame, limit)
+        if output is not None:
+            typer.echo(f"\nsaved in {output}; next: stationary report {output}")
+    if plan.recommended is None or (limit is not None and not limit.met_at(limit.present)):
         raise typer.Exit(1)
 
 
-def _record(found: Comparison, frame: pd.DataFrame | None, limit: Limit | None) -> dict[str, Any]:
+def _record(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None) -> dict[str, Any]:
+    from stationary import words
     from stationary.cli._show import limit_record
 
     return {
-        "recommended": found.recommended,
-        "reason": found.reason,
-        "models": found.table.to_dict("records"),
+        "recommended": plan.recommended,
+        "reason": words.choice(plan.comparison.choice),
+        "models": plan.ranking().to_dict("records"),
         "forecast": [] if frame is None else frame.to_dict("records"),
         "limit": limit_record(limit),
     }
 
 
-def _show(
-    found: Comparison,
-    frame: pd.DataFrame | None,
-    limit: Limit | None,
-    present: float | None,
-    level: float,
-) -> None:
+def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None) -> None:
     from textwrap import fill
 
-    from stationary.cli._show import forecast_table, number, table, verdict
+    from stationary import words
+    from stationary.cli._show import forecast_table, table
 
-    best = found.table["backtest"].min()
-    rows = []
-    for row in found.table.to_dict("records"):
-        cells = [number(row[name]) for name in ("parameters", "nll", "aic", "bic")]
-        gap = row["backtest"] - best
-        cells.append("equal" if gap < 1e-6 else f"{gap:.2g} +- {row['backtest_error']:.1g}")
-        cells += [f"{row['misplaced']:.1%}", f"{row['weight']:.2f}"]
-        shown = ["" if "nan" in cell else cell for cell in cells]  # what does not apply
-        rows.append([row["model"], row["kind"], *shown, row["note"]])
+    ranking = plan.ranking()
+    best = ranking["backtest"].min()
+    rows = [
+        [row["model"], row["kind"], *_cells(row, best), row["note"]]
+        for row in ranking.to_dict("records")
+    ]
     columns = [
         *("model", "kind", "parameters", "nll", "aic", "bic"),
-        *("nats a count behind", "misplaced", "weight", "note"),
+        *("nats per count behind", "misplaced", "weight", "note"),
     ]
     table("Fitted to light load, scored on heavier", columns, rows, left=2)
     typer.echo("nll, aic and bic are of all windows and take counts as independent; the ranking is")
-    typer.echo("by the held-out windows: nats a count behind the best, and counts put wrongly.")
-    typer.echo(f"\n{fill(found.reason, 100)}")
+    typer.echo("by the held-out windows: nats per count behind the best, and counts put wrongly.")
+    typer.echo(f"\n{fill(words.choice(plan.comparison.choice), 100)}")
     if frame is not None:
         typer.echo()
-        forecast_table(frame, f"Pooled forecast with {100 * level:g}% intervals")
+        forecast_table(frame, f"Pooled forecast with {100 * plan.question.level:g}% intervals")
     if limit is not None:
-        typer.echo(f"\nPooled over the models: {limit}.")
-        typer.echo(verdict(limit, present))
+        typer.echo(f"\nPooled over the models: {words.limit(limit)}.")
+        typer.echo(words.verdict(limit))
+
+
+def _cells(row: Mapping[str, float], best: float) -> list[str]:
+    """Return the numbers of a model; what does not apply to it stays empty."""
+    from stationary.words import number
+
+    def shown(name: str, text: Callable[[float], str]) -> str:
+        return "" if math.isnan(row[name]) else text(row[name])
+
+    def behind(score: float) -> str:
+        gap = score - best
+        return "equal" if gap < 1e-6 else f"{gap:.2g} +- {row['backtest_error']:.1g}"
+
+    return [
+        *(shown(name, number) for name in ("parameters", "nll", "aic", "bic")),
+        shown("backtest", behind),
+        shown("misplaced", "{:.1%}".format),
+        shown("weight", "{:.2f}".format),
+    ]

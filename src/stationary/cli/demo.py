@@ -34,11 +34,14 @@ def demo(
     import numpy as np
     import pandas as pd
 
-    from stationary.cli._show import number, progress_bar, sentence, table
+    from stationary import words
+    from stationary.cli._show import progress_bar, table
     from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording
     from stationary.ladder import ladder
+    from stationary.planner import compare
     from stationary.plots import plot_forecast, save_figure
-    from stationary.selection import compare
+    from stationary.record import Question
+    from stationary.slo import Slo
 
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file; name a folder for the demo")
@@ -51,11 +54,13 @@ def demo(
     models = ladder(seen, servers=1, capacity=CAPACITY)
     with progress_bar("model", len(models)) as bar:
         found = compare(models, seen, progress=bar)
-    typer.echo(f"{found.reason}\n")
-    name = found.recommended or found.rungs[0].name
-    result = found.fits[name]
-    typer.echo(result.summary())
-    limit = result.max_load(loss=_BOUND)
+    typer.echo(f"{words.choice(found.comparison.choice)}\n")
+    # The answers of the model to take alone; the others stand beside it.
+    alone = {found.name: found.estimate, **found.fitted}
+    result = found.having(
+        fitted=alone, pooled=False, known_draws=None, question=Question((Slo("loss", _BOUND),))
+    )
+    typer.echo(words.summary(result.estimate, result.windows))
 
     loads, lost, sent = _measured(heavy)
     ahead, pooled = result.forecast(loads), found.forecast(loads)
@@ -68,7 +73,7 @@ def demo(
     typer.echo()
     headings = ["load /s", "measured", "forecast", "95% interval", "all models", "trusted"]
     table("Loss at loads nobody learnt from", headings, rows, left=0)
-    typer.echo(sentence(result.horizon))
+    typer.echo(words.sentence(words.horizon(result.horizon)))
     _baselines(ahead["loss"].to_numpy(), lost / sent, light)
 
     output.mkdir(parents=True, exist_ok=True)
@@ -79,12 +84,10 @@ def demo(
         grid, fitted=(float(seen.loads.min()), LIGHT), observed=(loads, lost / sent), bound=_BOUND
     )
     save_figure(axes, output / "forecast.png")
-    measured = pd.DataFrame({"x": loads, "loss": lost / sent})
-    result.report(
-        output / "report.html", bound=("loss", _BOUND), observed=measured, comparison=found
-    )
-    typer.echo(f"\n{sentence(limit)}")
-    typer.echo(f"Largest load that met it in the windows: {number(_met(windows))}.")
+    measured = pd.DataFrame({"load": loads, "loss": lost / sent})
+    result.report(output / "report.html", observed=measured)
+    typer.echo(f"\n{words.sentence(words.limit(result.limit))}")
+    typer.echo(f"Largest load that met it in the windows: {words.number(_met(windows))}.")
     typer.echo(f"Look at {output / 'report.html'}; all numbers in {output / 'forecast.csv'}.")
 
 

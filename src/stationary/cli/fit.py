@@ -25,18 +25,17 @@ from stationary.cli._options import (
     WindowsFile,
     X,
     command_line,
+    parse_slos,
     read,
 )
 from stationary.cli._prism import Constants, GroupBy, PrismOptions, Theta, is_prism
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from stationary.covariances import CovarianceKind
     from stationary.limits import Limit
-    from stationary.resampling import Bootstrap
-    from stationary.result import Fit
-    from stationary.stochastic import Step
+    from stationary.models import Model
+    from stationary.planner import Plan
 
 
 def fit(
@@ -126,139 +125,104 @@ def fit(
     The inputs of a PRISM file are constants: --x lambda reads the column lambda, --x lambda=rate
     the column rate.
     """
-    from dataclasses import replace
-
-    from stationary.chunks import is_large
-    from stationary.cli._parse import (
-        parse_bound,
-        parse_errors,
-        parse_gradient,
-        parse_model,
-        parse_options,
-    )
-    from stationary.cli._show import as_json, progress_bar
-    from stationary.covariances import Sandwich
-    from stationary.fitting import fit as run_fit
-    from stationary.gradients import Exact
-    from stationary.inference import check_level
-    from stationary.limits import check_bound, check_present
-    from stationary.optimisers import Adam
-    from stationary.resampling import bootstrap as run_bootstrap
-    from stationary.runs import check_target
-    from stationary.stochastic import Training
-
     # Whatever can be wrong with the options is said before the work is done.
+    slos = parse_slos(slo, present)
+    if resume and output is None:
+        raise InputError("--resume needs -o, the folder the fit that was cut off was to fill")
+    if bootstrap is None and block != 1:
+        raise InputError("--block is of a bootstrap: give one with --bootstrap 200")
+    if bootstrap is not None and pool:
+        raise InputError("--bootstrap redraws single windows, which --pool adds up: leave one out")
+
+    from stationary.cli._methods import check_shared, make_method, watched
+    from stationary.cli._parse import parse_errors
+    from stationary.cli._show import as_json, progress_bar, stages
+    from stationary.inference import check_level
+    from stationary.limits import check_present, check_slos
+    from stationary.planner import fit as run_fit
+    from stationary.record import Question
+    from stationary.store import check_target
+
     check_level(level)
     if output is not None:
         check_target(output, overwrite)
     prism = PrismOptions(x, theta, constants, group_by)
-    chain = parse_model(model, relax, prism)
-    if is_prism(model):
-        x = prism.columns
+    chain = _model(model, relax, prism)
+    kind = parse_errors(errors)
+    _check_pooled(kind, pool)
+    folder = None if output is None else _unfinished(output)
+    method = make_method(
+        gradient, epochs, lr, batch, average, starts, cluster, folder, resume, seed
+    )
+    if cluster is not None and bootstrap is None:
+        check_shared(method, chain)
+    if slos:
+        check_slos([chain], slos)
+    if present is not None:
+        check_present(present)
+    data = read(
+        windows,
+        prism.columns if is_prism(model) else x,
+        counts,
+        observe,
+        loads,
+        sampling,
+        duration,
+        drop_empty,
+        pool,
+        chain.states,
+    )
+    if resume and folder is not None and not folder.exists():
+        typer.echo(f"there is nothing to resume in {folder}; starting anew", err=True)
+    try:
+        with watched(method) as seen:
+            plan = run_fit(chain, data, method=seen, covariance=kind, seed=seed)
+    except KeyboardInterrupt:
+        if folder is not None and folder.exists():
+            typer.echo(f"what was done is kept in {folder}; go on with --resume", err=True)
+        raise
+    if bootstrap is not None:
+        with progress_bar("refit", bootstrap) as bar:
+            plan = plan.bootstrap(
+                bootstrap, block=block, seed=seed, jobs=jobs, cluster=cluster, progress=bar
+            )
+    with stages() as say:
+        say("testing the model on held-out heavier loads")
+        plan = plan.having(
+            recipe={**plan.recipe, "command": command_line()},
+            question=Question(slos, present, level),
+        )
+        limit = plan.limit if slos else None
+        if output is not None:
+            plan.save(output, overwrite)
+            shutil.rmtree(_unfinished(output), ignore_errors=True)
+    if json:
+        typer.echo(as_json(_record(plan, limit, output)))
     else:
-        given = [name for name in chain.param_names if name in parse_options(model)]
+        _show(plan, limit, output)
+    if not plan.converged or (limit is not None and not limit.met_at(limit.present)):
+        raise typer.Exit(1)
+
+
+def _model(text: str, relax: float | None, prism: PrismOptions) -> Model:
+    from stationary.cli._parse import parse_model, parse_options
+
+    chain = parse_model(text, relax, prism)
+    if not is_prism(text):
+        given = [name for name in chain.param_names if name in parse_options(text)]
         if given:
             raise InputError(f"a fit learns {given[0]}; leave it out of --model")
-    strategy = parse_gradient(gradient, seed)
-    kind = parse_errors(errors)
-    training = None
-    if epochs is not None or not isinstance(strategy, Exact):
-        usual = Training()
-        training = replace(
-            usual,
-            epochs=usual.epochs if epochs is None else epochs,
-            batch=usual.batch if batch is None else batch,
-            rule=usual.rule if lr is None else Adam(lr=lr),
-            average=average,
-        )
-    elif average or lr is not None or batch is not None:
-        raise InputError(
-            "--average, --lr and --batch go with a stochastic fit: --gradient infinity, or --epochs"
-        )
-    if resume and output is None:
-        raise InputError("--resume needs -o, the folder the fit that was cut off was to fill")
-    bound = None if slo is None else parse_bound(slo)
-    if bound is not None:
-        check_bound(chain, *bound)
-    if present is not None:
-        if bound is None:
-            raise InputError("--present is the load that must meet a limit: give one with --slo")
-        check_present(present)
-    if bootstrap is None and block != 1:
-        raise InputError("--block is of a bootstrap: give one with --bootstrap 200")
-    folder = None if output is None else _unfinished(output)
-    if bootstrap is not None and pool:
-        raise InputError("--bootstrap redraws single windows, which --pool adds up: leave one out")
+    return chain
+
+
+def _check_pooled(kind: CovarianceKind, pool: bool) -> None:
+    from stationary.covariances import Sandwich
+
     if pool and isinstance(kind, Sandwich) and kind.block > 1:
         raise InputError(
             "--errors sandwich:block=... needs the order of windows, which --pool adds up: leave "
             "one out"
         )
-    single = training is not None or (starts or (1 if is_large(chain.edges) else 3)) == 1
-    if cluster is not None and single and bootstrap is None:
-        raise InputError(
-            "--cluster has nothing to share out: it runs the starts of a fit that is not "
-            "stochastic side by side (--starts 3), or the refits of a --bootstrap"
-        )
-    data = read(
-        windows, x, counts, observe, loads, sampling, duration, drop_empty, pool, chain.states
-    )
-    if resume and folder is not None and not folder.exists():
-        typer.echo(f"there is nothing to resume in {folder}; starting anew", err=True)
-    try:
-        if training is None:
-            with progress_bar("start", starts or 3) as bar:
-                result = run_fit(
-                    chain,
-                    data,
-                    folder=folder,
-                    resume=resume,
-                    starts=starts,
-                    seed=seed,
-                    progress=bar and _exact_progress(bar),
-                    covariance=kind,
-                    cluster=cluster,
-                )
-        else:
-            with progress_bar("epoch", training.epochs) as bar:
-                training = replace(training, callback=bar and _epoch_progress(bar))
-                result = run_fit(
-                    chain,
-                    data,
-                    gradient=strategy,
-                    training=training,
-                    folder=folder,
-                    seed=seed,
-                    resume=resume,
-                    covariance=kind,
-                )
-    except KeyboardInterrupt:
-        if folder is not None and folder.exists():
-            typer.echo(f"what was done is kept in {folder}; go on with --resume", err=True)
-        raise
-    result = replace(result, recipe={**result.recipe, "command": command_line()})
-    source: Fit | Bootstrap = result
-    if bootstrap is not None:
-        with progress_bar("refit", bootstrap) as bar:
-            source = run_bootstrap(
-                result,
-                bootstrap,
-                block=block,
-                seed=seed,
-                jobs=jobs,
-                cluster=cluster,
-                progress=bar,
-            )
-    limit = source.max_load(level, present, **{bound[0]: bound[1]}) if bound else None
-    if output is not None:
-        result.save(output, overwrite)
-        shutil.rmtree(_unfinished(output), ignore_errors=True)
-    if json:
-        typer.echo(as_json(_record(source, result, limit, level, output)))
-    else:
-        _show(source, result, limit, present, level, output)
-    if not result.converged or (limit is not None and not limit.met_at(limit.present)):
-        raise typer.Exit(1)
 
 
 def _unfinished(output: Path) -> Path:
@@ -266,62 +230,49 @@ def _unfinished(output: Path) -> Path:
     return output.with_name(f"{output.name}.unfinished")
 
 
-def _exact_progress(update: Callable[[int, str], None]) -> Callable[[int, int, float], None]:
-    return lambda start, evaluations, nll: update(start, f"{evaluations} gradients, nll {nll:.3f}")
-
-
-def _epoch_progress(update: Callable[[int, str], None]) -> Callable[[Step], None]:
-    return lambda step: update(step.epoch, f"step {step.step}, loss {step.loss:.4g}")
-
-
-def _record(
-    source: Fit | Bootstrap, result: Fit, limit: Limit | None, level: float, output: Path | None
-) -> dict[str, Any]:
+def _record(plan: Plan, limit: Limit | None, output: Path | None) -> dict[str, Any]:
+    from stationary import words
     from stationary.cli._show import limit_record
     from stationary.models.registry import describe
 
+    found, level = plan.estimate, plan.question.level
     return {
-        "model": describe(result.model),
-        "parameters": result.table(level).to_dict("records"),
+        "model": describe(found.model),
+        "parameters": found.table(level).to_dict("records"),
         "level": level,
-        "windows": result.windows.recorded,
-        "loads": [float(result.windows.loads.min()), float(result.windows.loads.max())],
-        "observed": list(result.windows.labels),
-        "nll": result.nll,
-        "converged": result.converged,
-        "gradient_norm": result.gradient_norm,
-        "evaluations": result.evaluations,
-        "message": result.message,
-        "standard_errors": result.covariance.kind,
-        "bootstrap": None if source is result else source.table(level).to_dict("records"),
-        "warnings": result.warnings(),
+        "windows": plan.windows.recorded,
+        "loads": [float(plan.windows.loads.min()), float(plan.windows.loads.max())],
+        "observed": list(plan.windows.labels),
+        "nll": found.nll,
+        "converged": found.converged,
+        "gradient_norm": found.gradient_norm,
+        "evaluations": found.evaluations,
+        "message": words.ended(found.ended, found.gradient_norm),
+        "standard_errors": words.covariance(found.covariance, plan.windows.recorded),
+        "bootstrap": None if plan.refits is None else plan.table(level).to_dict("records"),
+        "warnings": plan.warnings(),
         "limit": limit_record(limit),
         "run": str(output) if output else None,
     }
 
 
-def _show(
-    source: Fit | Bootstrap,
-    result: Fit,
-    limit: Limit | None,
-    present: float | None,
-    level: float,
-    output: Path | None,
-) -> None:
-    from stationary.cli._show import number, sentence, table, verdict
+def _show(plan: Plan, limit: Limit | None, output: Path | None) -> None:
+    from stationary import words
+    from stationary.cli._show import table
 
-    typer.echo(result.summary(level))
-    if source is not result:
+    level = plan.question.level
+    typer.echo(words.summary(plan.estimate, plan.windows, level))
+    if plan.refits is not None:
         typer.echo()
         rows = [
-            [row["parameter"], *(number(row[k]) for k in ("std_error", "low", "high"))]
-            for row in source.table(level).to_dict("records")
+            [row["parameter"], *(words.number(row[k]) for k in ("std_error", "low", "high"))]
+            for row in plan.table(level).to_dict("records")
         ]
         columns = ["parameter", "std error", "low", "high"]
-        table(f"{source} ({100 * level:g}% intervals)", columns, rows)
+        table(f"{words.refits(plan.refits)} ({100 * level:g}% intervals)", columns, rows)
     if limit is not None:
-        typer.echo(f"\n{sentence(limit)}")
-        typer.echo(verdict(limit, present))
+        typer.echo(f"\n{words.sentence(words.limit(limit))}")
+        typer.echo(words.verdict(limit))
     if output is not None:
         typer.echo(f"\nsaved in {output}; next: stationary check {output}, then")
         typer.echo(f"stationary forecast {output} --x LOW:HIGH:STEP, or stationary report {output}")

@@ -7,18 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stationary.cli._options import Json, Level, Overwrite, Present, Slo, check_new
+from stationary.cli._options import (
+    Json,
+    Overwrite,
+    Present,
+    Run,
+    RunLevel,
+    Slo,
+    check_new,
+    parse_slos,
+)
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from stationary.limits import Limit
-    from stationary.planning import Experiment
+    from stationary.planning.changes import Change
+    from stationary.planning.experiment import Experiment
 
 
 def forecast(
-    run: Annotated[Path, typer.Argument(help="Folder that 'stationary fit -o' wrote.")],
+    run: Run,
     x: Annotated[
         list[str] | None,
         typer.Option(help="Loads: 10:60:2 or 10,20,30; name=loads for each of several inputs."),
@@ -39,7 +49,7 @@ def forecast(
             help="With --slo: at which load would ten more windows narrow the limit most?",
         ),
     ] = False,
-    level: Level = 0.95,
+    level: RunLevel = None,
     json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV for programs.")] = False,
     output: Annotated[
@@ -60,33 +70,34 @@ def forecast(
 
     With --slo the exit code is 1 where the present load misses the limit.
     """
-    from stationary.cli._parse import parse_bound, parse_changes, parse_grid
-    from stationary.cli._show import as_json, forecast_table
-    from stationary.planning import changeable, changed, what_if_note
-    from stationary.runs import load
-
-    _check_options(x, slo, present, what_if, next_experiment, json, csv, plot)
-    _check_output(x, slo, output)
+    slos = parse_slos(slo, present)
+    _check_options(x, bool(slos), what_if, next_experiment, json, csv, plot)
+    _check_output(x, bool(slos), output)
     if output is not None:
         check_new(output, overwrite)
-    observed = load(run)
-    fit = observed
+
+    from stationary import words
+    from stationary.cli._parse import parse_changes, parse_grid
+    from stationary.cli._show import as_json, forecast_table
+    from stationary.planner import load
+
+    saved = load(run)
+    observed = saved.having(question=saved.asking(slos, level, present))
+    plan = observed
     if what_if is not None:
-        fit = fit.what_if(**parse_changes(what_if, changeable(fit.model)))
-    changes = changed(fit)[len(changed(observed)) :]
-    frame = None if not x else fit.forecast(parse_grid(x, fit.model.inputs), level)
-    bound = None if slo is None else dict([parse_bound(slo)])
-    limit = None if bound is None else fit.max_load(level, present, **bound)
-    now = observed.max_load(level, present, **bound) if bound is not None and changes else None
-    test = fit.next_experiment(level=level, **bound) if bound and next_experiment else None
-    low, high = float(fit.windows.loads.min()), float(fit.windows.loads.max())
+        plan = observed.what_if(**parse_changes(what_if, observed.draws.first.changeable))
+    frame = None if not x else plan.forecast(parse_grid(x, plan.model.inputs))
+    limit = plan.limit if slos else None
+    now = observed.limit if slos and plan.change is not None else None
+    test = observed.next_experiment() if next_experiment else None
+    low, high = float(plan.windows.loads.min()), float(plan.windows.loads.max())
     if plot is not None and frame is not None:
         from stationary.plots import plot_forecast, save_figure
 
-        line = None if bound is None else bound.get(measure)
+        line = next((slo.bound for slo in slos if slo.measure == measure), None)
         save_figure(plot_forecast(frame, measure, fitted=(low, high), bound=line), plot)
     rows = [] if frame is None else frame.to_dict("records")
-    answer = as_json(rows if limit is None else _record(limit, now, changes, rows, test))
+    answer = as_json(rows if limit is None else _record(limit, now, plan.change, rows, test))
     if output is not None:
         _write(output, frame, answer)
     if json:
@@ -95,20 +106,19 @@ def forecast(
         typer.echo(frame.to_csv(index=False), nl=False)
     else:
         if frame is not None:
-            loads = f"the fit saw loads {low:g} to {high:g}"
-            forecast_table(frame, f"Forecast with {100 * level:g}% intervals; {loads}")
-        for change in changed(fit):
-            typer.echo(f"WARNING: {what_if_note(change)}")
+            title = f"Forecast with {100 * plan.question.level:g}% intervals"
+            forecast_table(frame, f"{title}; the fit saw loads {low:g} to {high:g}")
+        if plan.change is not None:
+            typer.echo(f"WARNING: {words.what_if(plan.change)}")
         if limit is not None:
-            _show(limit, now, changes, present, test)
-    if limit is not None and not (fit.converged and limit.met_at(limit.present)):
+            _show(limit, now, plan.change, test)
+    if limit is not None and not limit.met_at(limit.present):
         raise typer.Exit(1)
 
 
 def _check_options(
     x: list[str] | None,
-    slo: str | None,
-    present: float | None,
+    limited: bool,
     what_if: str | None,
     next_experiment: bool,
     json: bool,
@@ -118,17 +128,15 @@ def _check_options(
     """Raise where options do not go together."""
     if json and csv:
         raise InputError("choose one of --json and --csv")
-    if not x and slo is None:
+    if not x and not limited:
         raise InputError(
             "say what to forecast: loads, as in --x 10:60:2, or a limit, as in --slo 'loss<0.001'"
         )
     if not x and (csv or plot is not None):
         raise InputError("--csv and --plot show measures over load: give loads, as in --x 10:60:2")
-    if csv and slo is not None:
+    if csv and limited:
         raise InputError("--csv has no room for the limit of --slo: take --json, or leave out one")
-    if present is not None and slo is None:
-        raise InputError("--present is the load that must meet a limit: give one with --slo")
-    if next_experiment and slo is None:
+    if next_experiment and not limited:
         raise InputError("--next-experiment narrows a limit: give one, as in --slo 'loss<0.001'")
     if next_experiment and what_if is not None:
         raise InputError(
@@ -136,7 +144,7 @@ def _check_options(
         )
 
 
-def _check_output(x: list[str] | None, slo: str | None, output: Path | None) -> None:
+def _check_output(x: list[str] | None, limited: bool, output: Path | None) -> None:
     """Raise unless the answer can be written to this file."""
     if output is None:
         return
@@ -145,7 +153,7 @@ def _check_output(x: list[str] | None, slo: str | None, output: Path | None) -> 
         raise InputError(f"{output}: give the file the ending .csv, .json or .parquet")
     if ending != ".json" and not x:
         raise InputError(f"{output} holds measures over load: give loads, as in --x 10:60:2")
-    if ending != ".json" and slo is not None:
+    if ending != ".json" and limited:
         raise InputError(f"{output} has no room for the limit of --slo: take .json, or ask twice")
 
 
@@ -165,45 +173,42 @@ def _write(output: Path, frame: pd.DataFrame | None, answer: str) -> None:
 def _record(
     limit: Limit,
     now: Limit | None,
-    changes: tuple[str, ...],
+    change: Change | None,
     rows: list[dict[str, Any]],
     test: Experiment | None,
 ) -> dict[str, Any]:
+    from stationary import words
     from stationary.cli._show import limit_record
 
     return {
         "limit": limit_record(limit),
-        "what_if": list(changes),
+        "what_if": [] if change is None else [words.change(change)],
         "limit_now": limit_record(now),
         "forecast": rows,
-        "next_experiment": [] if test is None else test.table.to_dict("records"),
+        "next_experiment": [] if test is None else test.rows(),
     }
 
 
-def _show(
-    limit: Limit,
-    now: Limit | None,
-    changes: tuple[str, ...],
-    present: float | None,
-    test: Experiment | None,
-) -> None:
-    from stationary.cli._show import number, sentence, table, verdict
+def _show(limit: Limit, now: Limit | None, change: Change | None, test: Experiment | None) -> None:
+    from stationary import words
+    from stationary.cli._show import table
 
-    typer.echo(sentence(limit))
-    if now is not None:
-        change = ", ".join(changes)
-        typer.echo(f"Limit now {number(now.load)}; with {change}: {number(limit.load)}.")
-    typer.echo(verdict(limit, present))
+    number = words.number
+    typer.echo(words.sentence(words.limit(limit)))
+    if now is not None and change is not None:
+        new = f"with {words.change(change)}: {number(limit.load)}"
+        typer.echo(f"Limit now {number(now.load)}; {new}.")
+    typer.echo(words.verdict(limit))
     if test is not None:
         columns = ["load", "interval of the limit then", "width then / now", "meets the limit"]
         rows = [
             [
-                number(row["x"]),
+                number(row["load"]),
                 f"{number(row['low'])} to {number(row['high'])}",
                 f"{row['ratio']:.2f}",
                 "yes" if row["meets"] else "no",
             ]
-            for row in test.table.to_dict("records")
+            for row in test.rows()
         ]
         table(f"{test.windows} more windows at one load", columns, rows, left=0)
-        typer.echo(sentence(test))
+        typer.echo(words.sentence(words.experiment(test)))

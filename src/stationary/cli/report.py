@@ -3,60 +3,80 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stationary.cli._options import Level, Present, command_line
+from stationary.cli._options import Present, Run, RunLevel, Slo, command_line
+from stationary.errors import InputError
+
+if TYPE_CHECKING:
+    from stationary.planner import Plan
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="Folder that 'stationary fit -o' wrote.")],
+    run: Run,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="File to write, ending in .html.")
     ] = Path("report.html"),
-    slo: Annotated[
-        str | None,
-        typer.Option(help="Limit to invert, as in 'loss<0.001', which is the usual one."),
-    ] = None,
+    slo: Slo = None,
     present: Present = None,
-    level: Level = 0.95,
+    level: RunLevel = None,
     compare: Annotated[
         bool,
         typer.Option(
-            "--compare/--no-compare", help="Fit other models, too, and show how they compare."
+            "--compare/--no-compare",
+            help="Fit other models, too, and show how they compare; done once and kept in the run.",
         ),
     ] = True,
 ) -> None:
     """Write a report to mail around: one HTML file that needs no network and prints well.
 
-    stationary report run/ -o report.html --slo 'loss<0.001' --present 120
+    stationary report run/ -o report.html --slo 'loss<0.1%' --present 120
+
+    Without --slo the report is on that of the run, or on a loss of at most 0.1 %.
     """
-    from stationary.cli._parse import parse_bound
-    from stationary.cli._show import progress_bar
-    from stationary.ladder import ladder_of
-    from stationary.report import answer, check_path, compared
-    from stationary.runs import load
+    from stationary.slo import as_slos
+
+    slos = as_slos(slo) if slo else None
+
+    from stationary import words
+    from stationary.planner import load
+    from stationary.report import answer, check_path
 
     check_path(output)
-    bound = None if slo is None else parse_bound(slo)
-    fit = load(run)
-    said = answer(fit, bound, present, level)
-    with progress_bar("model", len(ladder_of(fit))) as bar:
-        fit.report(
-            output,
-            bound=bound,
-            present=present,
-            level=level,
-            comparison=compared(fit, bar) if compare else None,
-            compare=False,
-            command=command_line(),
-        )
+    plan = load(run)
+    said = answer(plan, slos, present, level)
+    if compare:
+        plan = _compared(plan, run)
+    plan.report(
+        output, compare=False, slos=slos, present=present, level=level, command=command_line()
+    )
     typer.echo(said.sentence)
     typer.echo(said.headroom)
-    if said.limit is not None and not said.limit.trusted:
-        typer.echo(f"WARNING: not to be trusted: {said.limit.reason}.")
+    limit = said.limit
+    if limit is not None and limit.doubt is not None:
+        typer.echo(f"WARNING: not to be trusted: {words.doubt(limit.doubt)}.")
     typer.echo(f"Wrote {output}.")
-    missed = said.limit is not None and not said.limit.met_at(said.present)
-    if not fit.converged or (slo is not None and missed):
+    asked = slos or plan.question.slos
+    missed = limit is not None and not limit.met_at(limit.present)
+    if plan.doubt is not None or (asked and missed):
         raise typer.Exit(1)
+
+
+def _compared(plan: Plan, run: Path) -> Plan:
+    """Return the plan beside other models; they are fitted once, and kept in the run."""
+    from stationary.cli._show import progress_bar
+    from stationary.ladder import ladder_of
+
+    others = len(ladder_of(plan.estimate.model, plan.windows)) - 1
+    done = len(plan.fitted) > 1 or plan.failed
+    if done or not others or len(plan.windows.inputs) > 1:
+        return plan
+    with progress_bar("model", others) as bar:
+        plan = plan.compared(progress=bar)
+    try:
+        plan.save(run, overwrite=True)
+    except InputError as error:  # such as a folder that may only be read
+        typer.echo(f"warning: the other models are not kept: {error}", err=True)
+    return plan

@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from stationary.cli._options import Level, Overwrite, check_new
+from stationary.cli._options import Overwrite, Run, RunLevel, Slo, check_new, parse_slos
 from stationary.errors import InputError
 
 
 def rules(
-    run: Annotated[Path, typer.Argument(help="Folder that 'stationary fit -o' wrote.")],
-    slo: Annotated[str, typer.Option(help="What must hold, as in 'loss<0.001'.")],
+    run: Run,
     load_expr: Annotated[
         str,
         typer.Option(
@@ -21,6 +20,7 @@ def rules(
             "'sum(rate(http_requests_total[5m]))'."
         ),
     ],
+    slo: Slo = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File to write, .yml or .yaml; printed by default."),
@@ -35,7 +35,7 @@ def rules(
     label: Annotated[
         list[str] | None, typer.Option(help="Label of every rule, as in service=web; repeatable.")
     ] = None,
-    level: Level = 0.95,
+    level: RunLevel = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Write rules for Prometheus: the load, its limit, and alerts when it comes near or above.
@@ -46,27 +46,33 @@ def rules(
     Exit codes: 0 fine; 1 the limit is not to be trusted, and the rules say so; 2 there is no
     limit to alert on.
     """
-    from stationary.alerts import alert_rules
-    from stationary.atomic import replacing
-    from stationary.cli._parse import parse_bound
-    from stationary.cli._show import sentence
-    from stationary.runs import load
-
+    slos = parse_slos(slo, None)
+    labels = _labels(label or [])
     if output is not None:
         if output.suffix.lower() not in (".yml", ".yaml"):
             raise InputError(f"{output}: rules are YAML; give the file the ending .yml")
         check_new(output, overwrite)
-    limit = load(run).max_load(level, **dict([parse_bound(slo)]))
-    text = alert_rules(limit, load_expr, headroom=headroom, hold=hold, labels=_labels(label or []))
+
+    from stationary import words
+    from stationary.alerts import alert_rules
+    from stationary.atomic import replacing
+    from stationary.planner import load
+
+    plan = load(run)
+    slos = slos or plan.question.slos
+    if not slos:
+        raise InputError(f"{run} was made without an SLO: give one, as in --slo 'loss<0.1%'")
+    limit = plan.limit_of(plan.asking(slos, level, None))
+    text = alert_rules(limit, load_expr, headroom=headroom, hold=hold, labels=labels)
     if output is None:
         typer.echo(text, nl=False)
     else:
         with replacing(output) as part:
             part.write_text(text, encoding="utf-8")
-        typer.echo(sentence(limit))
+        typer.echo(words.sentence(words.limit(limit)))
         typer.echo(f"Wrote {output}; promtool check rules {output} and a reload bring it in.")
-    if not limit.trusted:
-        typer.echo(f"WARNING: not to be trusted: {limit.reason}.", err=True)
+    if limit.doubt is not None:
+        typer.echo(f"WARNING: not to be trusted: {words.doubt(limit.doubt)}.", err=True)
         raise typer.Exit(1)
 
 

@@ -63,7 +63,7 @@ def simulate(
     from stationary.cli._parse import model_file, parse_grid, parse_model, parse_options
     from stationary.data.simulate import Arrivals, Events, PoissonCounts
     from stationary.data.simulate import simulate as run
-    from stationary.runs import load
+    from stationary.planner import load
 
     if windows < 1:
         raise InputError(f"--windows must be at least 1; got {windows}")

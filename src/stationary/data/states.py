@@ -149,6 +149,10 @@ class States(Counts):
         """Probability of each category given that one of the observed ones is seen."""
         return conditional_probabilities(self.found(point), self.map)
 
+    def log_terms(self, point: Point) -> Tensor:
+        """Logarithms of the probabilities; no less than that of a share that is impossible."""
+        return conditional_probabilities(self.found(point), self.map).log()
+
     def nll_and_gradient(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor | None]:
         """One compiled pass, where ``pi`` alone tells."""
         if self.sampling is Sampling.ARRIVAL and point.model.arrivals(point) is not None:

@@ -39,7 +39,7 @@ class Ingested:
     sampling : Sampling
         Who looked.
     duration : float or None
-        Length of a window; None where several were added up.
+        Length of a window; None where it is not known, or several were added up.
     source : str
         Where the rows are from.
     rows : int
@@ -70,7 +70,9 @@ class Ingested:
         """Return windows that were made elsewhere, of so many rows, ready to be written."""
         table = windows.to_frame()
         table.columns = [*windows.inputs, *(f"Q={name}" for name in windows.labels)]
-        return cls(table, windows.sampling, windows.duration, source, rows, dropped, notes)
+        lengths = [] if windows.duration is None else windows.duration.unique().tolist()
+        duration = lengths[0] if len(lengths) == 1 else None
+        return cls(table, windows.sampling, duration, source, rows, dropped, notes)
 
     def windows(self) -> Windows:
         """Return the windows, with every category."""

@@ -84,22 +84,27 @@ def what_if(
     speed : float, optional
         Every server works this many times as fast.
     """
-    check_change(draws.first, options, speed)
-    parts, dropped = [], []
-    for k, part in enumerate(draws.parts):
+    parts: list[Part] = []
+    dropped, refusals = [], []
+    before: dict[str, Any] = {}
+    # The model of most weight speaks first, of what changes and of what is wrong.
+    order = sorted(names, key=lambda k: -float(draws.parts[k].weights.sum()))
+    for k in order:
+        part = draws.parts[k]
         try:
             check_change(part.model, options, speed)
             parts.append(_changed(part, options, speed))
-        except InputError:
-            if part.model is draws.first:
-                raise
+            before = before or part.model.changeable
+        except InputError as error:
             dropped.append(names[k])
+            refusals.append(error)
+    if not parts:
+        raise refusals[0]
     total = sum(float(part.weights.sum()) for part in parts)
-    parts = [replace(part, weights=part.weights / total) for part in parts]
-    before = draws.first.changeable
-    after = draws.first.changed(**options).changeable
+    after = parts[0].model.changeable
     moved = {k: (before[k], after[k]) for k in options if after[k] != before[k]}
-    return Draws(tuple(parts)), Change(moved, float(speed or 1.0), tuple(dropped))
+    whole = (replace(part, weights=part.weights / total) for part in parts)
+    return Draws(tuple(whole)), Change(moved, float(speed or 1.0), tuple(dropped))
 
 
 def stretched(found: Horizon, change: Change) -> Horizon:

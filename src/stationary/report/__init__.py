@@ -2,6 +2,5 @@
 
 from stationary.report.headline import Answer as Answer
 from stationary.report.headline import answer as answer
-from stationary.report.models import compared as compared
 from stationary.report.page import check_path as check_path
 from stationary.report.page import write_report as write_report

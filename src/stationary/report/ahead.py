@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import torch
 from matplotlib.ticker import MaxNLocator
 
+from stationary import words
 from stationary.errors import InputError
 from stationary.inference import Array
-from stationary.report.headline import Answer, at_loads
-from stationary.result import Fit
+from stationary.report.headline import Answer, forecast_at, is_compared
 
-_POINTS = 97
+if TYPE_CHECKING:
+    from stationary.planner import Plan
+
+_POINTS = 49
 """Loads of a curve."""
 
 _ROWS = 12
@@ -30,27 +33,39 @@ _FARTHEST = 10.0
 """How many times the heaviest load a limit may lie away and still be in the picture."""
 
 
+_MOST_SMALL = 6
+"""Measures shown beside that of the answer."""
+
+
 @dataclass(frozen=True, eq=False)
 class Ahead:
     """Forecasts over loads, and what was measured.
 
     Attributes
     ----------
-    curve, rows : DataFrame
-        What `Fit.forecast` says on a fine grid of loads and at a few round ones; the load is ``x``.
+    curve : DataFrame
+        What `Plan.forecast` says on a fine grid of loads; the load is ``load``.
+    rows : DataFrame
+        A few rows of it, at round loads.
+    names : tuple of str
+        The measures that are shown, that of the answer first.
     pooled : DataFrame or None
-        The forecast of several models together, on the fine grid.
+        The forecast of several models together, beside that of one, of the answer's measure.
+    together : str
+        The largest load by several models together, beside that of one; empty without them.
     seen : (low, high)
         Loads of the data.
     tested : float
         The load beyond which no forecast is trusted.
     learnt, later : DataFrame
-        Measured values: of the windows the fit saw, and of others. ``x``, and measures by name.
+        Measured values: of the windows the fit saw, and of others. ``load``, and measures by name.
     """
 
     curve: pd.DataFrame
     rows: pd.DataFrame
+    names: tuple[str, ...]
     pooled: pd.DataFrame | None
+    together: str
     seen: tuple[float, float]
     tested: float
     learnt: pd.DataFrame
@@ -58,43 +73,50 @@ class Ahead:
 
     def covers(self, load: float) -> bool:
         """Whether a load lies in the pictures."""
-        return float(self.curve["x"].min()) < load < float(self.curve["x"].max())
+        return float(self.curve["load"].min()) < load < float(self.curve["load"].max())
 
 
-def look_ahead(
-    fit: Fit, answer: Answer, level: float, comparison: Any, observed: pd.DataFrame | None
-) -> Ahead:
+def look_ahead(plan: Plan, answer: Answer, observed: pd.DataFrame | None) -> Ahead:
     """Forecast over the loads that matter for an answer."""
-    loads = fit.windows.loads.numpy()
+    level = answer.question.level
+    loads = plan.windows.loads.numpy()
     seen = float(loads.min()), float(loads.max())
-    later = _checked(fit, observed)
-    low, high = _span(seen, answer, later["x"].tolist())
+    names = tuple(dict.fromkeys([answer.measure, *answer.bounds, *plan.draws.measures]))
+    names = names[: max(1 + _MOST_SMALL, len(answer.bounds))]
+    later = _checked(observed, plan.draws.measures)
+    low, high = _span(seen, answer, later["load"].tolist())
     fine = np.linspace(low, high, _POINTS)
-    if answer.limit is not None and low < answer.limit.load < high:
-        fine = np.unique(np.append(fine, answer.limit.load))
     ticks = MaxNLocator(_ROWS, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
     few = [tick for tick in map(float, ticks) if low <= tick <= high and (tick > 0 or seen[0] <= 0)]
-
-    def forecast(grid: list[float]) -> pd.DataFrame:
-        return _by_x(fit.forecast(at_loads(fit, grid), level))
-
-    pooled = None
-    if comparison is not None:
-        with suppress(InputError):  # where the data determines no model there is nothing to pool
-            pooled = _by_x(comparison.forecast(at_loads(fit, fine.tolist()), level))
+    exact = [answer.limit.load] if answer.limit is not None else []
+    union = np.unique([*fine, *few, *(load for load in exact if low < load < high)])
+    curve = forecast_at(plan, union.tolist(), level, names)
+    pooled, together = _all_models(plan, answer, fine.tolist())
     return Ahead(
-        curve=forecast(fine.tolist()),
-        rows=forecast(few),
+        curve=curve,
+        rows=curve[curve["load"].isin(few)],
+        names=names,
         pooled=pooled,
+        together=together,
         seen=seen,
-        tested=fit.horizon.load,
-        learnt=measured(fit),
+        tested=plan.horizon.load,
+        learnt=measured(plan),
         later=later,
     )
 
 
-def _by_x(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.rename(columns={frame.columns[0]: "x"})
+def _all_models(plan: Plan, answer: Answer, loads: list[float]) -> tuple[pd.DataFrame | None, str]:
+    """Return what all models say by weight, beside a plan that answers by one of them."""
+    if plan.pooled or not is_compared(plan) or not any(plan.comparison.weights.values()):
+        return None, ""
+    # Draws of models that were fitted before: nothing is fitted here.
+    every = plan.having(pooled=True, refits=None, known_draws=None)
+    with suppress(InputError):  # another model may lack the measure
+        frame = forecast_at(every, loads, answer.question.level, [answer.measure])
+        if answer.limit is None:
+            return frame, ""
+        return frame, words.pooled(every.limit_of(answer.question))
+    return None, ""
 
 
 def _span(seen: tuple[float, float], answer: Answer, loads: list[float]) -> tuple[float, float]:
@@ -110,46 +132,53 @@ def _span(seen: tuple[float, float], answer: Answer, loads: list[float]) -> tupl
     return (max(below, low / 2) if low > 0 else below), high + above * width
 
 
-def _checked(fit: Fit, observed: pd.DataFrame | None) -> pd.DataFrame:
+def _checked(observed: pd.DataFrame | None, measures: tuple[str, ...]) -> pd.DataFrame:
     if observed is None:
-        return pd.DataFrame({"x": []})
-    names = [name for name in fit.model.measures if name in observed]
-    if "x" not in observed or not names:
+        return pd.DataFrame({"load": []})
+    names = [name for name in measures if name in observed]
+    if "load" not in observed or not names:
         raise InputError(
-            f"observed needs a column 'x' of loads and one of the measures "
-            f"{', '.join(fit.model.measures)}; it has {', '.join(map(str, observed.columns))}"
+            f"observed needs a column 'load' and one of the measures {', '.join(measures)}; it has "
+            f"{', '.join(map(str, observed.columns))}"
         )
-    frame = observed[["x", *names]].astype(float)
-    frame = frame[np.isfinite(frame["x"])]
+    frame = observed[["load", *names]].astype(float)
+    frame = frame[np.isfinite(frame["load"])]
     if len(frame) <= _MOST_MARKS:
         return frame
-    return frame.groupby(_bins(frame["x"].to_numpy())).mean()
+    return frame.groupby(_bins(frame["load"].to_numpy())).mean()
 
 
-def measured(fit: Fit) -> pd.DataFrame:
+def measured(plan: Plan) -> pd.DataFrame:
     """Measures as the windows themselves show them, for those that count every state.
 
     A measure is left out where the counts do not tell it: where it hangs on parameters, or on how
-    the states of one category share its counts.
+    the states of one category share its counts. Nothing is left where requests counted that do not
+    see time averages, nor in a what-if, whose system was not observed.
     """
-    model, windows = fit.model, fit.windows
-    observation = windows.observation(model)
-    nothing = pd.DataFrame({"x": []})
-    if len(model.inputs) != 1 or not bool(observation.observed.all()):
+    model, windows = plan.model, plan.windows
+    nothing = pd.DataFrame({"load": []})
+    if plan.change is not None or len(model.inputs) != 1 or not windows.has_states:
         return nothing
+    observation = windows.observation(model)
     x, counts = _added_up(windows.loads.numpy(), windows.counts.numpy())
-    loads = torch.from_numpy(x)[:, None]
+    point = model.at(torch.from_numpy(x)[:, None], model.theta.detach())
+    unlike = windows.by_arrivals and model.arrivals(point) is not None
+    if unlike or not bool(observation.observed.all()):
+        return nothing
     share = torch.from_numpy(counts / counts.sum(1, keepdims=True))
-    A = observation.dense()
-    # Each category's counts on its first state, on its last, and on all of them alike.
-    first = torch.zeros_like(A).scatter_(1, A.argmax(1, keepdim=True), 1.0)
-    last = torch.zeros_like(A).scatter_(1, A.shape[1] - 1 - A.flip(1).argmax(1, keepdim=True), 1.0)
-    columns = {"x": x}
-    point = model.at(loads, model.theta.detach())
-    for name in model.measures:
+    # Each category's counts on all of its states alike, on its first, and on its last.
+    states = torch.arange(len(observation.category))
+    alike = share / observation.of(torch.ones(len(states), dtype=share.dtype))
+    ways = [observation.to_states(alike)]
+    for end in ("amin", "amax"):
+        chosen = torch.zeros(observation.count, dtype=states.dtype).scatter_reduce(
+            0, observation.category, states, end, include_self=False
+        )
+        ways.append(share.new_zeros(len(share), len(states)).index_copy(1, chosen, share))
+    columns = {"load": x}
+    for name in plan.draws.measures:
         measure = model.measure(name)
-        ways = (A / A.sum(1, keepdim=True), first, last)
-        values = [measure(point.with_pi(share @ way)) for way in ways]
+        values = [measure(point.with_pi(pi)) for pi in ways]
         if all(torch.allclose(values[0], other, rtol=1e-9) for other in values[1:]):
             columns[name] = values[0].numpy()
     return pd.DataFrame(columns) if len(columns) > 1 else nothing

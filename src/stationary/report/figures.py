@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,8 +22,10 @@ from stationary.measures import Measure
 from stationary.report.ahead import Ahead
 from stationary.report.headline import Answer
 from stationary.report.svg import ACCENT, ALERT, INK, PAPER, SECOND, draw
-from stationary.report.words import number, plain
-from stationary.result import Fit
+from stationary.words import number, plain
+
+if TYPE_CHECKING:
+    from stationary.planner import Plan
 
 _DECADES = 3
 """How far below its bound a small probability is drawn."""
@@ -60,70 +62,75 @@ class Picture:
     caption: str
 
 
-def main_picture(fit: Fit, answer: Answer, ahead: Ahead, level: float) -> Picture:
+def main_picture(plan: Plan, answer: Answer, ahead: Ahead) -> Picture:
     """Return the measure of the answer against load, with everything that bears on it."""
-    measure = fit.model.measure(answer.measure)
-    what = plain(answer.measure)
-    label = f"{what} against load, with its {100 * level:g}% interval. {answer.sentence}"
-    bound = None if answer.limit is None else answer.limit.bound
+    measure = plan.model.measure(answer.measure)
+    what, load = plain(answer.measure), plan.model.inputs[0]
+    between = f"{100 * answer.question.level:g}% interval"
+    label = f"{what} against load, with its {between}. {answer.sentence}"
 
     def paint(ax: Axes) -> None:
-        _curve(ax, ahead, answer.measure, measure, bound)
+        _curve(ax, ahead, answer.measure, measure, answer.bounds.get(answer.measure))
         if answer.limit is not None and ahead.covers(answer.limit.load):
             _limit(ax, answer.limit)
         if answer.present not in ahead.seen:
             ax.axvline(answer.present, color=INK, linewidth=1.2, linestyle=(0, (1, 2)))
-        ax.set_xlabel(fit.model.inputs[0])
+        ax.set_xlabel(load)
 
     wide = draw("main", label, (640, 340), paint)
     narrow = draw("main-narrow", label, (330, 320), paint)
-    caption = f"{measure.about or what}, against {fit.model.inputs[0]}"
-    return Picture(f"{what} against {fit.model.inputs[0]}", wide, narrow, caption)
+    return Picture(
+        f"{what} against {load}", wide, narrow, f"{measure.about or what}, against {load}"
+    )
 
 
-def small_pictures(fit: Fit, answer: Answer, ahead: Ahead, most: int = 6) -> list[Picture]:
+def small_pictures(plan: Plan, answer: Answer, ahead: Ahead) -> list[Picture]:
     """Return the other measures against load."""
-    others = [name for name in fit.model.measures if name != answer.measure][:most]
     pictures = []
-    for k, name in enumerate(others):
-        measure = fit.model.measure(name)
+    for k, name in enumerate(ahead.names[1:]):
+        measure, bound = plan.model.measure(name), answer.bounds.get(name)
 
-        def paint(ax: Axes, name: str = name, measure: Measure = measure) -> None:
-            _curve(ax, ahead, name, measure, None)
+        def paint(
+            ax: Axes, name: str = name, measure: Measure = measure, bound: float | None = bound
+        ) -> None:
+            _curve(ax, ahead, name, measure, bound)
             if answer.limit is not None and ahead.covers(answer.limit.load):
                 ax.axvline(answer.limit.load, color=ALERT, linewidth=1)
-            ax.set_xlabel(fit.model.inputs[0])
+            ax.set_xlabel(plan.model.inputs[0])
 
         svg = draw(f"measure-{k}", f"{plain(name)} against load", (320, 205), paint)
-        pictures.append(Picture(plain(name), svg, Markup(""), measure.about))
+        caption = measure.about
+        if bound is not None:
+            caption += f"{'; ' * bool(caption)}the dashed line is its bound, {number(bound)}"
+        pictures.append(Picture(plain(name), svg, Markup(""), caption))
     return pictures
 
 
-def diagnostics(fit: Fit) -> list[Picture]:
+def diagnostics(plan: Plan) -> list[Picture]:
     """Return the pictures that show whether the model describes the data it was fitted to."""
     return [
         _picture(
             *("residuals", "Residuals", (320, 320)),
-            lambda ax: plots.plot_residuals(fit, ax=ax),
+            lambda ax: plots.plot_residuals(plan.estimate, plan.windows, ax),
             "How far the counts of each window lie from what the model expects. They should "
             "scatter around zero without a pattern.",
         ),
         _picture(
             *("calibration", "Calibration", (320, 320)),
-            lambda ax: plots.plot_calibration(fit, ax=ax),
+            lambda ax: plots.plot_calibration(plan.estimate, plan.windows, ax),
             "What was counted against what the model expects. Points near the diagonal are good.",
         ),
     ]
 
 
-def generator(fit: Fit) -> Picture:
+def generator(plan: Plan) -> Picture:
     """Return the learnt generator as a heat map."""
-    heaviest = fit.windows.x[int(fit.windows.loads.argmax())].tolist()
-    pairs = zip(fit.model.inputs, heaviest, strict=True)
+    heaviest = plan.windows.x[int(plan.windows.loads.argmax())].tolist()
+    pairs = zip(plan.model.inputs, heaviest, strict=True)
     where = ", ".join(f"{name} {number(value)}" for name, value in pairs)
     return _picture(
         *("generator", "The learnt chain", (420, 370)),
-        lambda ax: plots.plot_generator(fit.model, heaviest, ax=ax),
+        lambda ax: plots.plot_generator(plan.model, heaviest, ax),
         f"Rates from each state (row) to each other (column) at {where}, the heaviest load in the "
         f"data.",
     )
@@ -146,20 +153,20 @@ def _curve(ax: Axes, ahead: Ahead, name: str, measure: Measure, bound: float | N
         if name in frame
     ]
     low, high = _scale(ax, ahead.curve, name, measure, bound, [f[name] for f, _ in marks])
-    least = 0.002 * (ahead.curve["x"].max() - ahead.curve["x"].min())  # one load is a line
+    least = 0.002 * (ahead.curve["load"].max() - ahead.curve["load"].min())  # one load is a line
     ax.axvspan(ahead.seen[0] - least, ahead.seen[1] + least, color=INK, alpha=0.07, linewidth=0)
-    farthest = float(ahead.curve["x"].max())
+    farthest = float(ahead.curve["load"].max())
     if ahead.tested < farthest:
         ax.axvspan(ahead.tested, farthest, color=ALERT, alpha=0.08, linewidth=0)
     if ahead.pooled is not None and name in ahead.pooled:
         _band(ax, ahead.pooled, name, (low, high), SECOND, 0.16, "--")
     _band(ax, ahead.curve, name, (low, high), ACCENT, 0.22, "-")
     for frame, style in marks:
-        _marks(ax, frame["x"].to_numpy(), frame[name].to_numpy(), low, style)
+        _marks(ax, frame["load"].to_numpy(), frame[name].to_numpy(), low, style)
     if bound is not None:
         ax.axhline(bound, color=ALERT, linewidth=1.2, linestyle=(0, (5, 3)))
     ax.set_ylim(low, high)
-    ax.set_xlim(ahead.curve["x"].min(), ahead.curve["x"].max())
+    ax.set_xlim(ahead.curve["load"].min(), ahead.curve["load"].max())
     _round_ticks(ax.xaxis, 6)
     ax.grid(axis="y")
 
@@ -176,8 +183,8 @@ def _band(
     # Cut at a little outside the picture: an open interval has coordinates no viewer can draw.
     edges = view[0] / 2 if view[0] > 0 else view[0], 2 * view[1]
     ends = (frame[f"{name}_low"].clip(*edges), frame[f"{name}_high"].clip(*edges))
-    ax.fill_between(frame["x"], *ends, color=color, alpha=alpha, linewidth=0)
-    ax.plot(frame["x"], frame[name].clip(*edges), color=color, linestyle=line)
+    ax.fill_between(frame["load"], *ends, color=color, alpha=alpha, linewidth=0)
+    ax.plot(frame["load"], frame[name].clip(*edges), color=color, linestyle=line)
 
 
 def _marks(ax: Axes, x: Array, y: Array, floor: float, style: dict[str, str]) -> None:
@@ -243,16 +250,15 @@ def _floor(curve: pd.Series, measure: Measure, bound: float | None) -> float:
     return 10.0 ** (math.floor(math.log10(top)) - _DECADES)
 
 
-def has_triangles(fit: Fit, answer: Answer, ahead: Ahead) -> bool:
+def has_triangles(plan: Plan, answer: Answer, ahead: Ahead) -> bool:
     """Whether measured values lie below the axis of the main picture."""
     name = answer.measure
-    bound = None if answer.limit is None else answer.limit.bound
-    floor = _floor(ahead.curve[name], fit.model.measure(name), bound)
+    floor = _floor(ahead.curve[name], plan.model.measure(name), answer.bounds.get(name))
     return any(bool((f[name] < floor).any()) for f in (ahead.learnt, ahead.later) if name in f)
 
 
 def _limit(ax: Axes, limit: Limit) -> None:
-    """Draw the load that meets the bound, with its interval."""
+    """Draw the largest load that meets all bounds, with its interval."""
     left, right = ax.get_xlim()
     ax.axvspan(max(limit.low, left), min(limit.high, right), color=ALERT, alpha=0.18, linewidth=0)
     ax.axvline(limit.load, color=ALERT, linewidth=1.2)

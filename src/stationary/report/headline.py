@@ -5,16 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
+from stationary import words
 from stationary.errors import InputError
-from stationary.findings import Finding, Verdict
-from stationary.limits import Limit, check_present
-from stationary.report.words import number, percent, plain, sentence
-from stationary.result import Fit
+from stationary.findings import Finding
+from stationary.identifiability import Identifiability
+from stationary.limits import Limit
+from stationary.record import Question
+from stationary.slo import Slo, as_slos
+from stationary.trust import Reason
+from stationary.words import number, plain, sentence
 
-_USUAL = ("loss", 0.001)
-"""The bound of a report that was given none, where the model has that measure."""
+if TYPE_CHECKING:
+    from stationary.planner import Plan
+
+_USUAL = Slo("loss", 0.001)
+"""What must hold where nobody said anything, if the model has that measure."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +39,13 @@ class Answer:
     facts : tuple of (str, str)
         The same as numbers, each with its name.
     measure : str
-        The measure it is about; empty if the model has none.
+        The measure it is about, of several SLOs the one that binds; empty if the model has none.
     limit : Limit or None
-        The largest load that meets the bound, where there is one to ask for.
+        The largest load that meets all SLOs, where there is one to ask for.
     present : float
         The present load: the heaviest in the data unless it was given.
+    question : Question
+        What was asked for.
     """
 
     sentence: str
@@ -43,148 +54,125 @@ class Answer:
     measure: str
     limit: Limit | None
     present: float
+    question: Question
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The largest admissible value of every measure that has one."""
+        return {} if self.limit is None else {slo.measure: slo.bound for slo in self.limit.slos}
 
 
 def answer(
-    fit: Fit,
-    bound: tuple[str, float] | None = None,
-    present: float | None = None,
-    level: float = 0.95,
+    plan: Plan, slos: Any = None, present: float | None = None, level: float | None = None
 ) -> Answer:
-    """Return the answer to a bound, or what can be said where none can be asked for.
+    """Return the largest load that meets all SLOs, or what can be said where there is none.
 
     Parameters
     ----------
-    fit : Fit
+    plan : Plan
         What was learnt.
-    bound : (measure, value), optional
-        What must hold; a loss of at most 0.001 by default, where the model has a loss.
+    slos : str, Slo, sequence or mapping, optional
+        What must hold. By default what the plan was made for, or else a loss of at most 0.001,
+        where the model has a loss.
     present : float, optional
-        The present load; by default the heaviest in the data.
-    level : float
-        Coverage of the intervals.
+        The present load; by default the plan's, or else the heaviest in the data.
+    level : float, optional
+        Coverage of the intervals; by default the plan's.
     """
-    if present is not None:
-        check_present(present)
-    now = float(fit.windows.loads.max()) if present is None else float(present)
-    called = "heaviest load seen" if present is None else "present load"
-    measure, value = bound or _USUAL
+    given = plan.question.slos if slos is None else as_slos(slos)
+    question = plan.asking(given, level, present)
     try:
-        limit = fit.max_load(level, **{measure: value})
+        question = replace(question, slos=given or (_USUAL,))
+        limit = plan.limit_of(question)
     except InputError as error:
-        if bound is not None:
+        if given:
             raise
-        why = str(error)
-        if len(fit.model.inputs) > 1:
-            why = f"that takes a model of one input, and this has {', '.join(fit.model.inputs)}"
-        return _without_limit(fit, now, called, level, why)
+        return _without_limit(plan, replace(question, slos=()), str(error))
     facts = (
         ("largest load", _load(limit.load) + ("" if limit.trusted else ", not trusted")),
-        (f"{100 * level:g}% interval", f"{_load(limit.low)} to {_load(limit.high)}"),
-        (called, number(now)),
-        ("headroom", _room(limit, now)),
+        (f"{100 * limit.level:g}% interval", f"{_load(limit.low)} to {_load(limit.high)}"),
+        (_called(question), number(limit.present)),
+        ("headroom", words.room(limit)),
     )
     # The headroom has a line of its own, and so has the reason not to trust the answer.
-    text = sentence(str(replace(limit, present=math.nan, reason="")))
-    return Answer(text, _headroom(limit, now, called), facts, measure, limit, now)
+    text = sentence(words.limit(limit, present=False, reason=False))
+    measure = limit.binding.measure
+    return Answer(text, words.headroom(limit), facts, measure, limit, limit.present, question)
 
 
 def _load(load: float) -> str:
     return {0.0: "none", math.inf: "any"}.get(load, number(load))
 
 
-def _room(limit: Limit, present: float) -> str:
-    if not limit.trusted:
-        return "unknown"
-    if limit.load == math.inf:
-        return "no end in sight"
-    if limit.load >= present:
-        return percent(limit.load / present - 1)
-    return "none" if limit.load == 0 else f"none ({percent(present / limit.load - 1)} over)"
+def _called(question: Question) -> str:
+    return "heaviest load in the data" if question.present is None else "present load"
 
 
-def _headroom(limit: Limit, present: float, called: str) -> str:
-    now = f"The {called}, {number(present)},"
-    if not limit.trusted:
-        verb = "meets" if limit.met_at(present) else "cannot be said to meet"
-        return f"{now} {verb} the limit."
-    if limit.load == math.inf:
-        return f"{now} meets the limit, and so does any other."
-    if limit.load == 0:
-        return f"{now} misses the limit, as does any other."
-    room, least, most = (load / present - 1 for load in (limit.load, limit.low, limit.high))
-    if room < 0:
-        return f"{now} is over the limit by {percent(present / limit.load - 1)}."
-    if least < 0:
-        return f"{now} may be over the limit already: it lies inside the interval."
-    ends = "" if limit.low == limit.high else f" ({percent(least)} to {percent(most)})"
-    return f"{now} may grow by {percent(room)}{ends} before the limit is reached."
-
-
-def _without_limit(fit: Fit, present: float, called: str, level: float, why: str) -> Answer:
+def _without_limit(plan: Plan, question: Question, why: str) -> Answer:
     """Say what the first measure is at the present load, the other inputs at their medians."""
-    model = fit.model
-    if not model.measures:
+    present = question.present
+    present = float(plan.windows.loads.max()) if present is None else present
+    if not plan.draws.measures:
         text = "The model has no measures, so there is nothing to forecast."
-        return Answer(text, "", (), "", None, present)
-    measure = next(iter(model.measures))
-    row = fit.forecast(at_loads(fit, [present]), level).iloc[0]
-    low, high = number(row[f"{measure}_low"]), number(row[f"{measure}_high"])
-    value = number(row[measure])
-    text = (
-        f"{plain(measure)} is {value} at a load of {number(present)} "
-        f"({100 * level:g}% interval {low} to {high})"
-    )
+        return Answer(text, "", (), "", None, present, question)
+    measure = plan.draws.measures[0]
+    row = forecast_at(plan, [present], question.level, [measure]).iloc[0]
+    value, low, high = row[[measure, f"{measure}_low", f"{measure}_high"]]
+    text = words.at_load(measure, present, value, low, high, question.level)
     if not row["trusted"]:
         text += f"; not to be trusted: {row['reason']}"
-    text, why = sentence(text), f"No largest load is given: {why}."
     facts = (
-        (plain(measure), value),
-        (f"{100 * level:g}% interval", f"{low} to {high}"),
-        (called, number(present)),
+        (plain(measure), number(value)),
+        (f"{100 * question.level:g}% interval", f"{number(low)} to {number(high)}"),
+        (_called(question), number(present)),
     )
-    return Answer(text, why, facts, measure, None, present)
+    reason = sentence(f"no largest load is given: {why}")
+    return Answer(sentence(text), reason, facts, measure, None, present, question)
 
 
-def at_loads(fit: Fit, loads: Sequence[float]) -> Any:
-    """Inputs of a forecast at these loads, every other input at its median in the data."""
-    others = fit.windows.x.median(0).values.tolist()[1:]
-    return [[float(load), *others] for load in loads] if others else list(map(float, loads))
+def forecast_at(
+    plan: Plan, loads: Sequence[float], level: float, measures: Sequence[str]
+) -> pd.DataFrame:
+    """Forecast at loads, every other input at its median in the data; the load is ``load``."""
+    others = plan.windows.x.median(0).values.tolist()[1:]
+    frame = plan.forecast([[float(load), *others] for load in loads], level, measures)
+    return frame.drop(columns=frame.columns[1 : 1 + len(others)]).rename(
+        columns={frame.columns[0]: "load"}
+    )
 
 
-def held(fit: Fit) -> str:
+def held(plan: Plan) -> str:
     """Say where the inputs other than the load are held; empty if there are none."""
-    names, (_, *values) = fit.model.inputs[1:], fit.windows.x.median(0).values.tolist()
+    names, (_, *values) = plan.model.inputs[1:], plan.windows.x.median(0).values.tolist()
     if not names:
         return ""
     shown = ", ".join(f"{n} {number(v)}" for n, v in zip(names, values, strict=True))
     return f"Other inputs are held at their medians in the data: {shown}."
 
 
+def is_compared(plan: Plan) -> bool:
+    """Whether there is a comparison to show: of several models, on the system as it is."""
+    several = len(plan.fitted) + len(plan.failed) > 1
+    return several and plan.change is None
+
+
 def cautions(
-    fit: Fit,
+    plan: Plan,
     limit: Limit | None,
     findings: Sequence[Finding],
-    identifiability: Any,
-    comparison: Any,
+    identifiability: Identifiability | None,
 ) -> list[str]:
     """Why not to act on the answer as it stands; empty if there is no known reason."""
-    notes = list(map(sentence, fit.warnings()))
-    own = fit.model.name or type(fit.model).__name__
-    if limit is not None and not limit.trusted and fit.converged:
-        notes.append(sentence(f"The largest load is not to be trusted: {limit.reason}"))
-    bad = [plain(finding.name) for finding in findings if finding.verdict is Verdict.WARNING]
-    if bad:
-        raised = "A check warns" if len(bad) == 1 else f"{len(bad)} checks warn"
-        notes.append(f"{raised}: {', '.join(bad)}. Read more under Checks.")
+    notes = list(map(sentence, plan.warnings()))
+    # That a fit did not converge is among the warnings.
+    if limit is not None and limit.doubt and limit.doubt.reason is not Reason.NOT_CONVERGED:
+        notes.append(words.untrusted(limit))
+    alarms = words.alarms(findings)
+    if alarms:
+        notes.append(f"{alarms} Read more under Checks.")
     if identifiability is not None and not identifiability.determined:
         notes.append("The data do not determine all of the answer: see what they cannot, below.")
-    if comparison is None:
-        return notes
-    if comparison.recommended is None:
-        notes.append(f"No model is recommended. {sentence(comparison.reason)}")
-    elif comparison.recommended != own:
-        notes.append(
-            f"Of the models compared another one is recommended. {sentence(comparison.reason)}"
-        )
+    said_above = limit is not None and plan.pooled
+    if is_compared(plan) and not said_above:
+        notes += filter(None, [words.preferred(plan.comparison.choice, plan.name)])
     return notes

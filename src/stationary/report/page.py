@@ -2,71 +2,72 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from stationary import words
 from stationary.atomic import replacing
+from stationary.backtest import MOST_STATES
 from stationary.errors import InputError
-from stationary.findings import Finding
+from stationary.identifiability import Identifiability
 from stationary.report import figures, sections
 from stationary.report.ahead import Ahead, look_ahead
-from stationary.report.headline import Answer, answer, cautions, held
-from stationary.report.words import number, plain, sentence
-from stationary.result import Fit
+from stationary.report.headline import Answer, answer, cautions, held, is_compared
+from stationary.words import load_range, number, plain, sentence
+
+if TYPE_CHECKING:
+    from stationary.planner import Plan
 
 
 def write_report(
-    fit: Fit,
+    plan: Plan,
     path: str | os.PathLike[str],
     *,
-    bound: tuple[str, float] | None = None,
+    slos: Any = None,
     present: float | None = None,
-    level: float = 0.95,
-    findings: Sequence[Finding] = (),
-    identifiability: Any = None,
-    comparison: Any = None,
+    level: float | None = None,
+    identifiability: Identifiability | None = None,
     observed: pd.DataFrame | None = None,
     command: str = "",
 ) -> None:
-    """Write a report of a fit as one HTML file that needs nothing else to be read.
+    """Write a report of a plan as one HTML file that needs nothing else to be read.
+
+    It shows what the plan knows: nothing is fitted or checked here. Of several models that were
+    fitted it shows how they compare.
 
     Parameters
     ----------
-    fit : Fit
+    plan : Plan
         What was learnt.
     path : path
         Where to write; ends in ``.html``. A file that is there is replaced.
-    bound : (measure, value), optional
-        What must hold at the load the report asks for; ``("loss", 0.001)`` by default, where the
-        model has a loss.
+    slos : str, Slo, sequence or mapping, optional
+        What must hold at the load the report asks for, as in ``"loss<0.1%"``. By default what the
+        plan was made for, or else a loss of at most 0.001, where the model has a loss.
     present : float, optional
-        The present load, to set the answer against; by default the heaviest in the data.
-    level : float
-        Coverage of the intervals.
-    findings : sequence of Finding
-        What checks of the data and of the fit found.
-    identifiability : optional
-        What the data cannot determine: an object with ``determined``, ``findings()``,
-        ``directions``, each of which has a ``sentence``, and ``ranges``.
-    comparison : optional
-        Models compared: an object with ``table``, ``recommended``, ``reason`` and
-        ``forecast(x, level)``.
+        The present load, to set the answer against; by default the plan's, or else the heaviest in
+        the data.
+    level : float, optional
+        Coverage of the intervals; by default the plan's.
+    identifiability : Identifiability, optional
+        What the data determine. By default what ``plan.identify()`` says, except for a what-if, a
+        model without measures and a chain that is too large for that.
     observed : DataFrame, optional
-        Measured values to set beside the forecast: a column ``x`` of loads, and measures by name.
+        Measured values to set beside the forecast: a column ``load``, and measures by name.
     command : str
         The command that made the report.
     """
     path = check_path(path)
-    said = answer(fit, bound, present, level)
-    ahead = look_ahead(fit, said, level, comparison, observed) if said.measure else None
+    said = answer(plan, slos, present, level)
+    ahead = look_ahead(plan, said, observed) if said.measure else None
+    findings = [] if plan.change else plan.findings
+    if identifiability is None and _can_identify(plan):
+        identifiability = plan.identify()
     environment = Environment(
         loader=PackageLoader("stationary.report"),
         autoescape=True,  # names of models, states and columns are data, not markup
@@ -74,28 +75,28 @@ def write_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["sentence"] = sentence
+    environment.filters |= {"sentence": sentence, "finding": words.finding}
     text = environment.get_template("report.html.j2").render(
-        level=f"{100 * level:g}%",
-        model=type(fit.model).__name__,
+        plan=plan,
+        level=f"{100 * said.question.level:g}%",
+        model=type(plan.model).__name__,
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         answer=said,
-        cautions=cautions(fit, said.limit, findings, identifiability, comparison),
-        horizon=sentence(str(fit.horizon)),
-        pooled=_pooled(said, comparison, level),
-        comparison=comparison,
-        ladder=None if comparison is None else sections.ladder_table(comparison),
+        cautions=cautions(plan, said.limit, findings, identifiability),
+        horizon=sentence(words.horizon(plan.horizon)),
         identifiability=identifiability,
+        directions=[] if identifiability is None else words.directions(identifiability.directions),
         ranges=None if identifiability is None else sections.ranges_table(identifiability),
         checks=sections.checks(findings),
-        diagnostics=figures.diagnostics(fit),
-        generator=figures.generator(fit),
-        parameters=sections.parameter_table(fit, level),
-        data_facts=sections.data_facts(fit),
-        fit_facts=sections.fit_facts(fit),
-        commands=list(dict.fromkeys(filter(None, (fit.recipe.get("command"), command)))),
+        diagnostics=figures.diagnostics(plan),
+        generator=figures.generator(plan),
+        parameters=sections.parameter_table(plan, said.question.level),
+        data_facts=sections.data_facts(plan),
+        fit_facts=sections.fit_facts(plan),
+        commands=list(dict.fromkeys(filter(None, (plan.recipe.get("command"), command)))),
         versions=sections.versions(),
-        **_forecast(fit, said, ahead, level),
+        **_comparison(plan),
+        **_forecast(plan, said, ahead),
     )
     try:
         with replacing(path) as part:
@@ -113,11 +114,26 @@ def check_path(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def _forecast(fit: Fit, said: Answer, ahead: Ahead | None, level: float) -> dict[str, Any]:
+def _can_identify(plan: Plan) -> bool:
+    """Whether the data speak of this very system, and of a chain that is solved often enough."""
+    small = len(plan.model.states) <= MOST_STATES
+    return plan.change is None and small and bool(plan.model.measures)
+
+
+def _comparison(plan: Plan) -> dict[str, Any]:
+    """Return what the page says of other models; nothing if there are none."""
+    if not is_compared(plan):
+        return {"choice": "", "ladder": None}
+    return {"choice": words.choice(plan.comparison.choice), "ladder": sections.ladder_table(plan)}
+
+
+def _forecast(plan: Plan, said: Answer, ahead: Ahead | None) -> dict[str, Any]:
     """Return what the page says of the forecast; nothing if the model has no measures."""
     if ahead is None:
         return {
             "main": None,
+            "together": "",
+            "second": False,
             "legend": [],
             "small": [],
             "table": None,
@@ -125,47 +141,38 @@ def _forecast(fit: Fit, said: Answer, ahead: Ahead | None, level: float) -> dict
             "held": "",
             "triangles": False,
         }
-    table, reasons = sections.forecast_table(fit, said, ahead, level)
+    table, reasons = sections.forecast_table(plan, said, ahead)
     return {
-        "main": figures.main_picture(fit, said, ahead, level),
-        "legend": _legend(said, ahead, level),
-        "small": figures.small_pictures(fit, said, ahead),
+        "main": figures.main_picture(plan, said, ahead),
+        "together": ahead.together,
+        "second": ahead.pooled is not None,
+        "legend": _legend(said, ahead),
+        "small": figures.small_pictures(plan, said, ahead),
         "table": table,
         "reasons": reasons,
-        "held": held(fit),
-        "triangles": figures.has_triangles(fit, said, ahead),
+        "held": held(plan),
+        "triangles": figures.has_triangles(plan, said, ahead),
     }
 
 
-def _pooled(said: Answer, comparison: Any, level: float) -> str:
-    """Say what all models together answer; empty where they cannot."""
-    if said.limit is None or comparison is None:
-        return ""
-    try:
-        bound = {said.limit.measure: said.limit.bound}
-        limit = comparison.max_load(level, said.present, **bound)
-    except InputError:
-        return ""
-    return f"All models together, weighted: {replace(limit, present=math.nan)}."
-
-
-def _legend(said: Answer, ahead: Ahead, level: float) -> list[tuple[str, str]]:
+def _legend(said: Answer, ahead: Ahead) -> list[tuple[str, str]]:
     """Return the kinds of marks in the main picture, each with what it stands for."""
-    entries = [("line", "forecast"), ("band", f"{100 * level:g}% interval")]
-    if ahead.pooled is not None and said.measure in ahead.pooled:
+    entries = [("line", "forecast"), ("band", f"{100 * said.question.level:g}% interval")]
+    if ahead.pooled is not None:
         entries.append(("pooled", "all models, weighted, with interval"))
     if said.measure in ahead.learnt:
         entries.append(("ring", "windows the fit saw"))
     if said.measure in ahead.later:
         entries.append(("dot", "measured, not used in the fit"))
-    seen = " to ".join(dict.fromkeys(map(number, ahead.seen)))
-    entries.append(("shade", f"loads the fit saw ({seen})"))
-    if ahead.tested < float(ahead.curve["x"].max()):
+    entries.append(("shade", f"loads the fit saw ({load_range(*ahead.seen)})"))
+    if ahead.tested < float(ahead.curve["load"].max()):
         entries.append(("far", f"beyond {number(ahead.tested)}: further than the data can test"))
     if said.limit is not None:
-        entries.append(("dash", f"{plain(said.measure)} = {number(said.limit.bound)}"))
+        bound = said.limit.binding
+        entries.append(("dash", f"{plain(bound.measure)} = {number(bound.bound)}"))
         if ahead.covers(said.limit.load):
-            entries.append(("post", "largest load that meets it, with interval"))
+            meets = "all SLOs" if len(said.limit.slos) > 1 else "it"
+            entries.append(("post", f"largest load that meets {meets}, with interval"))
     if said.present not in ahead.seen:
         entries.append(("now", f"present load ({number(said.present)})"))
     return entries

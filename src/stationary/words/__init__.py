@@ -17,6 +17,16 @@ from stationary.words.answers import (
 )
 from stationary.words.findings import clause, finding
 from stationary.words.fits import covariance, ended, observed, summary, warnings
+from stationary.words.headlines import (
+    alarms,
+    at_load,
+    headroom,
+    pooled,
+    preferred,
+    refits,
+    room,
+    untrusted,
+)
 from stationary.words.identifiability import direction, directions, identifiability
 from stationary.words.numbers import (
     listed,
@@ -29,7 +39,9 @@ from stationary.words.numbers import (
 )
 
 __all__ = [
+    "alarms",
     "answer",
+    "at_load",
     "change",
     "choice",
     "clause",
@@ -40,6 +52,7 @@ __all__ = [
     "ended",
     "experiment",
     "finding",
+    "headroom",
     "horizon",
     "identifiability",
     "limit",
@@ -50,9 +63,14 @@ __all__ = [
     "percent",
     "plain",
     "plural",
+    "pooled",
+    "preferred",
+    "refits",
+    "room",
     "sentence",
     "slo",
     "summary",
+    "untrusted",
     "verdict",
     "warnings",
     "what_if",

@@ -69,14 +69,19 @@ def _size(share: float) -> str:
 
 def verdict(found: Limit) -> str:
     """Say whether the load that a limit is compared with meets it."""
-    whose = "The present load" if found.present_given else "The heaviest load in the data"
     if found.met_at(found.present):
         verb = "meets"
     elif found.trusted or found.present > found.high:
         verb = "misses"
     else:
         verb = "cannot be said to meet"
-    return f"{whose}, {number(found.present)}, {verb} the limit."
+    return f"{whose(found)}, {verb} the limit."
+
+
+def whose(found: Limit) -> str:
+    """Name the load that a limit is compared with."""
+    name = "The present load" if found.present_given else "The heaviest load in the data"
+    return f"{name}, {number(found.present)}"
 
 
 def doubt(found: Doubt) -> str:
@@ -186,7 +191,8 @@ def what_if(made: Change) -> str:
     """Say of a change that it was not observed."""
     text = f"what if: {change(made)}; not observed, the data are of the system as it was"
     if made.dropped:
-        text += f"; {listed(list(made.dropped))} cannot be changed like this and are left out"
+        left = "is" if len(made.dropped) == 1 else "are"
+        text += f"; {listed(list(made.dropped))} cannot be changed like this and {left} left out"
     return text
 
 

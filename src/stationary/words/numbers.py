@@ -71,13 +71,16 @@ def plural(count: int, what: str) -> str:
 def sentence(clause: str) -> str:
     """Return a clause as a sentence: with a capital letter and a full stop.
 
+    A name from a program, such as ``p_0``, stays as it is.
+
     Examples
     --------
-    >>> sentence("the fit did not converge")
-    'The fit did not converge.'
+    >>> sentence("the fit did not converge"), sentence("p_0 falls")
+    ('The fit did not converge.', 'p_0 falls.')
     """
     clause = clause.strip()
-    return clause[:1].upper() + clause[1:] + ("" if clause.endswith((".", "!", "?")) else ".")
+    first = clause[:1] if "_" in clause.partition(" ")[0] else clause[:1].upper()
+    return first + clause[1:] + ("" if clause.endswith((".", "!", "?")) else ".")
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:

@@ -1,4 +1,4 @@
-"""Numbers and tables as people read them."""
+"""Tables as people read them."""
 
 from __future__ import annotations
 
@@ -9,47 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def number(value: float, digits: int = 4) -> str:
-    """Return a number to some significant digits, with powers of ten written out.
-
-    Examples
-    --------
-    >>> [number(v) for v in (156.72, 1.2e-5, -1234567.0, 1e-9, 45609.0, float("inf"), 0.0)]
-    ['156.7', '1.2 × 10⁻⁵', '−1.235 × 10⁶', '10⁻⁹', '45609', '∞', '0']
-    """
-    if not math.isfinite(value):
-        return "unknown" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    if value == 0:
-        return "0"
-    mantissa, power = f"{value:.{digits - 1}e}".split("e")
-    if -4 < int(power) < digits:
-        text = f"{value:.{digits}g}"
-    elif digits <= int(power) < 6:
-        text = f"{value:.0f}"
-    else:
-        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-        ten = f"10{str(int(power)).translate(_RAISED)}"
-        text = {"1": ten, "-1": f"-{ten}"}.get(mantissa, f"{mantissa} × {ten}")
-    return text.replace("-", "−")
-
-
-def percent(share: float) -> str:
-    """Return a share as a percentage of three digits, as in ``20.5%``."""
-    return "∞" if share == math.inf else f"{number(100 * share, 3)}%"
-
-
-def plain(name: str) -> str:
-    """Return a name from a program, such as ``mean_queue``, as words."""
-    return name.replace("_", " ")
-
-
-def sentence(text: str) -> str:
-    """Return a text as a sentence: with a capital letter and a full stop."""
-    text = text.strip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+from stationary.words import number
 
 
 @dataclass(frozen=True)
@@ -69,7 +29,7 @@ class Table:
     label : str
         What it shows, for those who do not see it.
     headings : tuple of str
-        One a column.
+        One per column.
     rows : tuple of tuple of Cell
         The cells.
     words : frozenset of str
