@@ -25,7 +25,7 @@ def gradient(generator, solver):
     (state.pi * torch.linspace(0, 1, generator.n, dtype=torch.float64)).sum().backward()
     return state
 
-side, solver = int(sys.argv[1]), getattr(st, sys.argv[2])()
+side, solver = int(sys.argv[1]), getattr(st.solvers, sys.argv[2])()
 gradient(tandem((60, 60), 0.7, [1.0, 1.1]), solver)
 lattice = tandem((side, side), 0.7, [1.0, 1.1])
 before = peak()
