@@ -40,7 +40,7 @@ def fitted(windows, model=None):
     with warnings.catch_warnings():
         # One start may stop at 1e-8 nats a count, which is near enough for any check.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return st.fit(model or M.MMmK(servers=1, capacity=20), windows, starts=1)
+        return st.fit(model or M.MMmK(servers=1, capacity=20), windows, method=st.Newton(starts=1))
 
 
 def estimate_of(fit):
@@ -268,7 +268,7 @@ def test_implied_steps_are_what_refits_to_single_windows_say():
     np.testing.assert_allclose(steps, refits, atol=0.1 * np.abs(refits).max())
     z = np.log([fit.estimates["service_rate"]])
     assert information.sum() == pytest.approx(
-        st.objective.Objective(fit.model, fit.windows).hessian(z)[0, 0], rel=0.02
+        st.likelihood.Likelihood(fit.model, fit.windows).hessian(z)[0, 0], rel=0.02
     )
 
 

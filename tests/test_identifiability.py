@@ -17,7 +17,7 @@ from stationary.identifiability import DirectionKind, identify
 from stationary.identifiability.directions import open_directions
 from stationary.measures import Measure, probability, reward
 from stationary.models import Param
-from stationary.objective import Objective
+from stationary.likelihood import Likelihood
 from stationary.steady import steady_state
 
 M = st.models
@@ -281,26 +281,26 @@ def test_two_states_leave_the_third_rate_open(third_open):
     assert not found.determined
     # The direction is as flat as it says.
     vector = direction.vector(third_open.model.param_names)
-    objective = Objective(third_open.model, third_open.windows)
+    likelihood = Likelihood(third_open.model, third_open.windows)
     z = np.log(third_open.model.theta.detach().numpy())
-    slopes = [objective.value_and_gradient(z + h * vector)[1] @ vector for h in (-1e-4, 1e-4)]
+    slopes = [likelihood.value_and_gradient(z + h * vector)[1] @ vector for h in (-1e-4, 1e-4)]
     assert direction.curvature == pytest.approx((slopes[1] - slopes[0]) / 2e-4, rel=1e-2)
     assert found.condition > 1e5
 
 
 def test_no_wandering_in_the_region_leaves_the_range(third_open):
     found = known(third_open, x=[30.0]).ranges
-    objective = Objective(third_open.model, third_open.windows)
+    likelihood = Likelihood(third_open.model, third_open.windows)
     model, x = third_open.model, torch.tensor([[30.0]], dtype=torch.float64)
     z = np.log(model.theta.detach().numpy())
-    bound = objective.value_and_gradient(z)[0] + 2.0
-    curvature, basis = np.linalg.eigh(objective.hessian(z))
+    bound = likelihood.value_and_gradient(z)[0] + 2.0
+    curvature, basis = np.linalg.eigh(likelihood.hessian(z))
     step = basis / np.sqrt(curvature)
     random = np.random.default_rng(0)
     seen = []
     for _ in range(3000):
         there = z + step @ random.normal(size=3) * 10 ** random.uniform(-2, 0.5)
-        if objective.value_and_gradient(there)[0] <= bound:
+        if likelihood.value_and_gradient(there)[0] <= bound:
             z = there
             theta = torch.from_numpy(np.exp(z))
             with torch.no_grad():

@@ -15,7 +15,7 @@ from stationary.errors import InputError
 from stationary.forecast import forecast
 from stationary.inference import UNDETERMINED, Covariance, interval
 from stationary.measures import Measure
-from stationary.objective import Objective
+from stationary.likelihood import Likelihood
 from stationary.scales import Scale
 
 M = st.models
@@ -57,9 +57,9 @@ def study():
     rows = []
     for seed in range(300):
         windows = fast_mix(seed)
-        fit = st.fit(M.MMmK(servers=1, capacity=19), windows, starts=1)
+        fit = st.fit(M.MMmK(servers=1, capacity=19), windows, method=st.Newton(starts=1))
         table, z = fit.table(), np.log(fit.model.theta.detach().numpy())
-        H = Objective(fit.model, windows).hessian(z)
+        H = Likelihood(fit.model, windows).hessian(z)
         naive = Covariance(np.linalg.inv(H), 0, "naive", NO_FLAT, fit.covariance.scale)
         reach = naive.quantile(0.95) * naive.stderr[0]
         rows.append(
@@ -94,8 +94,8 @@ def test_on_independent_counts_both_agree():
         windows = st.simulate(
             truth, LOADS, duration=20.0, seed=seed, scheme=st.data.PoissonCounts()
         ).observing([0, 1])
-        fit = st.fit(M.MMmK(servers=1, capacity=5), windows, starts=1)
-        H = Objective(fit.model, windows).hessian(np.log(fit.model.theta.detach().numpy()))
+        fit = st.fit(M.MMmK(servers=1, capacity=5), windows, method=st.Newton(starts=1))
+        H = Likelihood(fit.model, windows).hessian(np.log(fit.model.theta.detach().numpy()))
         ratios.append(fit.covariance.matrix[0, 0] * H[0, 0])
     assert np.mean(ratios) == pytest.approx(1.0, abs=4 * np.std(ratios) / np.sqrt(20))
 
@@ -107,15 +107,15 @@ def test_sandwich_is_the_sum_over_windows():
     windows = fast_mix(3)
     model = M.MMmK(servers=1, capacity=19)
     z = np.array([np.log(24.0)])
-    found = covariance(Objective(model, windows), windows, model.natural(torch.tensor(z)))
+    found = covariance(Likelihood(model, windows), windows, model.natural(torch.tensor(z)))
 
     def slope(one):
-        part = Objective(model, windows.select([one]))
+        part = Likelihood(model, windows.select([one]))
         return (part.value_and_gradient(z + 1e-5)[0] - part.value_and_gradient(z - 1e-5)[0]) / 2e-5
 
     scores = np.array([slope(k) for k in range(len(windows))])
     scores -= scores.mean()
-    H = Objective(model, windows).hessian(z)[0, 0]
+    H = Likelihood(model, windows).hessian(z)[0, 0]
     spare = len(windows) - 1
     expected = (scores**2).sum() * len(windows) / spare / H**2
     assert found.matrix[0, 0] == pytest.approx(expected, rel=1e-6)

@@ -57,7 +57,7 @@ def test_its_limit_is_that_of_its_refits(fit, drawn):
 def test_it_covers_what_it_promises():
     hits = 0
     for seed in range(60):
-        fit = st.fit(M.MMmK(servers=1, capacity=10), data(seed), starts=1)
+        fit = st.fit(M.MMmK(servers=1, capacity=10), data(seed), method=st.Newton(starts=1))
         row = bootstrap(fit, 100, seed=seed, jobs=1).table(level=0.9).iloc[0]
         hits += row["low"] <= 25.0 <= row["high"]
     assert 46 <= hits <= 60
@@ -65,7 +65,7 @@ def test_it_covers_what_it_promises():
 
 def test_blocks_see_what_hangs_together(fit):
     doubled = data(0).select(np.repeat(np.arange(len(LOADS)), 2))
-    twice = st.fit(M.MMmK(servers=1, capacity=10), doubled, starts=1)
+    twice = st.fit(M.MMmK(servers=1, capacity=10), doubled, method=st.Newton(starts=1))
     single = bootstrap(twice, 300, seed=2, jobs=1).table()["std_error"][0]
     blocks = bootstrap(twice, 300, seed=2, block=8, jobs=1).table()["std_error"][0]
     assert blocks > 1.2 * single
@@ -110,7 +110,7 @@ def test_limits_that_some_refits_do_not_have(fit, drawn):
 def test_a_parameter_at_zero_can_leave_it():
     truth = M.Resetting(servers=1, capacity=10, service_rate=25.0, reset=0.02)
     windows = st.simulate(truth, LOADS, duration=4.0, seed=3).observing(range(5))
-    found = st.fit(M.Resetting(servers=1, capacity=10), windows, starts=1)
+    found = st.fit(M.Resetting(servers=1, capacity=10), windows, method=st.Newton(starts=1))
     repeats = bootstrap(found, 40, seed=1, jobs=1)
     assert repeats.failed <= 4
 

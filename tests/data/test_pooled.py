@@ -29,7 +29,7 @@ def single():
 
 @pytest.fixture(scope="module")
 def fits(single):
-    return st.fit(MODEL, single, starts=1), st.fit(MODEL, single.pooled(moments=True), starts=1)
+    return st.fit(MODEL, single, method=st.Newton(starts=1)), st.fit(MODEL, single.pooled(moments=True), starts=1)
 
 
 @pytest.fixture(params=["csv", "parquet"])
@@ -68,7 +68,7 @@ def test_likelihood_estimates_and_their_covariance_are_those_of_single_windows(f
 
 def test_the_scatter_is_not_that_of_long_windows(single, fits):
     """Taking the rows for windows would go by another spread altogether."""
-    rows = st.fit(MODEL, single.pooled(), starts=1)
+    rows = st.fit(MODEL, single.pooled(), method=st.Newton(starts=1))
     assert rows.covariance.kind == "sandwich over 12 windows"
     ratio = rows.covariance.matrix[0, 0] / fits[0].covariance.matrix[0, 0]
     assert abs(np.log(ratio)) > 0.1
@@ -77,7 +77,7 @@ def test_the_scatter_is_not_that_of_long_windows(single, fits):
 @pytest.mark.parametrize("kind", [st.covariances.Correlated(), st.covariances.Information()])
 def test_other_covariances_are_the_same(single, kind):
     one, other = (
-        st.fit(MODEL, windows, starts=1, covariance=kind).covariance
+        st.fit(MODEL, windows, method=st.Newton(starts=1), covariance=kind).covariance
         for windows in (single, single.pooled(moments=True))
     )
     np.testing.assert_allclose(other.matrix, one.matrix, rtol=1e-8)
@@ -134,7 +134,7 @@ def test_few_windows_are_fitted_pooled_as_they_are_single():
         [10.0, 10.0, 13.0], [[50, 30, 9], [55, 27, 11], [40, 30, 20]], range(3), "time"
     )
     one, other = (
-        st.fit(M.MMmK(capacity=9), part, starts=1) for part in (data, data.pooled(moments=True))
+        st.fit(M.MMmK(capacity=9), part, method=st.Newton(starts=1)) for part in (data, data.pooled(moments=True))
     )
     assert "overdispersion" in one.covariance.kind
     assert "overdispersion" in other.covariance.kind
@@ -219,7 +219,7 @@ def test_what_needs_single_windows_says_so(fits, tmp_path):
     with pytest.raises(InputError, match=f"a bootstrap {needs}"):
         st.bootstrap(fit, 20)
     with pytest.raises(InputError, match=f"a sandwich over blocks of 5 windows {needs}"):
-        st.fit(MODEL, fit.windows, starts=1, covariance=st.covariances.Sandwich(block=5))
+        st.fit(MODEL, fit.windows, method=st.Newton(starts=1), covariance=st.covariances.Sandwich(block=5))
     with pytest.raises(InputError, match=f"a choice of categories {needs}"):
         fit.windows.observing([0, 1])
     with pytest.raises(InputError, match=f"a file of one line a window {needs}"):

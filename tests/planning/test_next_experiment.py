@@ -43,7 +43,7 @@ def simulated(loads, seed, duration=10.0, scheme=None):
 
 @pytest.fixture(scope="module")
 def fit():
-    return st.fit(M.MMmK(1, 10), simulated([8.0, 10.0, 12.0] * 10, 0), starts=1)
+    return st.fit(M.MMmK(1, 10), simulated([8.0, 10.0, 12.0] * 10, 0), method=st.Newton(starts=1))
 
 
 # The parts.
@@ -65,7 +65,7 @@ def test_information_of_a_window_is_the_hessian_of_its_expected_counts():
 
 
 def _any_fit(model, windows):
-    fit = st.fit(model, windows, starts=1)
+    fit = st.fit(model, windows, method=st.Newton(starts=1))
     fit.model.set_theta(model.theta.detach())
     return fit
 
@@ -90,7 +90,7 @@ def test_looks_are_those_of_the_windows_there_are(fit):
     # Looks that fall outside the observed states count as looks.
     assert Knowledge.of(fit).looks == pytest.approx(800.0, rel=0.03)
     scheme = st.data.PoissonCounts()
-    by_arrivals = st.fit(M.MMmK(1, 10), simulated([8.0, 12.0] * 10, 0, scheme=scheme), starts=1)
+    by_arrivals = st.fit(M.MMmK(1, 10), simulated([8.0, 12.0] * 10, 0, scheme=scheme), method=st.Newton(starts=1))
     assert Knowledge.of(by_arrivals).looks == pytest.approx(10.0, rel=0.1)  # per unit of load
 
 
@@ -105,7 +105,7 @@ def test_looks_are_those_of_the_windows_there_are(fit):
 )
 def test_width_of_a_limit_is_by_the_implicit_function(model):
     windows = st.simulate(model, [6.0, 10.0, 14.0] * 10, duration=50.0, seed=1)
-    fit = st.fit(model, windows, starts=1)
+    fit = st.fit(model, windows, method=st.Newton(starts=1))
     test = fit.next_experiment([10.0], loss=0.05)
     z, cov = fit.covariance.scale.free(fit.model.theta.detach()), fit.covariance
     slope = []
@@ -150,7 +150,7 @@ def test_what_is_foretold_is_what_more_windows_do(scheme, told):
     for seed in range(seeds):
         windows = simulated([8.0, 10.0, 12.0] * 10, seed, scheme=scheme)
         windows = windows if told else silent(windows)
-        fit = st.fit(M.MMmK(1, 10), windows, starts=1)
+        fit = st.fit(M.MMmK(1, 10), windows, method=st.Newton(starts=1))
         now = fit.covariance.stderr[0]
         foretold.append([c.stderr[0] / now for c in Knowledge.of(fit).after(np.array(loads), 10)])
         blind = Knowledge.of(replace(fit, windows=silent(windows)))
@@ -159,7 +159,7 @@ def test_what_is_foretold_is_what_more_windows_do(scheme, told):
         for k, load in enumerate(loads):
             more = simulated([load] * 10, 1000 + 10 * seed + k, scheme=scheme)
             more = join(windows, more if told else silent(more))
-            again = st.fit(M.MMmK(1, 10), more, starts=1)
+            again = st.fit(M.MMmK(1, 10), more, method=st.Newton(starts=1))
             found[-1].append(again.covariance.stderr[0] / now)
     foretold, naive, found = (np.mean(rows, 0) for rows in (foretold, naive, found))
     np.testing.assert_allclose(foretold, found, rtol=0.12)
@@ -181,7 +181,7 @@ def test_what_the_data_leaves_open_only_the_right_load_tells():
     model = M.FromFunction(hidden, states=2, params={"service": 8.0, "rush": 1.0})
     looks = st.data.Events(gamma=40.0)
     windows = st.simulate(model, [5.0, 7.0, 9.0] * 8, duration=20.0, seed=3, scheme=looks)
-    fit = st.fit(model, windows, starts=1)
+    fit = st.fit(model, windows, method=st.Newton(starts=1))
     assert fit.covariance.flat.shape == (2, 1)
     test = fit.next_experiment([6.0, 9.0, 15.0], measure="p_1", at=20.0)
     ratio = test.table["ratio"].to_numpy()
@@ -192,7 +192,7 @@ def test_what_the_data_leaves_open_only_the_right_load_tells():
     assert test.best == 15.0
     more = st.simulate(model, [15.0] * 10, duration=20.0, seed=4, scheme=looks)
     more = join(windows, more)
-    refit = st.fit(model, more, starts=1).forecast([20.0])
+    refit = st.fit(model, more, method=st.Newton(starts=1)).forecast([20.0])
     odds = np.log(refit[["p_1_low", "p_1_high"]] / (1 - refit[["p_1_low", "p_1_high"]])).to_numpy()
     assert test.table["width_after"][2] == pytest.approx(np.diff(odds)[0, 0] / 2, rel=0.3)
 

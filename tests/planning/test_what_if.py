@@ -22,7 +22,7 @@ NOTE = "what if: {}; not observed, the data is of the system as it was"
 
 def fitted(model, observe=(0, 1, 2), truth=None):
     windows = st.simulate(truth or model, LOADS, duration=20.0, seed=1)
-    return st.fit(model, windows.observing(observe, drop_empty=True), starts=1)
+    return st.fit(model, windows.observing(observe, drop_empty=True), method=st.Newton(starts=1))
 
 
 @pytest.fixture(scope="module")

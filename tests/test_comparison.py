@@ -213,7 +213,7 @@ def test_the_default_ladder_goes_with_servers_and_sampling():
     ]
     asked = st.Windows(seen.x, seen.counts, seen.observe, "arrival")
     assert list(ladder(asked, servers=4, capacity=10)) == ["mmmk", "slowing"]
-    fit = st.fit(M.ErlangService(phases=3, capacity=10), seen, starts=1)
+    fit = st.fit(M.ErlangService(phases=3, capacity=10), seen, method=st.Newton(starts=1))
     assert list(ladder_of(fit)) == ["erlang", *one]
-    own = st.fit(one["mmmk"], seen, starts=1)
+    own = st.fit(one["mmmk"], seen, method=st.Newton(starts=1))
     assert list(ladder_of(own)) == list(one)
