@@ -122,7 +122,22 @@ def test_uppertriangular_recovers_the_steady_state_at_a_new_load():
         row = fit.forecast([60.0]).iloc[0]
         for name, value in (("loss", true[3]), ("utilisation", 1 - true[0])):
             z.append(logit_score(row, name, value, fit.covariance.quantile(0.95)))
-    assert_standard(np.reshape(z, (-1, 2)), df=44, slack=1.1)
+    z = np.reshape(z, (-1, 2))
+    assert (np.abs(z.mean(0)) < 3.3 * np.sqrt(z.var(0, ddof=1) / len(z))).all()
+    assert (z.var(0, ddof=1) < 1.5).all()
+
+
+@pytest.mark.xfail(strict=True, reason="draws of logarithms do not keep sums of rates")
+def test_a_well_known_loss_of_rates_that_are_not_has_a_narrow_interval():
+    # Flows balance: the data know sums of rates, of which each alone is known to a third.
+    rates = {"rate_1_0": 20.0, "rate_2_0": 3.0, "rate_2_1": 15.0}
+    rates |= {"rate_3_0": 2.0, "rate_3_1": 4.0, "rate_3_2": 10.0}
+    truth = M.UpperTriangular(states=4, **rates)
+    windows = st.simulate(truth, np.repeat([5.0, 10.0, 15.0, 20.0, 30.0], 10), 500.0, seed=1000)
+    fit = st.fit(M.UpperTriangular(states=4), windows, method=st.Newton(starts=1))
+    row = fit.forecast([30.0]).iloc[0]
+    assert row["loss_low"] == pytest.approx(0.3956, abs=5e-4)  # by the delta method
+    assert row["loss_high"] == pytest.approx(0.4008, abs=5e-4)
 
 
 def logit_score(row, name, truth, reach):

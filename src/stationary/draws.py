@@ -183,6 +183,7 @@ def from_estimate(
     chance = norm.ppf(uniform[:, :size]) @ _root(cov.on(scale, estimate.theta)).T
     if cov.df:  # a t distribution: the covariance itself is not known better
         chance *= np.sqrt(cov.df / chi2.ppf(uniform[:, -1:], cov.df))
+    chance = _bounded(chance, estimate, scale)
     z = scale.free(estimate.theta) + torch.from_numpy(chance)
     more = None
     if moving:
@@ -261,6 +262,21 @@ def _root(matrix: Array) -> Array:
     """A square root whose first columns hold most: a Sobol sequence fills those best."""
     values, basis = np.linalg.eigh(matrix)
     return np.asarray((basis * np.sqrt(np.maximum(values, 0.0)))[:, ::-1])
+
+
+def _bounded(chance: Array, estimate: Estimate, scale: Scale) -> Array:
+    """Shorten draws along the directions that the data leave open, to what `within` lets pass.
+
+    As vectors: cut off one coordinate at a time, two rates of which only the ratio is known would
+    come out with a ratio that is known exactly.
+    """
+    cov = estimate.covariance
+    if not cov.flat.size:
+        return chance
+    factor = (scale.slope(estimate.theta) / cov.scale.slope(estimate.theta)).numpy()
+    along = (chance / factor) @ cov.flat @ cov.flat.T * factor
+    logs = np.where(scale.log.numpy(), np.abs(along), 0.0).max(-1, keepdims=True)
+    return chance - along * np.maximum(1 - np.log(_FAR) / np.maximum(logs, 1e-9), 0.0)
 
 
 @torch.no_grad()
