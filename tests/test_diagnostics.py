@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import scipy.stats
+import torch
 
 import stationary as st
 from stationary import words
@@ -17,7 +18,6 @@ from stationary.diagnostics.lack_of_fit import load_groups
 from stationary.diagnostics.order import block_length
 from stationary.diagnostics.short_windows import slowest
 from stationary.errors import ConvergenceWarning
-from stationary.estimate import End, Ended, Estimate
 from stationary.experiments.testbed import read_recording
 from stationary.findings import Check, Verdict
 
@@ -43,19 +43,13 @@ def fitted(windows, model=None):
         return st.fit(model or M.MMmK(servers=1, capacity=20), windows, method=st.Newton(starts=1))
 
 
-def estimate_of(fit):
-    """The plain record of a fit."""
-    ended = Ended(End.CONVERGED if fit.converged else End.STALLED, fit.converged)
-    return Estimate(fit.model, fit.covariance, fit.nll, ended, fit.gradient_norm, fit.evaluations)
-
-
 def residuals_of(fit):
-    return Residuals.of(estimate_of(fit), fit.windows)
+    return Residuals.of(fit.estimate, fit.windows)
 
 
 def checked(windows, model=None):
     fit = fitted(windows, model)
-    return {finding.check: finding for finding in diagnose(estimate_of(fit), fit.windows)}
+    return {finding.check: finding for finding in diagnose(fit.estimate, fit.windows)}
 
 
 def verdicts(windows, model=None):
@@ -126,7 +120,7 @@ def test_the_relaxation_time_is_that_of_the_slowest_eigenvalue(model):
     for load in (11.0, 12.0, 13.0, 14.0, 15.0):
         Q = fit.model([load]).dense()[0].detach().numpy()
         slow[load] = -1 / np.sort(np.linalg.eigvals(Q).real)[-2]
-    load, time = slowest(estimate_of(fit), fit.windows)
+    load, time = slowest(fit.estimate, fit.windows)
     assert load == max(slow, key=slow.get)
     assert time == pytest.approx(slow[load], rel=1e-3)
 
@@ -260,7 +254,7 @@ def test_a_service_rate_that_grows_with_load():
 def test_implied_steps_are_what_refits_to_single_windows_say():
     truth = M.Slowing(servers=1, capacity=20, service_rate=24.0, slowdown=-0.03)
     fit = fitted(st.simulate(truth, WIDE[:20], duration=2000.0, seed=0).observing(range(4)))
-    steps, information = implied_steps(estimate_of(fit), fit.windows, residuals_of(fit), np.ones(1))
+    steps, information = implied_steps(fit.estimate, fit.windows, residuals_of(fit), np.ones(1))
     alone = [fitted(fit.windows.select([k])) for k in range(20)]
     refits = np.log(
         [one.estimates["service_rate"] / fit.estimates["service_rate"] for one in alone]
@@ -284,7 +278,7 @@ def test_steady_service_does_not_look_like_exponential_service():
 
 def test_the_papers_recording(recording_file):
     fit = st.fit(M.MMmK(servers=1, capacity=21), read_recording(recording_file).light)
-    found = {finding.check: finding for finding in diagnose(estimate_of(fit), fit.windows)}
+    found = {finding.check: finding for finding in diagnose(fit.estimate, fit.windows)}
     assert {name for name in found if found[name].verdict is Verdict.WARNING} == {
         "bursts",
         "service rate",
@@ -350,7 +344,7 @@ def test_models_that_are_no_queues_and_models_with_phases():
 def test_windows_that_counted_no_states_are_left_out():
     """Windows may have seen other things, such as latencies, and no state."""
     fit = fitted(arriving(0))
-    estimate = estimate_of(fit)
+    estimate = fit.estimate
 
     class OtherKinds:
         """Windows as they are where other kinds of observations stand beside counts."""
@@ -382,7 +376,7 @@ def test_windows_that_counted_no_states_are_left_out():
 
 def test_pooled_windows_cannot_be_checked():
     fit = fitted(arriving(0))
-    found = diagnose(estimate_of(fit), fit.windows.pooled(moments=True))
+    found = diagnose(fit.estimate, fit.windows.pooled(moments=True))
     assert [finding.check for finding in found] == CHECKS
     assert {finding.code for finding in found} == {"pooled"}
     assert {finding.verdict for finding in found} == {Verdict.UNKNOWN}
@@ -396,7 +390,7 @@ def test_the_table_of_residuals():
     windows = st.Windows([2.0, 4.0], [[6, 4], [1, 1]], [0, 1])
     fit = fitted(windows, M.MMmK(1, 1, 5.0))
     mu = fit.estimates["service_rate"]
-    frame = residuals(estimate_of(fit), fit.windows)
+    frame = residuals(fit.estimate, fit.windows)
     assert frame["position"].tolist() == [0, 0, 1, 1]
     assert frame["load"].tolist() == [2, 2, 4, 4]
     assert frame["category"].tolist() == ["0", "1", "0", "1"]
@@ -410,7 +404,7 @@ def test_the_table_of_residuals():
 
 def test_standardised_residuals_have_the_spread_of_the_windows():
     fit = fitted(st.simulate(TRUTH, MIXED, duration=5.0, seed=3))
-    frame = residuals(estimate_of(fit), fit.windows)
+    frame = residuals(fit.estimate, fit.windows)
     common = frame[frame["predicted"] > 0.1].groupby("category")["standardised"].std()
     assert common.between(0.7, 1.3).all()
     never = frame[frame["category"] == "20"]

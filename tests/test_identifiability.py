@@ -9,15 +9,14 @@ import torch
 import stationary as st
 from stationary import words
 from stationary.errors import ConvergenceWarning, InputError
-from stationary.estimate import End, Ended, Estimate
 from stationary.experiments.settings import section
 from stationary.experiments.testbed import problems, read_recording
 from stationary.findings import Check, Verdict
-from stationary.identifiability import DirectionKind, identify
+from stationary.identifiability import DirectionKind
 from stationary.identifiability.directions import open_directions
+from stationary.likelihood import Likelihood
 from stationary.measures import Measure, probability, reward
 from stationary.models import Param
-from stationary.likelihood import Likelihood
 from stationary.steady import steady_state
 
 M = st.models
@@ -27,11 +26,7 @@ COLUMNS = ["load", "measure", "value", "low", "high", "determined"]
 
 def known(fit, *args, **options):
     """What the data of a fit determine."""
-    ended = Ended(End.CONVERGED if fit.converged else End.STALLED, fit.converged)
-    estimate = Estimate(
-        fit.model, fit.covariance, fit.nll, ended, fit.gradient_norm, fit.evaluations
-    )
-    return identify(estimate, fit.windows, *args, **options)
+    return fit.identify(*args, **options)
 
 
 @pytest.fixture(scope="module")

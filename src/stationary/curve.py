@@ -93,10 +93,11 @@ class Curve:
         rest = moved - common[..., None] * self.unit
         place = np.log(inputs[..., 0]) - common
         values = np.empty((*batch, len(self.measures)))
-        others, where = np.unique(
-            inputs[..., 1:].reshape(-1, inputs.shape[-1] - 1), axis=0, return_inverse=True
-        )
-        where = where.reshape(batch)
+        others, where = np.zeros((1, 0)), np.zeros(batch, dtype=int)
+        if inputs.shape[-1] > 1:
+            rows = inputs[..., 1:].reshape(-1, inputs.shape[-1] - 1)
+            others, place_of = np.unique(rows, axis=0, return_inverse=True)
+            where = place_of.reshape(batch)
         for k, other in enumerate(others):
             mine = where == k
             values[mine] = self._read(place[mine], common[mine], rest[mine], other)

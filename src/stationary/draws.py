@@ -206,7 +206,7 @@ def from_refits(estimate: Estimate, thetas: Tensor) -> Part:
 
 def faster(part: Part, which: Tensor, factor: float) -> Part:
     """Return the draws with some parameters multiplied by a factor."""
-    times = torch.where(which, factor, 1.0).to(part.theta)
+    times = torch.ones(len(which), dtype=part.theta.dtype).masked_fill(which, factor)
     model = part.model.changed()
     model.set_theta(part.model.theta.detach() * times)
     unit = torch.where(part.scale.log, part.scale.unit, part.scale.unit * times)
