@@ -275,8 +275,10 @@ def _bounded(chance: Array, estimate: Estimate, scale: Scale) -> Array:
         return chance
     factor = (scale.slope(estimate.theta) / cov.scale.slope(estimate.theta)).numpy()
     along = (chance / factor) @ cov.flat @ cov.flat.T * factor
-    logs = np.where(scale.log.numpy(), np.abs(along), 0.0).max(-1, keepdims=True)
-    return chance - along * np.maximum(1 - np.log(_FAR) / np.maximum(logs, 1e-9), 0.0)
+    known, log = chance - along, scale.log.numpy()
+    room = np.maximum(np.log(_FAR) - np.abs(known[:, log]).max(-1, initial=0.0), 0.0)
+    reached = np.abs(along[:, log]).max(-1, initial=0.0)
+    return np.asarray(known + along * np.minimum(room / np.maximum(reached, 1.0), 1.0)[:, None])
 
 
 @torch.no_grad()
