@@ -346,29 +346,33 @@ def test_windows_that_counted_no_states_are_left_out():
     fit = fitted(arriving(0))
     estimate = fit.estimate
 
-    class OtherKinds:
-        """Windows as they are where other kinds of observations stand beside counts."""
+    class Pings(st.Counts):
+        """Another kind, which sees no state."""
 
-        def __init__(self, counts, duration):
-            self.counts, self.duration = counts, duration
+        columns = ("answered", "lost")
 
-        def __getattr__(self, name):
-            return getattr(fit.windows, name)
+        def on(self, model):
+            return self
 
-        def __len__(self):
-            return len(fit.windows)
+        def probabilities(self, point):
+            return torch.cat([1 - point.pi[..., -1:], point.pi[..., -1:]], -1)
+
+    def beside(counts, duration):
+        states = st.States(counts, fit.windows.observe, fit.windows.sampling)
+        pings = Pings(np.tile([50, 1], (len(counts), 1)))
+        return st.Windows(fit.windows.x, observations=[states, pings], duration=duration)
 
     some = fit.windows.counts.clone()
     some[::7] = 0
     seconds = torch.linspace(0.5, 1.5, len(fit.windows), dtype=torch.float64)
-    mixed = OtherKinds(some, seconds)
+    mixed = beside(some, seconds)
     kept = Residuals.of(estimate, mixed)
     assert kept.position.tolist() == [k for k in range(50) if k % 7]
     assert kept.duration.tolist() == seconds[kept.position].tolist()
     found = diagnose(estimate, mixed)
     assert [finding.check for finding in found] == CHECKS
     assert found[0].facts["duration"] == pytest.approx(1.0)  # the median
-    nothing = diagnose(estimate, OtherKinds(torch.zeros_like(some), seconds))
+    nothing = diagnose(estimate, beside(torch.zeros_like(some), seconds))
     assert nothing[0].code == "too_short"
     assert {finding.code for finding in nothing[1:]} == {"no_states"}
     assert {finding.verdict for finding in nothing[1:]} == {Verdict.UNKNOWN}

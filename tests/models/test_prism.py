@@ -160,7 +160,7 @@ def test_many_parameters_at_once_are_as_one_by_one():
     together = model.edge_rates(x, thetas[:, None])
     alone = [model.edge_rates(x[k], thetas[k]) for k in range(2)]
     assert torch.equal(together, torch.stack(alone))
-    both, point = model.at(x, thetas[:, None]), model.at(x[0], thetas[0])
+    both, point = model.at(x[:1], thetas[:1, None]), model.at(x[0], thetas[0])
     for measure in map(model.measure, model.measures):
         torch.testing.assert_close(measure(both)[0], measure(point), rtol=1e-12, atol=0)
 
