@@ -159,7 +159,7 @@ WRONG = {
     ),
     "a present load": (lambda m, w, f: f.max_load(loss=0.1, present="now"), "present .*'now'"),
     "an experiment": (lambda m, w, f: f.next_experiment("a", loss=0.1), "'a'"),
-    "repeats": (lambda m, w, f: f.bootstrap("many"), "repeats .*'many'"),
+    "repeats": (lambda m, w, f: f.bootstrap("many"), "repeats; got 'many'"),
 }
 
 

@@ -148,7 +148,7 @@ def test_observing_keeps_categories_by_state_or_label():
     with pytest.raises(InputError, match="must be a list"):
         one.observing("01")
     few = windows(counts=[[3, 2, 1], [0, 0, 4], [5, 5, 5]])
-    with pytest.raises(InputError, match="window 1 has no counts in .* Q=0, Q=1"):
+    with pytest.raises(InputError, match=r"window 1 has no counts in .* Q=0, Q=1"):
         few.observing([0, 1])
     with pytest.warns(DataWarning, match="window 1"):
         assert len(few.observing([0, 1], drop_empty=True)) == 2
