@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import scipy.stats
+import torch
 
 import stationary as st
 from stationary import words
@@ -17,7 +18,6 @@ from stationary.diagnostics.lack_of_fit import load_groups
 from stationary.diagnostics.order import block_length
 from stationary.diagnostics.short_windows import slowest
 from stationary.errors import ConvergenceWarning
-from stationary.estimate import End, Ended, Estimate
 from stationary.experiments.testbed import read_recording
 from stationary.findings import Check, Verdict
 
@@ -40,22 +40,16 @@ def fitted(windows, model=None):
     with warnings.catch_warnings():
         # One start may stop at 1e-8 nats a count, which is near enough for any check.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return st.fit(model or M.MMmK(servers=1, capacity=20), windows, starts=1)
-
-
-def estimate_of(fit):
-    """The plain record of a fit."""
-    ended = Ended(End.CONVERGED if fit.converged else End.STALLED, fit.converged)
-    return Estimate(fit.model, fit.covariance, fit.nll, ended, fit.gradient_norm, fit.evaluations)
+        return st.fit(model or M.MMmK(servers=1, capacity=20), windows, method=st.Newton(starts=1))
 
 
 def residuals_of(fit):
-    return Residuals.of(estimate_of(fit), fit.windows)
+    return Residuals.of(fit.estimate, fit.windows)
 
 
 def checked(windows, model=None):
     fit = fitted(windows, model)
-    return {finding.check: finding for finding in diagnose(estimate_of(fit), fit.windows)}
+    return {finding.check: finding for finding in diagnose(fit.estimate, fit.windows)}
 
 
 def verdicts(windows, model=None):
@@ -126,7 +120,7 @@ def test_the_relaxation_time_is_that_of_the_slowest_eigenvalue(model):
     for load in (11.0, 12.0, 13.0, 14.0, 15.0):
         Q = fit.model([load]).dense()[0].detach().numpy()
         slow[load] = -1 / np.sort(np.linalg.eigvals(Q).real)[-2]
-    load, time = slowest(estimate_of(fit), fit.windows)
+    load, time = slowest(fit.estimate, fit.windows)
     assert load == max(slow, key=slow.get)
     assert time == pytest.approx(slow[load], rel=1e-3)
 
@@ -260,7 +254,7 @@ def test_a_service_rate_that_grows_with_load():
 def test_implied_steps_are_what_refits_to_single_windows_say():
     truth = M.Slowing(servers=1, capacity=20, service_rate=24.0, slowdown=-0.03)
     fit = fitted(st.simulate(truth, WIDE[:20], duration=2000.0, seed=0).observing(range(4)))
-    steps, information = implied_steps(estimate_of(fit), fit.windows, residuals_of(fit), np.ones(1))
+    steps, information = implied_steps(fit.estimate, fit.windows, residuals_of(fit), np.ones(1))
     alone = [fitted(fit.windows.select([k])) for k in range(20)]
     refits = np.log(
         [one.estimates["service_rate"] / fit.estimates["service_rate"] for one in alone]
@@ -268,7 +262,7 @@ def test_implied_steps_are_what_refits_to_single_windows_say():
     np.testing.assert_allclose(steps, refits, atol=0.1 * np.abs(refits).max())
     z = np.log([fit.estimates["service_rate"]])
     assert information.sum() == pytest.approx(
-        st.objective.Objective(fit.model, fit.windows).hessian(z)[0, 0], rel=0.02
+        st.likelihood.Likelihood(fit.model, fit.windows).hessian(z)[0, 0], rel=0.02
     )
 
 
@@ -284,7 +278,7 @@ def test_steady_service_does_not_look_like_exponential_service():
 
 def test_the_papers_recording(recording_file):
     fit = st.fit(M.MMmK(servers=1, capacity=21), read_recording(recording_file).light)
-    found = {finding.check: finding for finding in diagnose(estimate_of(fit), fit.windows)}
+    found = {finding.check: finding for finding in diagnose(fit.estimate, fit.windows)}
     assert {name for name in found if found[name].verdict is Verdict.WARNING} == {
         "bursts",
         "service rate",
@@ -350,31 +344,35 @@ def test_models_that_are_no_queues_and_models_with_phases():
 def test_windows_that_counted_no_states_are_left_out():
     """Windows may have seen other things, such as latencies, and no state."""
     fit = fitted(arriving(0))
-    estimate = estimate_of(fit)
+    estimate = fit.estimate
 
-    class OtherKinds:
-        """Windows as they are where other kinds of observations stand beside counts."""
+    class Pings(st.Counts):
+        """Another kind, which sees no state."""
 
-        def __init__(self, counts, duration):
-            self.counts, self.duration = counts, duration
+        columns = ("answered", "lost")
 
-        def __getattr__(self, name):
-            return getattr(fit.windows, name)
+        def on(self, model):
+            return self
 
-        def __len__(self):
-            return len(fit.windows)
+        def probabilities(self, point):
+            return torch.cat([1 - point.pi[..., -1:], point.pi[..., -1:]], -1)
+
+    def beside(counts, duration):
+        states = st.States(counts, fit.windows.observe, fit.windows.sampling)
+        pings = Pings(np.tile([50, 1], (len(counts), 1)))
+        return st.Windows(fit.windows.x, observations=[states, pings], duration=duration)
 
     some = fit.windows.counts.clone()
     some[::7] = 0
     seconds = torch.linspace(0.5, 1.5, len(fit.windows), dtype=torch.float64)
-    mixed = OtherKinds(some, seconds)
+    mixed = beside(some, seconds)
     kept = Residuals.of(estimate, mixed)
     assert kept.position.tolist() == [k for k in range(50) if k % 7]
     assert kept.duration.tolist() == seconds[kept.position].tolist()
     found = diagnose(estimate, mixed)
     assert [finding.check for finding in found] == CHECKS
     assert found[0].facts["duration"] == pytest.approx(1.0)  # the median
-    nothing = diagnose(estimate, OtherKinds(torch.zeros_like(some), seconds))
+    nothing = diagnose(estimate, beside(torch.zeros_like(some), seconds))
     assert nothing[0].code == "too_short"
     assert {finding.code for finding in nothing[1:]} == {"no_states"}
     assert {finding.verdict for finding in nothing[1:]} == {Verdict.UNKNOWN}
@@ -382,7 +380,7 @@ def test_windows_that_counted_no_states_are_left_out():
 
 def test_pooled_windows_cannot_be_checked():
     fit = fitted(arriving(0))
-    found = diagnose(estimate_of(fit), fit.windows.pooled(moments=True))
+    found = diagnose(fit.estimate, fit.windows.pooled(moments=True))
     assert [finding.check for finding in found] == CHECKS
     assert {finding.code for finding in found} == {"pooled"}
     assert {finding.verdict for finding in found} == {Verdict.UNKNOWN}
@@ -396,7 +394,7 @@ def test_the_table_of_residuals():
     windows = st.Windows([2.0, 4.0], [[6, 4], [1, 1]], [0, 1])
     fit = fitted(windows, M.MMmK(1, 1, 5.0))
     mu = fit.estimates["service_rate"]
-    frame = residuals(estimate_of(fit), fit.windows)
+    frame = residuals(fit.estimate, fit.windows)
     assert frame["position"].tolist() == [0, 0, 1, 1]
     assert frame["load"].tolist() == [2, 2, 4, 4]
     assert frame["category"].tolist() == ["0", "1", "0", "1"]
@@ -410,7 +408,7 @@ def test_the_table_of_residuals():
 
 def test_standardised_residuals_have_the_spread_of_the_windows():
     fit = fitted(st.simulate(TRUTH, MIXED, duration=5.0, seed=3))
-    frame = residuals(estimate_of(fit), fit.windows)
+    frame = residuals(fit.estimate, fit.windows)
     common = frame[frame["predicted"] > 0.1].groupby("category")["standardised"].std()
     assert common.between(0.7, 1.3).all()
     never = frame[frame["category"] == "20"]

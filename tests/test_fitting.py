@@ -10,10 +10,12 @@ import scipy.stats
 import torch
 
 import stationary as st
-from stationary import newton
+from stationary import newton, words
 from stationary.errors import ConvergenceWarning, InputError
+from stationary.estimate import End
 from stationary.inference import Covariance
-from stationary.objective import Objective
+from stationary.likelihood import Likelihood
+from stationary.trust import Doubt, Reason
 
 M = st.models
 LOADS = np.repeat(np.arange(11.0, 16.0), 10)
@@ -55,7 +57,7 @@ def test_mm1k_recovers_the_truth():
     z = []
     for seed in range(1000, 1120):
         windows = draw(truth, LOADS + 25 + 40, [0, 1], seed)
-        fit = st.fit(M.MMmK(servers=1, capacity=19), windows, starts=1)
+        fit = st.fit(M.MMmK(servers=1, capacity=19), windows, method=st.Newton(starts=1))
         assert fit.converged
         z.append(scores(fit, truth))
     assert_standard(z)
@@ -69,7 +71,7 @@ def test_mm5k_recovers_the_truth(duration, slack):
     z = []
     for seed in range(1000, 1120):
         windows = draw(truth, LOADS + 25 + 100, [0, 1], seed, duration)
-        fit = st.fit(M.MMmK(servers=5, capacity=19), windows, starts=1)
+        fit = st.fit(M.MMmK(servers=5, capacity=19), windows, method=st.Newton(starts=1))
         assert fit.converged
         z.append(scores(fit, truth))
     assert_standard(z, df=42, slack=slack)
@@ -78,7 +80,7 @@ def test_mm5k_recovers_the_truth(duration, slack):
 def multidiagonal(seed, duration):
     truth = M.MultiDiagonal(depth=3, capacity=19, rate_1=16.0, rate_2=8.0, rate_3=4.0)
     windows = draw(truth, LOADS + 28 + 43, [0, 1, 2, 3], seed, duration)
-    return truth, st.fit(M.MultiDiagonal(depth=3, capacity=19), windows, starts=1)
+    return truth, st.fit(M.MultiDiagonal(depth=3, capacity=19), windows, method=st.Newton(starts=1))
 
 
 def test_multidiagonal_recovers_the_truth():
@@ -114,13 +116,28 @@ def test_uppertriangular_recovers_the_steady_state_at_a_new_load():
     z = []
     for seed in range(1000, 1040):
         windows = st.simulate(truth, loads, duration=500.0, seed=seed)
-        fit = st.fit(M.UpperTriangular(states=4), windows, starts=1)
+        fit = st.fit(M.UpperTriangular(states=4), windows, method=st.Newton(starts=1))
         assert fit.converged
         assert fit.model.theta.min() > 0.1
         row = fit.forecast([60.0]).iloc[0]
         for name, value in (("loss", true[3]), ("utilisation", 1 - true[0])):
             z.append(logit_score(row, name, value, fit.covariance.quantile(0.95)))
-    assert_standard(np.reshape(z, (-1, 2)), df=44, slack=1.1)
+    z = np.reshape(z, (-1, 2))
+    assert (np.abs(z.mean(0)) < 3.3 * np.sqrt(z.var(0, ddof=1) / len(z))).all()
+    assert (z.var(0, ddof=1) < 1.5).all()
+
+
+@pytest.mark.xfail(strict=True, reason="draws of logarithms do not keep sums of rates")
+def test_a_well_known_loss_of_rates_that_are_not_has_a_narrow_interval():
+    # Flows balance: the data know sums of rates, of which each alone is known to a third.
+    rates = {"rate_1_0": 20.0, "rate_2_0": 3.0, "rate_2_1": 15.0}
+    rates |= {"rate_3_0": 2.0, "rate_3_1": 4.0, "rate_3_2": 10.0}
+    truth = M.UpperTriangular(states=4, **rates)
+    windows = st.simulate(truth, np.repeat([5.0, 10.0, 15.0, 20.0, 30.0], 10), 500.0, seed=1000)
+    fit = st.fit(M.UpperTriangular(states=4), windows, method=st.Newton(starts=1))
+    row = fit.forecast([30.0]).iloc[0]
+    assert row["loss_low"] == pytest.approx(0.3956, abs=5e-4)  # by the delta method
+    assert row["loss_high"] == pytest.approx(0.4008, abs=5e-4)
 
 
 def logit_score(row, name, truth, reach):
@@ -136,7 +153,7 @@ def test_a_rate_estimated_at_zero_is_not_known_to_be_zero():
     hits, highs = [], []
     for seed in range(60):
         windows = draw(truth, 59.0 + LOADS, [0, 1, 2], seed)
-        fit = st.fit(M.MultiDiagonal(depth=2, capacity=9), windows, starts=1)
+        fit = st.fit(M.MultiDiagonal(depth=2, capacity=9), windows, method=st.Newton(starts=1))
         if fit.estimates["rate_2"] < 1e-3:
             row, table = fit.forecast([40.0]).iloc[0], fit.table()
             hits.append(row["loss_low"] <= loss <= row["loss_high"])
@@ -168,7 +185,9 @@ def test_a_function_of_two_inputs_recovers_the_truth():
     x = np.random.default_rng(0).uniform([1, -2], [6, 2], size=(60, 2))
     z = []
     for seed in range(1000, 1060):
-        fit = st.fit(two_inputs(), st.simulate(truth, x, duration=5.0, seed=seed), starts=1)
+        fit = st.fit(
+            two_inputs(), st.simulate(truth, x, duration=5.0, seed=seed), method=st.Newton(starts=1)
+        )
         assert fit.converged
         z.append(scores(fit, truth))
     assert_standard(z, df=57)
@@ -179,8 +198,12 @@ def test_relaxing_a_model_that_is_right_changes_little():
     z = []
     for seed in range(1000, 1010):
         windows = draw(truth, LOADS + 65, [0, 1], seed)
-        plain = st.fit(M.MMmK(servers=1, capacity=5), windows, starts=1)
-        relaxed = st.fit(M.Relaxed(M.MMmK(servers=1, capacity=5), alpha=100.0), windows, starts=1)
+        plain = st.fit(M.MMmK(servers=1, capacity=5), windows, method=st.Newton(starts=1))
+        relaxed = st.fit(
+            M.Relaxed(M.MMmK(servers=1, capacity=5), alpha=100.0),
+            windows,
+            method=st.Newton(starts=1),
+        )
         assert relaxed.converged
         assert relaxed.model.theta[1:].max() < 0.02  # where the service rate is 25
         assert relaxed.nll <= plain.nll + 1e-6
@@ -195,7 +218,11 @@ def test_a_weaker_penalty_leaves_more_of_the_extra_rates():
     truth = M.MMmK(servers=1, capacity=5, service_rate=25.0)
     windows = draw(truth, LOADS + 65, [0, 1, 2, 3, 4, 5], 1, duration=10.0)
     fits = [
-        st.fit(M.Relaxed(M.MMmK(servers=1, capacity=5), alpha=alpha), windows, starts=1)
+        st.fit(
+            M.Relaxed(M.MMmK(servers=1, capacity=5), alpha=alpha),
+            windows,
+            method=st.Newton(starts=1),
+        )
         for alpha in (1.0, 100.0, 1e6)
     ]
     size = [float(fit.model.theta[1:].detach().norm()) for fit in fits]
@@ -236,7 +263,7 @@ def test_nll_is_that_of_another_optimiser_on_the_closed_form(servers, rate, offs
             options={"xatol": 1e-12},
         )
         assert fit.converged
-        assert fit.gradient_norm < 1e-8
+        assert fit.estimate.gradient_norm < 1e-8
         assert fit.nll == pytest.approx(reference.fun, rel=1e-9)
         assert fit.nll <= reference.fun * (1 + 1e-12)
         assert np.log(fit.estimates["service_rate"]) == pytest.approx(reference.x, abs=1e-6)
@@ -247,9 +274,9 @@ def test_many_parameters_reach_the_same_optimum_as_few(monkeypatch):
     truth = M.MMmK(servers=1, capacity=5, service_rate=25.0)
     windows = draw(truth, LOADS + 65, [0, 1, 2, 3, 4, 5], 2, duration=10.0)
     model = M.Relaxed(M.MMmK(servers=1, capacity=5), alpha=10.0)
-    whole = st.fit(model, windows, starts=1)
+    whole = st.fit(model, windows, method=st.Newton(starts=1))
     monkeypatch.setattr(newton, "_MOST_NEWTON", 5)
-    products = st.fit(model, windows, starts=1)
+    products = st.fit(model, windows, method=st.Newton(starts=1))
     assert whole.converged
     assert products.converged
     assert products.nll == pytest.approx(whole.nll, rel=1e-10)
@@ -262,10 +289,12 @@ def test_seventy_three_parameters_converge():
     # Line searches alone stall here, orders of magnitude above the tolerance.
     truth = M.MMmK(servers=1, capacity=9, service_rate=25.0)
     windows = draw(truth, LOADS + 65, list(range(10)), 3, duration=10.0)
-    fit = st.fit(M.Relaxed(M.MMmK(servers=1, capacity=9), alpha=100.0), windows, starts=1)
+    fit = st.fit(
+        M.Relaxed(M.MMmK(servers=1, capacity=9), alpha=100.0), windows, method=st.Newton(starts=1)
+    )
     assert len(fit.model.theta) == 73
     assert fit.converged
-    assert fit.gradient_norm < 1e-8
+    assert fit.estimate.gradient_norm < 1e-8
     assert fit.model.theta[1:].max() < 0.5
     assert fit.estimates["service_rate"] == pytest.approx(25.0, rel=0.1)
 
@@ -274,10 +303,12 @@ def test_starts_agree_and_the_seed_makes_them_again():
     truth = M.MultiDiagonal(depth=2, capacity=9, rate_1=16.0, rate_2=8.0)
     windows = st.simulate(truth, LOADS, duration=10.0, seed=5).observing([0, 1, 2])
     model = M.MultiDiagonal(depth=2, capacity=9)
-    one, same, other = (st.fit(model, windows, starts=4, seed=s) for s in (1, 1, 2))
+    one, same, other = (
+        st.fit(model, windows, method=st.Newton(starts=4), seed=s) for s in (1, 1, 2)
+    )
     assert one.estimates == same.estimates
     assert one.nll == same.nll
-    assert one.evaluations == same.evaluations
+    assert one.estimate.evaluations == same.estimate.evaluations
     assert other.nll == pytest.approx(one.nll, rel=1e-12)
     np.testing.assert_allclose(list(other.estimates.values()), list(one.estimates.values()), 1e-5)
 
@@ -320,7 +351,7 @@ def test_fit_works_on_a_copy():
 def test_nll_is_the_objective_at_the_estimates():
     windows, fit = example()
     z = fit.model.free(fit.model.theta.detach()).numpy()
-    assert fit.nll == pytest.approx(Objective(fit.model, windows).value_and_gradient(z)[0])
+    assert fit.nll == pytest.approx(Likelihood(fit.model, windows).value_and_gradient(z)[0])
 
 
 def test_table_has_intervals_of_positive_and_of_real_parameters():
@@ -342,7 +373,8 @@ def test_table_has_intervals_of_positive_and_of_real_parameters():
 
 def test_summary_says_what_a_reader_needs():
     _, fit = example()
-    text = fit.summary(0.999)
+    text = words.summary(fit.estimate, fit.windows, 0.999)
+    assert str(fit) == words.summary(fit.estimate, fit.windows)
     for part in (
         "MMmK(servers=1, capacity=19, service_rate=",
         f"{len(fit.windows)} windows, loads 11 to 15, observed 0, 1",
@@ -359,15 +391,19 @@ def test_summary_says_what_a_reader_needs():
 
 def test_summary_of_many_parameters_is_cut_short():
     windows, _ = example()
-    fit = st.fit(M.Relaxed(M.MMmK(servers=1, capacity=9)), windows, starts=1)
-    assert "and 43 more parameters: fit.table()" in fit.summary()
+    fit = st.fit(M.Relaxed(M.MMmK(servers=1, capacity=9)), windows, method=st.Newton(starts=1))
+    assert "and 43 more parameters: fit.table()" in str(fit)
     assert len(fit.table()) == 73
 
 
 def test_progress_is_told_of_every_start():
     windows, _ = example()
     calls = []
-    fit = st.fit(M.MMmK(1, 19), windows, starts=2, progress=lambda *call: calls.append(call))
+    fit = st.fit(
+        M.MMmK(1, 19),
+        windows,
+        method=st.Newton(starts=2, progress=lambda *call: calls.append(call)),
+    ).estimate
     assert {start for start, _, _ in calls} == {0, 1}
     evaluations = [count for _, count, _ in calls]
     assert evaluations == sorted(evaluations)
@@ -384,9 +420,11 @@ def test_a_state_never_seen_drives_a_rate_to_infinity_and_the_fit_says_so():
         fit = st.fit(M.MMmK(servers=1, capacity=19), windows)
     assert not fit.converged
     assert not fit.table()["determined"].any()
-    assert fit.doubt == "the fit did not converge"
-    assert "NOT converged" in fit.summary()
-    assert any("does not bound it" in note for note in fit.warnings())
+    assert fit.doubt == Doubt(Reason.NOT_CONVERGED)
+    assert fit.estimate.ended.why is End.RAN_AWAY
+    assert fit.estimate.ended.parameter == "service_rate"
+    assert "NOT converged" in str(fit)
+    assert any("do not bound it" in note for note in fit.warnings())
 
 
 def test_a_rate_that_goes_to_zero_is_no_run_away():
@@ -402,7 +440,9 @@ def test_a_rate_that_goes_to_zero_is_no_run_away():
 def test_too_few_iterations_are_said_with_advice():
     windows, _ = example()
     with pytest.warns(ConvergenceWarning, match=r"still .* nats per count.*max_iterations="):
-        fit = st.fit(M.MMmK(servers=1, capacity=19), windows, starts=1, max_iterations=1)
+        fit = st.fit(
+            M.MMmK(servers=1, capacity=19), windows, method=st.Newton(starts=1, max_iterations=1)
+        )
     assert not fit.converged
     assert not fit.forecast([20.0])["trusted"].any()
 
@@ -411,7 +451,7 @@ def test_too_few_iterations_are_said_with_advice():
 def test_starts_must_be_positive(starts):
     windows, _ = example()
     with pytest.raises(InputError, match=f"starts must be at least 1; got {starts}"):
-        st.fit(M.MMmK(servers=1, capacity=19), windows, starts=starts)
+        st.fit(M.MMmK(servers=1, capacity=19), windows, method=st.Newton(starts=starts))
 
 
 def test_seed_must_be_a_whole_number():
@@ -466,9 +506,9 @@ def test_a_long_queue_does_not_overflow():
 
 def test_standard_errors_of_overflowing_second_derivatives_are_open(monkeypatch):
     windows, _ = example()
-    monkeypatch.setattr(Objective, "hessian", lambda self, z: np.full((1, 1), np.nan))
+    monkeypatch.setattr(Likelihood, "hessian", lambda self, z: np.full((1, 1), np.nan))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fit = st.fit(M.MMmK(servers=1, capacity=19), windows, starts=1)
+        fit = st.fit(M.MMmK(servers=1, capacity=19), windows, method=st.Newton(starts=1))
     assert isinstance(fit.covariance, Covariance)
     assert not fit.table()["determined"].any()

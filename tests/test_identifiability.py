@@ -9,15 +9,14 @@ import torch
 import stationary as st
 from stationary import words
 from stationary.errors import ConvergenceWarning, InputError
-from stationary.estimate import End, Ended, Estimate
 from stationary.experiments.settings import section
 from stationary.experiments.testbed import problems, read_recording
 from stationary.findings import Check, Verdict
-from stationary.identifiability import DirectionKind, identify
+from stationary.identifiability import DirectionKind
 from stationary.identifiability.directions import open_directions
+from stationary.likelihood import Likelihood
 from stationary.measures import Measure, probability, reward
 from stationary.models import Param
-from stationary.objective import Objective
 from stationary.steady import steady_state
 
 M = st.models
@@ -27,11 +26,7 @@ COLUMNS = ["load", "measure", "value", "low", "high", "determined"]
 
 def known(fit, *args, **options):
     """What the data of a fit determine."""
-    ended = Ended(End.CONVERGED if fit.converged else End.STALLED, fit.converged)
-    estimate = Estimate(
-        fit.model, fit.covariance, fit.nll, ended, fit.gradient_norm, fit.evaluations
-    )
-    return identify(estimate, fit.windows, *args, **options)
+    return fit.identify(*args, **options)
 
 
 @pytest.fixture(scope="module")
@@ -281,26 +276,26 @@ def test_two_states_leave_the_third_rate_open(third_open):
     assert not found.determined
     # The direction is as flat as it says.
     vector = direction.vector(third_open.model.param_names)
-    objective = Objective(third_open.model, third_open.windows)
+    likelihood = Likelihood(third_open.model, third_open.windows)
     z = np.log(third_open.model.theta.detach().numpy())
-    slopes = [objective.value_and_gradient(z + h * vector)[1] @ vector for h in (-1e-4, 1e-4)]
+    slopes = [likelihood.value_and_gradient(z + h * vector)[1] @ vector for h in (-1e-4, 1e-4)]
     assert direction.curvature == pytest.approx((slopes[1] - slopes[0]) / 2e-4, rel=1e-2)
     assert found.condition > 1e5
 
 
 def test_no_wandering_in_the_region_leaves_the_range(third_open):
     found = known(third_open, x=[30.0]).ranges
-    objective = Objective(third_open.model, third_open.windows)
+    likelihood = Likelihood(third_open.model, third_open.windows)
     model, x = third_open.model, torch.tensor([[30.0]], dtype=torch.float64)
     z = np.log(model.theta.detach().numpy())
-    bound = objective.value_and_gradient(z)[0] + 2.0
-    curvature, basis = np.linalg.eigh(objective.hessian(z))
+    bound = likelihood.value_and_gradient(z)[0] + 2.0
+    curvature, basis = np.linalg.eigh(likelihood.hessian(z))
     step = basis / np.sqrt(curvature)
     random = np.random.default_rng(0)
     seen = []
     for _ in range(3000):
         there = z + step @ random.normal(size=3) * 10 ** random.uniform(-2, 0.5)
-        if objective.value_and_gradient(there)[0] <= bound:
+        if likelihood.value_and_gradient(there)[0] <= bound:
             z = there
             theta = torch.from_numpy(np.exp(z))
             with torch.no_grad():

@@ -34,8 +34,8 @@ from stationary.data._base import Counts
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.inference import FLAT, UNDETERMINED, Array, Covariance, finite_hessian
-from stationary.models import Model
 from stationary.likelihood import Likelihood, log_terms
+from stationary.models import Model
 from stationary.scales import Scale
 
 _FEWEST_SPARE = 8

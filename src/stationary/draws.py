@@ -181,6 +181,7 @@ def from_estimate(
     chance = norm.ppf(uniform[:, :size]) @ _root(cov.on(scale, estimate.theta)).T
     if cov.df:  # a t distribution: the covariance itself is not known better
         chance *= np.sqrt(cov.df / chi2.ppf(uniform[:, -1:], cov.df))
+    chance = _bounded(chance, estimate, scale)
     z = scale.free(estimate.theta) + torch.from_numpy(chance)
     more = None
     if moving:
@@ -203,7 +204,7 @@ def from_refits(estimate: Estimate, thetas: Tensor) -> Part:
 
 def faster(part: Part, which: Tensor, factor: float) -> Part:
     """Return the draws with some parameters multiplied by a factor."""
-    times = torch.where(which, factor, 1.0).to(part.theta)
+    times = torch.ones(len(which), dtype=part.theta.dtype).masked_fill(which, factor)
     model = part.model.changed()
     model.set_theta(part.model.theta.detach() * times)
     unit = torch.where(part.scale.log, part.scale.unit, part.scale.unit * times)
@@ -259,6 +260,23 @@ def _root(matrix: Array) -> Array:
     """A square root whose first columns hold most: a Sobol sequence fills those best."""
     values, basis = np.linalg.eigh(matrix)
     return np.asarray((basis * np.sqrt(np.maximum(values, 0.0)))[:, ::-1])
+
+
+def _bounded(chance: Array, estimate: Estimate, scale: Scale) -> Array:
+    """Shorten draws along the directions that the data leave open, to what `within` lets pass.
+
+    As vectors: cut off one coordinate at a time, two rates of which only the ratio is known would
+    come out with a ratio that is known exactly.
+    """
+    cov = estimate.covariance
+    if not cov.flat.size:
+        return chance
+    factor = (scale.slope(estimate.theta) / cov.scale.slope(estimate.theta)).numpy()
+    along = (chance / factor) @ cov.flat @ cov.flat.T * factor
+    known, log = chance - along, scale.log.numpy()
+    room = np.maximum(np.log(_FAR) - np.abs(known[:, log]).max(-1, initial=0.0), 0.0)
+    reached = np.abs(along[:, log]).max(-1, initial=0.0)
+    return np.asarray(known + along * np.minimum(room / np.maximum(reached, 1.0), 1.0)[:, None])
 
 
 def _measured(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> Array:

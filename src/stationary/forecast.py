@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,6 +123,8 @@ def forecast(
 
 def as_names(measures: Any) -> tuple[str, ...]:
     """Return the names of measures, checked to be several or one."""
+    if not isinstance(measures, Iterable):
+        raise InputError(f"measures must be names, as in measures=['loss']; got {measures!r}")
     names = (measures,) if isinstance(measures, str) else tuple(measures)
     if not names:
         raise InputError("there is nothing to forecast: name a measure, as in measures=['loss']")

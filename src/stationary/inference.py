@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ import scipy.stats
 from torch import Tensor
 
 from stationary.errors import InputError
-from stationary.measures import Measure
 from stationary.likelihood import Likelihood
+from stationary.measures import Measure
 from stationary.scales import Scale
 
 Array = np.ndarray[Any, Any]
@@ -76,7 +77,7 @@ class Covariance:
 
 def check_level(level: float) -> None:
     """Raise unless this is the coverage of an interval."""
-    if not 0 < level < 1:
+    if not isinstance(level, Real) or not 0 < level < 1:
         raise InputError(f"level must lie between 0 and 1, as in 0.95; got {level!r}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 import torch
@@ -48,9 +49,9 @@ def bootstrap(
     """
     windows.check_single("a bootstrap")
     count = len(windows)
-    if repeats < _FEWEST:
+    if not isinstance(repeats, Integral) or repeats < _FEWEST:
         raise InputError(f"a bootstrap needs at least {_FEWEST} repeats; got {repeats!r}")
-    if not 1 <= block <= count // 2:
+    if not isinstance(block, Integral) or not 1 <= block <= count // 2:
         raise InputError(
             f"block must be from 1 to half of the {count} windows; got {block!r}: with blocks this "
             f"long there is nothing to draw from"

@@ -312,7 +312,7 @@ class _Reader:
             return self._model(value)
         if "$record" in value:
             fields = {k: self.made(v) for k, v in value.items() if k != "$record"}
-            return _RECORDS[value["$record"]](**fields)
+            return _record(_RECORDS[value["$record"]], fields)
         return {k: self.made(v) for k, v in value.items()}
 
     def _model(self, value: dict[str, Any]) -> Model:
@@ -333,6 +333,24 @@ class _Reader:
         else:
             model = build(value["$model"])
         return at(model, self.made(value["theta"]))
+
+
+_NUMBERS: dict[str, tuple[type, ...]] = {
+    "float": (float, int),
+    "int": (int,),
+    "bool": (bool,),
+    "str": (str,),
+}
+
+
+def _record(kind: type, fields: dict[str, Any]) -> Any:
+    """Make a record, or raise where a number of it is none: it would fail much later."""
+    for name, annotation in getattr(kind, "__annotations__", {}).items():
+        value, wanted = fields.get(name), _NUMBERS.get(annotation)
+        wrong = wanted and name in fields and not isinstance(value, wanted)
+        if wrong or (isinstance(value, bool) and annotation in ("float", "int")):
+            raise TypeError(f"{name} must be of type {annotation}; got {value!r}")
+    return kind(**fields)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

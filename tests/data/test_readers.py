@@ -285,7 +285,8 @@ def test_a_first_line_says_how_windows_were_made(tmp_path, line):
     path = tmp_path / "told.csv"
     path.write_text(f"{line}\nload,Q=0,Q=1\n11,30,20\n12,28,21\n")
     windows = read_windows(path)
-    assert (str(windows.sampling), windows.duration, len(windows)) == ("arrival", 2.5, 2)
+    assert str(windows.sampling) == "arrival"
+    assert windows.duration.tolist() == [2.5, 2.5]
     assert str(read_windows(path, sampling="time").sampling) == "time"
     path.write_text(f"{line}\nload,Q=0,Q=1\n11,30,20\n12,28,-1\n")
     with pytest.raises(InputError, match="line 4, column 'Q=1'"):

@@ -64,7 +64,8 @@ def test_an_example_simulates_and_fits(path):
     # What comes in goes out or is lost, whatever the chain.
     x = fit.model.as_inputs(inputs(truth, 2 * base))
     assert float(ahead["throughput"].iloc[0]) == pytest.approx(
-        float(x.sum()) * (1 - float(ahead["loss"].iloc[0]))
+        float(x.sum()) * (1 - float(ahead["loss"].iloc[0])),
+        rel=1e-4,  # large chains are read off a curve
     )
 
 

@@ -10,7 +10,6 @@ from stormpy import developer
 
 import stationary as st
 from stationary.errors import InputError
-from stationary.forecast import values_at
 from stationary.models import Prism, Relaxed, from_prism
 from stationary.models._prism_text import spelled_out
 
@@ -161,10 +160,9 @@ def test_many_parameters_at_once_are_as_one_by_one():
     together = model.edge_rates(x, thetas[:, None])
     alone = [model.edge_rates(x[k], thetas[k]) for k in range(2)]
     assert torch.equal(together, torch.stack(alone))
-    values = values_at(model, x[:1], thetas[:1])[0]
-    point = model.at(x[0], thetas[0])
-    one = torch.stack([model.measure(name)(point) for name in model.measures], -1)
-    assert torch.allclose(torch.from_numpy(values), one, rtol=1e-12)
+    both, point = model.at(x[:1], thetas[:1, None]), model.at(x[0], thetas[0])
+    for measure in map(model.measure, model.measures):
+        torch.testing.assert_close(measure(both)[0], measure(point), rtol=1e-12, atol=0)
 
 
 def test_a_constant_with_a_value_is_a_parameter_that_stands_still():

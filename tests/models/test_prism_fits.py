@@ -66,7 +66,7 @@ def test_a_run_is_saved_with_its_text(fit, tmp_path):
     assert again.model.options == fit.model.options
     assert again.model.estimates == fit.model.estimates
     assert again.forecast([5.0]).equals(fit.forecast([5.0]))
-    assert "module first" in (tmp_path / "run" / "fit.json").read_text()
+    assert "module first" in (tmp_path / "run" / "plan.json").read_text()
 
 
 def test_a_run_is_not_damaged_because_storm_is_missing(fit, tmp_path, monkeypatch):
@@ -81,7 +81,7 @@ def test_a_run_is_not_damaged_because_storm_is_missing(fit, tmp_path, monkeypatc
 def test_a_changed_constant_is_a_changed_system(fit):
     larger = fit.what_if(c=4)
     assert larger.model.estimates == fit.model.estimates
-    assert larger.notes[-1].startswith("what if: c 3 -> 4;")
+    assert larger.change.options == {"c": (3, 4)}
     wide = tandem(fit.estimates, constants={"c": 4})
     full = wide.measure("full")(wide.at([3.0]))
     assert larger.forecast([3.0])["full"][0] == pytest.approx(full.item(), rel=1e-12)

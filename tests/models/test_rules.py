@@ -11,8 +11,8 @@ import torch
 
 import stationary as st
 from rule_models import TANDEM
-from stationary.errors import InputError
 from stationary.data.states import conditional_nll
+from stationary.errors import InputError
 from stationary.models import RuleModel, registry
 
 

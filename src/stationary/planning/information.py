@@ -25,7 +25,7 @@ from torch import Tensor
 
 from stationary.autocorrelation import sum_covariances, why_not
 from stationary.chunks import probabilities
-from stationary.data._base import Counts
+from stationary.data._base import Counts, Observation
 from stationary.data.states import States
 from stationary.data.windows import Windows
 from stationary.derivatives import by_input
@@ -111,8 +111,10 @@ class Knowledge:
 
 def _counted(windows: Windows) -> Counts:
     counted = windows.counted
-    if counted is None:
-        raise InputError("what more windows would tell is known for counts only; there are none")
+    others = [kind for kind in windows.observations if not isinstance(kind, Counts)]
+    if counted is None or others:
+        names = ", ".join(name for kind in others for name in kind.columns)
+        raise InputError(f"what more windows would tell is known for counts only, not for {names}")
     return counted
 
 
@@ -128,17 +130,30 @@ def _share(estimate: Estimate, windows: Windows, x: Tensor) -> Array:
 
 def _window(estimate: Estimate, windows: Windows, x: Tensor, samples: Array) -> tuple[Array, Array]:
     """Information J and covariance of the score B ``[G, P, P]`` of a window at each input."""
+    model, counted = estimate.model, _counted(windows)
+    kind = counted.on(model)
+    J, slopes = _information(estimate, kind, x, samples * _share(estimate, windows, x))
+    B = J
+    if isinstance(kind, States) and not why_not(model, windows):
+        score = kind.map.to_states(torch.from_numpy(slopes).mT).mT.numpy()
+        B = sum_covariances(model, windows, estimate.theta, x, samples, score)
+    for other in windows.observations:
+        if other is not counted:
+            each = np.full(len(x), np.median(other.size.numpy() / windows.many.numpy()))
+            more, _ = _information(estimate, other.on(model), x, each)
+            J, B = J + more, B + more
+    return J, B
+
+
+def _information(
+    estimate: Estimate, kind: Observation, x: Tensor, counts: Array
+) -> tuple[Array, Array]:
+    """Information ``[G, P, P]`` of so many counts at each input, and slopes of the log-terms."""
     model, scale = estimate.model, estimate.covariance.scale
-    kind = _counted(windows).on(model)
 
     def log_terms(z: Tensor, x: Tensor) -> Tensor:
         return kind.log_terms(Point(model, x, scale.natural(z)))
 
     z = scale.free(estimate.theta).numpy()
     terms, slopes = by_input(log_terms, z, model.as_inputs(x), model.edges)
-    counts = samples * _share(estimate, windows, x)
-    J = np.einsum("g,gc,gcp,gcq->gpq", counts, np.exp(terms), slopes, slopes)
-    if why_not(model, windows) or not isinstance(kind, States):
-        return J, J
-    score = kind.map.to_states(torch.from_numpy(slopes).mT).mT.numpy()
-    return J, sum_covariances(model, windows, estimate.theta, x, samples, score)
+    return np.einsum("g,gc,gcp,gcq->gpq", counts, np.exp(terms), slopes, slopes), slopes

@@ -7,6 +7,7 @@ import pickletools
 import shutil
 import stat
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,14 @@ import safetensors.torch
 import torch
 
 import stationary as st
-from stationary import runs
+from stationary import store, words
 from stationary.errors import ConvergenceWarning, InputError, RunError
-from stationary.runs import FORMAT, load
+from stationary.planner import load
+from stationary.store import FORMAT
 
 M = st.models
 LOADS = np.repeat(np.arange(11.0, 16.0), 4)
-FILES = ["fit.json", "params.safetensors", "windows.parquet"]
+FILES = ["arrays.safetensors", "plan.json", "windows.parquet"]
 
 
 def data(observe=(0, 1, 2), truth=None):
@@ -89,10 +91,16 @@ def test_a_saved_fit_comes_back_bit_for_bit(make, tmp_path):
     assert back.model.options == fit.model.options
     assert back.model.states == fit.model.states
     np.testing.assert_array_equal(back.covariance.flat, fit.covariance.flat)
-    for name in ("nll", "converged", "gradient_norm", "evaluations", "message", "seed", "starts"):
-        assert getattr(back, name) == getattr(fit, name)
-    assert back.summary() == fit.summary()
-    assert back.max_load(loss=0.01) == fit.max_load(loss=0.01)
+    for name in ("nll", "gradient_norm", "evaluations", "seed", "starts"):
+        assert getattr(back.estimate, name) == getattr(fit.estimate, name)
+    assert repr(back.estimate.ended) == repr(fit.estimate.ended)
+    assert str(back) == str(fit)
+    assert list(map(words.finding, back.findings)) == list(map(words.finding, fit.findings))
+    assert words.horizon(back.horizon) == words.horizon(fit.horizon)
+    assert back.horizon.load == fit.horizon.load
+    one, other = back.max_load(loss=0.01), fit.max_load(loss=0.01)
+    assert replace(one, doubt=None) == replace(other, doubt=None)
+    assert words.limit(one) == words.limit(other)
 
 
 def test_a_fit_that_did_not_converge_comes_back_as_such(tmp_path):
@@ -108,7 +116,7 @@ def test_a_fit_that_did_not_converge_comes_back_as_such(tmp_path):
 
 def test_a_run_can_be_saved_again(run, tmp_path):
     st.load(run).save(tmp_path / "again")
-    one, other = (json.loads((p / "fit.json").read_text()) for p in (run, tmp_path / "again"))
+    one, other = (json.loads((p / "plan.json").read_text()) for p in (run, tmp_path / "again"))
     assert one["checksums"] == other["checksums"]
     assert {k: v for k, v in one.items() if k != "created"} == {
         k: v for k, v in other.items() if k != "created"
@@ -117,22 +125,18 @@ def test_a_run_can_be_saved_again(run, tmp_path):
 
 def test_the_folder_is_readable_by_people_and_programs(run, fit):
     assert listing(run) == FILES
-    content = json.loads((run / "fit.json").read_text())
-    assert content["format"] == 1  # the newest is of pooled windows
-    assert content["model"] == {"name": "mmmk", "servers": 1, "capacity": 5}
-    assert content["estimates"] == fit.estimates
+    content = json.loads((run / "plan.json").read_text())
+    assert content["format"] == FORMAT
+    estimate = content["fitted"]["mmmk"]
+    assert estimate["model"]["$model"] == {"name": "mmmk", "servers": 1, "capacity": 5}
+    assert estimate["model"]["estimates"] == fit.estimates
     assert content["versions"]["stationary"] == st.__version__
-    assert (content["seed"], content["starts"]) == (0, 3)
+    assert (content["seed"], estimate["starts"]) == (0, 3)
     frame = pd.read_parquet(run / "windows.parquet")
-    assert list(frame) == ["x:load", "count:0", "count:1", "count:2"]
+    assert list(frame) == ["x:load", "0:Q=0", "0:Q=1", "0:Q=2", "duration"]
     assert len(frame) == len(LOADS)
-    assert set(safetensors.torch.load_file(run / "params.safetensors")) == {
-        "theta",
-        "covariance",
-        "flat",
-        "scale_log",
-        "scale_unit",
-    }
+    names = set(safetensors.torch.load_file(run / "arrays.safetensors"))
+    assert {"fitted.mmmk.covariance.matrix", "draws.parts.0.theta"} <= names
 
 
 def test_others_may_read_the_folder_as_the_umask_says(fit, tmp_path):
@@ -169,7 +173,7 @@ def test_an_empty_folder_is_filled(fit, tmp_path):
 
 def test_an_existing_run_is_kept_unless_it_may_be_overwritten(fit, run):
     before = contents(run)
-    with pytest.raises(InputError, match=r"holds a run already; .*--overwrite"):
+    with pytest.raises(InputError, match=r"holds a run already.*--overwrite"):
         fit.save(run)
     assert contents(run) == before
     fitted(seed=5).save(run, overwrite=True)
@@ -272,19 +276,31 @@ def test_an_interrupt_half_way_leaves_nothing(fit, tmp_path, monkeypatch):
 
 def edit(**changes):
     def damage(run):
-        content = json.loads((run / "fit.json").read_text())
-        (run / "fit.json").write_text(json.dumps(content | changes))
+        content = json.loads((run / "plan.json").read_text())
+        (run / "plan.json").write_text(json.dumps(content | changes))
 
     return damage
 
 
-def without(field):
+def edit_at(path, value):
+    """Change one entry of the file, by the names on the way to it."""
+
     def damage(run):
-        content = json.loads((run / "fit.json").read_text())
-        del content[field]
-        (run / "fit.json").write_text(json.dumps(content))
+        content = json.loads((run / "plan.json").read_text())
+        *way, last = path.split("/")
+        place = content
+        for name in way:
+            place = place[int(name) if isinstance(place, list) else name]
+        if value is GONE:
+            del place[last]
+        else:
+            place[last] = value
+        (run / "plan.json").write_text(json.dumps(content))
 
     return damage
+
+
+GONE = object()
 
 
 def cut(name, keep=0.5):
@@ -297,7 +313,9 @@ def cut(name, keep=0.5):
 
 def with_checksums(run):
     """Make the checksums fit the files again, as somebody who knows them would."""
-    edit(checksums={name: runs._checksum(run / name) for name in FILES[1:]})(run)
+    edit(checksums={name: store._checksum(run / name) for name in FILES if name != "plan.json"})(
+        run
+    )
 
 
 def cut_knowingly(name):
@@ -310,7 +328,7 @@ def cut_knowingly(name):
 
 def edit_parquet(run):
     frame = pd.read_parquet(run / "windows.parquet")
-    frame.loc[0, "count:0"] += 1
+    frame.loc[0, "0:Q=0"] += 1
     frame.to_parquet(run / "windows.parquet")
 
 
@@ -322,79 +340,87 @@ def other_parquet(**columns):
     return damage
 
 
-def other_tensors(**tensors):
+def other_tensors(changes):
     def damage(run):
-        safetensors.torch.save_file(tensors, run / "params.safetensors")
+        arrays = safetensors.torch.load_file(run / "arrays.safetensors") | changes
+        kept = {name: value for name, value in arrays.items() if value is not None}
+        safetensors.torch.save_file(kept, run / "arrays.safetensors")
         with_checksums(run)
 
     return damage
 
 
 def json_as_folder(run):
-    (run / "fit.json").unlink()
-    (run / "fit.json").mkdir()
+    (run / "plan.json").unlink()
+    (run / "plan.json").mkdir()
 
 
 ONE = torch.ones(1, dtype=torch.float64)
+MMMK, SEEN = "fitted/mmmk", "windows/observations/0"
 DAMAGE = {
-    "no json": (lambda run: (run / "fit.json").unlink(), "fit.json is missing"),
+    "no json": (lambda run: (run / "plan.json").unlink(), "plan.json is missing"),
     "no parameters": (
-        lambda run: (run / "params.safetensors").unlink(),
-        "params.safetensors is missing",
+        lambda run: (run / "arrays.safetensors").unlink(),
+        "arrays.safetensors is missing",
     ),
     "no windows": (lambda run: (run / "windows.parquet").unlink(), "windows.parquet is missing"),
-    "json is a folder": (json_as_folder, "fit.json: Is a directory"),
-    "json is empty": (lambda run: (run / "fit.json").write_text(""), "fit.json: the file: Invalid"),
-    "json is cut": (cut("fit.json"), "fit.json: the file: Invalid JSON"),
-    "json is a list": (lambda run: (run / "fit.json").write_text("[]"), "fit.json: the file"),
+    "json is a folder": (json_as_folder, "plan.json: Is a directory"),
+    "json is empty": (lambda run: (run / "plan.json").write_text(""), "plan.json: Expecting value"),
+    "json is cut": (cut("plan.json"), "plan.json: "),
+    "json is a list": (lambda run: (run / "plan.json").write_text("[]"), "does not say its format"),
     "json is binary": (
-        lambda run: (run / "fit.json").write_bytes(b"\xff\xfe\x00"),
-        "fit.json is not text",
+        lambda run: (run / "plan.json").write_bytes(b"\xff\xfe\x00"),
+        "plan.json is not text",
     ),
-    "json without a field": (without("nll"), "fit.json: nll: Field required"),
-    "json without checksums": (without("checksums"), "fit.json: checksums: Field required"),
-    "json with a wrong type": (edit(nll="much"), "fit.json: nll: .*valid number"),
-    "json with a wrong flag": (edit(converged="perhaps"), "fit.json: converged"),
-    "json with a null": (edit(evaluations=None), "fit.json: evaluations"),
-    "format is text": (edit(format="one"), "fit.json: format"),
-    "unknown model": (edit(model={"name": "mm1"}), "there is no model 'mm1'"),
-    "model name is a number": (edit(model={"name": 3}), "damaged"),
-    "model option of another kind": (
-        edit(model={"name": "mmmk", "servers": "x", "capacity": 5}),
-        "damaged",
+    "json without a field": (edit_at(f"{MMMK}/nll", GONE), "nll"),
+    "json without checksums": (edit_at("checksums", GONE), "plan.json: checksums is missing"),
+    "json with a wrong type": (edit_at(f"{MMMK}/nll", "much"), "nll must be .*got 'much'"),
+    "json with a wrong flag": (edit_at(f"{MMMK}/ended/converged", "perhaps"), "converged must be"),
+    "json with a null": (edit_at(f"{MMMK}/evaluations", None), "evaluations must be .*got None"),
+    "json with an unknown code": (edit_at(f"{MMMK}/ended/why/value", "bored"), "'bored'"),
+    "json with an unknown record": (edit_at(f"{MMMK}/$record", "os.system"), "'os.system'"),
+    "format is text": (edit(format="one"), "does not say its format"),
+    "unknown model": (edit_at(f"{MMMK}/model/$model", {"name": "mm1"}), "no model 'mm1'"),
+    "model name is a number": (edit_at(f"{MMMK}/model/$model", {"name": 3}), "damaged"),
+    "model option of another kind": (edit_at(f"{MMMK}/model/$model/servers", "x"), "damaged"),
+    "model without its option": (
+        edit_at(f"{MMMK}/model/$model", {"name": "relaxed"}),
+        "needs the option 'model'",
     ),
-    "model without its option": (edit(model={"name": "relaxed"}), "needs the option 'model'"),
     "model of another size": (
-        edit(model={"name": "multidiagonal", "depth": 2, "capacity": 5}),
+        edit_at(f"{MMMK}/model/$model", {"name": "multidiagonal", "depth": 2, "capacity": 5}),
         "has 2 parameters; got 1",
     ),
-    "too few categories": (edit(observe=[[0], [1]]), "observe names 2 categories"),
-    "categories overlap": (edit(observe=[[0], [1], [1]]), "state 1 is in category"),
-    "unknown sampling": (edit(sampling="now and then"), "sampling must be"),
-    "no inputs": (edit(inputs=[]), "at least one input"),
+    "too few categories": (edit_at(f"{SEEN}/observe", [[0], [1]]), "2 categories"),
+    "categories overlap": (edit_at(f"{SEEN}/observe", [[0], [1], [1]]), "state 1 is in category"),
+    "unknown sampling": (edit_at(f"{SEEN}/sampling", "now and then"), "sampling must be"),
+    "no inputs": (edit_at("windows/inputs", []), "at least one input"),
     "no checksums": (edit(checksums={}), "is not what was saved"),
-    "parameters are cut": (cut("params.safetensors"), "params.safetensors is not what was saved"),
+    "parameters are cut": (cut("arrays.safetensors"), "arrays.safetensors is not what was saved"),
     "parameters are empty": (
-        cut("params.safetensors", keep=0),
-        "params.safetensors is not what was saved",
+        cut("arrays.safetensors", keep=0),
+        "arrays.safetensors is not what was saved",
     ),
-    "parameters are cut, knowingly": (cut_knowingly("params.safetensors"), "damaged"),
+    "parameters are cut, knowingly": (cut_knowingly("arrays.safetensors"), "damaged"),
     "windows are cut": (cut("windows.parquet"), "windows.parquet is not what was saved"),
     "windows are cut, knowingly": (cut_knowingly("windows.parquet"), "damaged"),
     "windows are edited": (edit_parquet, "windows.parquet is not what was saved"),
     "windows of other columns": (other_parquet(a=[1, 2]), "damaged"),
     "windows of text": (
-        other_parquet(**{"x:load": ["a"], "count:0": [1], "count:1": [2], "count:2": [3]}),
+        other_parquet(**{"x:load": ["a"], "0:Q=0": [1], "0:Q=1": [2], "0:Q=2": [3]}),
         "damaged",
     ),
     "negative counts": (
-        other_parquet(**{"x:load": [11.0], "count:0": [-1], "count:1": [2], "count:2": [3]}),
+        other_parquet(**{"x:load": [11.0], "0:Q=0": [-1], "0:Q=1": [2], "0:Q=2": [3]}),
         "the count is -1.0",
     ),
-    "no parameters in the file": (other_tensors(covariance=ONE), "damaged: 'theta'"),
-    "no covariance in the file": (other_tensors(theta=ONE), "damaged: 'covariance'"),
+    "no parameters in the file": (other_tensors({"fitted.mmmk.model.theta": None}), "theta"),
+    "no covariance in the file": (
+        other_tensors({"fitted.mmmk.covariance.matrix": None}),
+        "covariance.matrix",
+    ),
     "a negative rate": (
-        other_tensors(theta=-ONE, covariance=torch.eye(1), flat=torch.zeros(1, 1)),
+        other_tensors({"fitted.mmmk.model.theta": -ONE}),
         "service_rate must be positive",
     ),
 }
@@ -414,7 +440,7 @@ def test_damage_is_said_with_the_folder_and_what_to_do(run, damage, message):
     [
         edit(format=FORMAT + 1, versions={"stationary": "9.1.0"}),
         # A newer version may well have renamed its fields.
-        lambda run: (run / "fit.json").write_text(
+        lambda run: (run / "plan.json").write_text(
             json.dumps({"format": FORMAT + 1, "versions": {"stationary": "9.1.0"}, "what": []})
         ),
     ],
@@ -525,7 +551,7 @@ def test_a_pickle_in_place_of_a_file_is_not_run(run, tmp_path):
         def __reduce__(self):
             return (Path.touch, (tmp_path / "boom",))
 
-    for name in ("params.safetensors", "windows.parquet"):
+    for name in ("arrays.safetensors", "windows.parquet"):
         (run / name).write_bytes(pickle.dumps(Bomb()))
     with_checksums(run)
     with pytest.raises(RunError):

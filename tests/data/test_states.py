@@ -7,13 +7,26 @@ import pytest
 import scipy.stats
 import torch
 
+import stationary as st
 from stationary.data.observation import ObservationMap
-from stationary.data.states import conditional_nll, conditional_probabilities, nll_and_gradient
+from stationary.data.states import States, conditional_nll, conditional_probabilities
 
 FIRST_TWO = ObservationMap.of_states([0, 1], 4)
 LUMPED = ObservationMap(torch.tensor([0, 1, 1, 2]), 2)
 SCATTERED = ObservationMap(torch.tensor([1, 2, 1, 0]), 2)
 MAPS = [FIRST_TWO, LUMPED, SCATTERED]
+
+
+def nll_and_gradient(pi, counts, observation):
+    """The compiled pass of `States`, on steady states of one's own."""
+    model = st.models.MMmK(capacity=len(observation.category) - 1)
+    names = [tuple((observation.category == k).nonzero()[:, 0].tolist()) for k in range(2)]
+    seen = States(counts, names).on(model)
+    assert seen.map.category.tolist() == observation.category.tolist()
+    x = torch.ones(len(pi), 1, dtype=torch.float64)
+    value, by_pi, by_theta = seen.nll_and_gradient(model.at(x).with_pi(pi), counts)
+    assert by_theta is None
+    return value, by_pi
 
 
 def tensor(*rows):

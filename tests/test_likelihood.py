@@ -10,7 +10,7 @@ import torch
 import stationary as st
 from stationary.chunks import probabilities
 from stationary.data.states import conditional_nll
-from stationary.objective import Objective
+from stationary.likelihood import Likelihood
 from stationary.solvers import GTH
 
 X = [3.0, 5.0, 5.0, 8.0, 3.0]
@@ -64,10 +64,10 @@ def central(function, z, step):
 
 def test_value_and_gradient_are_those_of_autograd(case):
     model, data, z = case
-    objective = Objective(model, data)
-    value, gradient = objective.value_and_gradient(z)
+    likelihood = Likelihood(model, data)
+    value, gradient = likelihood.value_and_gradient(z)
     free = torch.tensor(z, requires_grad=True)
-    other = objective(free)
+    other = likelihood(free)
     other.backward()
     assert value == pytest.approx(other.item(), rel=1e-14)
     np.testing.assert_allclose(gradient, free.grad.numpy(), rtol=1e-11, atol=1e-12)
@@ -75,26 +75,26 @@ def test_value_and_gradient_are_those_of_autograd(case):
 
 def test_gradient_is_that_of_finite_differences(case):
     model, data, z = case
-    objective = Objective(model, data)
-    slope = central(lambda at: objective.value_and_gradient(at)[0], z, 1e-5)
-    np.testing.assert_allclose(objective.value_and_gradient(z)[1], slope, rtol=2e-7, atol=2e-7)
+    likelihood = Likelihood(model, data)
+    slope = central(lambda at: likelihood.value_and_gradient(at)[0], z, 1e-5)
+    np.testing.assert_allclose(likelihood.value_and_gradient(z)[1], slope, rtol=2e-7, atol=2e-7)
 
 
 def test_hessian_is_that_of_finite_differences(case):
     model, data, z = case
-    objective = Objective(model, data)
-    H = objective.hessian(z)
-    expected = central(lambda at: objective.value_and_gradient(at)[1], z, 1e-5)
+    likelihood = Likelihood(model, data)
+    H = likelihood.hessian(z)
+    expected = central(lambda at: likelihood.value_and_gradient(at)[1], z, 1e-5)
     np.testing.assert_array_equal(H, H.T)
     np.testing.assert_allclose(H, expected, rtol=1e-6, atol=1e-6 * np.abs(H).max())
 
 
 def test_curvature_multiplies_by_the_hessian(case):
     model, data, z = case
-    objective = Objective(model, data)
-    product = objective.curvature(z)
+    likelihood = Likelihood(model, data)
+    product = likelihood.curvature(z)
     for vector in np.random.default_rng(2).normal(size=(3, len(z))):
-        expected = objective.hessian(z) @ vector
+        expected = likelihood.hessian(z) @ vector
         np.testing.assert_allclose(product(vector), expected, rtol=1e-9, atol=1e-9)
 
 
@@ -146,7 +146,7 @@ def test_agrees_with_forty_digits(name, chain):
     model, observe = MODELS[name]
     data = windows(model, observe)
     z = np.random.default_rng(3).normal(1.0, 0.5, len(model.param_names))
-    value, gradient = Objective(model, data).value_and_gradient(z)
+    value, gradient = Likelihood(model, data).value_and_gradient(z)
     with mpmath.workdps(40):
         at = [mpmath.mpf(float(v)) for v in z]
         exact = oracle(chain, data, at)
@@ -161,11 +161,11 @@ def test_agrees_with_forty_digits(name, chain):
 def test_the_solver_does_not_change_it(solver):
     model, observe = MODELS["mmmk"]
     data, z = windows(model, observe), np.array([0.7])
-    value, gradient = Objective(model, data).value_and_gradient(z)
-    other = Objective(model, data, solver=solver)
+    value, gradient = Likelihood(model, data).value_and_gradient(z)
+    other = Likelihood(model, data, solver=solver)
     assert other.value_and_gradient(z)[0] == pytest.approx(value, rel=1e-13)
     np.testing.assert_allclose(other.value_and_gradient(z)[1], gradient, rtol=1e-10)
-    np.testing.assert_allclose(other.hessian(z), Objective(model, data).hessian(z), rtol=1e-9)
+    np.testing.assert_allclose(other.hessian(z), Likelihood(model, data).hessian(z), rtol=1e-9)
 
 
 def test_penalty_is_added_once_with_its_gradient():
@@ -173,7 +173,7 @@ def test_penalty_is_added_once_with_its_gradient():
     data = windows(base, [0, 1])
     z = np.random.default_rng(4).normal(-1.0, 0.5, 1 + 6)
     extra = np.exp(z[1:])
-    free, strict = (Objective(M.Relaxed(base, alpha=a), data) for a in (1e-300, 7.0))
+    free, strict = (Likelihood(M.Relaxed(base, alpha=a), data) for a in (1e-300, 7.0))
     values, gradients = zip(*(o.value_and_gradient(z) for o in (free, strict)), strict=True)
     assert values[1] - values[0] == pytest.approx(7 * (extra**2).sum(), rel=1e-12)
     np.testing.assert_allclose(gradients[1][1:] - gradients[0][1:], 14 * extra**2, rtol=1e-10)
@@ -185,9 +185,9 @@ def test_penalty_is_added_once_with_its_gradient():
 
 def test_pooled_windows_leave_value_and_derivatives_as_they_are(case):
     model, data, z = case
-    together = Objective(model, data)
+    together = Likelihood(model, data)
     assert len(together.x) < len(data)
-    apart = [Objective(model, data.select([k])) for k in range(len(data))]
+    apart = [Likelihood(model, data.select([k])) for k in range(len(data))]
     # Every window on its own carries the penalty; together they carry it once.
     once = model.penalty(model.natural(torch.tensor(z)))
     surplus = (len(data) - 1) * float(once)
@@ -205,14 +205,14 @@ def test_value_is_the_sum_of_the_windows_likelihoods(case):
     theta = model.natural(torch.tensor(z))
     pi = st.steady_state(model.generator(data.x, theta)).pi
     nll = conditional_nll(pi, data.counts, data.observation(model)).sum() + model.penalty(theta)
-    assert Objective(model, data).value_and_gradient(z)[0] == pytest.approx(float(nll), rel=1e-13)
+    assert Likelihood(model, data).value_and_gradient(z)[0] == pytest.approx(float(nll), rel=1e-13)
 
 
-def test_log_probabilities_are_of_the_distinct_inputs():
+def test_log_terms_are_of_the_distinct_inputs():
     model, observe = MODELS["mmmk"]
     data = windows(model, observe)
-    objective = Objective(model, data)
-    logs = objective.log_probabilities(torch.zeros(1, dtype=torch.float64), objective.x)
+    likelihood = Likelihood(model, data)
+    logs = likelihood.log_terms(torch.zeros(1, dtype=torch.float64), likelihood.x)
     assert logs.shape == (3, 3)
     pi = M.MMmK(servers=2, capacity=5, service_rate=1.0).closed_form([3.0, 5.0, 8.0])
     p = torch.stack([pi[:, 0], pi[:, 1], pi[:, 2] + pi[:, 3]], -1)
@@ -221,23 +221,23 @@ def test_log_probabilities_are_of_the_distinct_inputs():
 
 def test_counts_its_evaluations_and_leaves_the_model_alone():
     model = M.MMmK(capacity=4, service_rate=3.0)
-    objective = Objective(model, windows(model, [0, 1]))
+    likelihood = Likelihood(model, windows(model, [0, 1]))
     z = np.array([2.0])
-    objective.value_and_gradient(z)
-    objective.value_and_gradient(z)
-    assert objective.evaluations == 2
+    likelihood.value_and_gradient(z)
+    likelihood.value_and_gradient(z)
+    assert likelihood.evaluations == 2
     assert model.estimates == {"service_rate": 3.0}
     assert z.tolist() == [2.0]
 
 
 def test_large_chains_go_a_few_inputs_at_a_time(case, monkeypatch):
     model, data, z = case
-    whole = Objective(model, data)
+    whole = Likelihood(model, data)
     value, gradient = whole.value_and_gradient(z)
     hessian, slopes = whole.hessian(z), whole.slopes(z)
     monkeypatch.setattr("stationary.chunks._SPARSE", 1)
     monkeypatch.setattr("stationary.chunks._NUMBERS", 1)
-    parts = Objective(model, data)
+    parts = Likelihood(model, data)
     again = parts.value_and_gradient(z)
     assert again[0] == pytest.approx(value, rel=1e-13)
     np.testing.assert_allclose(again[1], gradient, rtol=1e-9, atol=1e-9)
@@ -256,19 +256,19 @@ def test_the_hessian_of_a_large_chain_takes_no_factor_of_its_own(monkeypatch):
             batches.append(len(generator.rates))
             return super().factor(generator)
 
-    objective = Objective(model, windows(model, observe), Watched())
+    likelihood = Likelihood(model, windows(model, observe), Watched())
     z = np.zeros(1)
-    objective.value_and_gradient(z)
-    objective.hessian(z)
+    likelihood.value_and_gradient(z)
+    likelihood.hessian(z)
     assert batches == [1, 1, 1]  # one chain at a time, each once
-    objective.value_and_gradient(z + 0.1)
+    likelihood.value_and_gradient(z + 0.1)
     assert len(batches) == 6
 
 
 def test_parts_of_large_chains_run_in_threads(monkeypatch):
     model, observe = MODELS["mmmk"]
     data, z = windows(model, observe), np.array([0.3])
-    expected = Objective(model, data).hessian(z)
+    expected = Likelihood(model, data).hessian(z)
     monkeypatch.setattr("stationary.chunks._SPARSE", 1)
     monkeypatch.setattr("stationary.chunks._NUMBERS", 1)
     monkeypatch.setattr("torch.get_num_threads", lambda: 3)
@@ -279,7 +279,7 @@ def test_parts_of_large_chains_run_in_threads(monkeypatch):
             names.add(threading.current_thread().name)
             return super().factor(generator)
 
-    found = Objective(model, data, Watched()).hessian(z)
+    found = Likelihood(model, data, Watched()).hessian(z)
     assert threading.main_thread().name not in names
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     pi = probabilities(model, model.as_inputs([3.0, 5.0]), solver=Watched())

@@ -1,0 +1,169 @@
+"""The interface as it was designed: these lines work, and wrong types get a sentence."""
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import stationary as st
+
+LOADS = np.tile(np.arange(11.0, 20.0, 2.0), 8)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return st.models.MMmK(servers=1, capacity=20)
+
+
+@pytest.fixture(scope="module")
+def windows():
+    truth = st.models.MMmK(servers=1, capacity=20, service_rate=25.0)
+    return st.simulate(truth, x=LOADS, duration=10.0, seed=0)
+
+
+@pytest.fixture(scope="module")
+def fit(model, windows):
+    return st.fit(model, windows)
+
+
+def test_windows_are_read(windows, tmp_path):
+    frame = windows.to_frame().rename(columns=lambda name: f"Q={name}" if name != "load" else name)
+    frame = frame.rename(columns={"load": "callrate"})
+    frame.to_csv(tmp_path / "windows.csv", index=False)
+    read = st.read_windows(tmp_path / "windows.csv", x="callrate", counts="Q={}", observe=[0, 1])
+    assert read.counts.tolist() == windows.counts[:, :2].tolist()
+    made = st.Windows(x=LOADS[:, None], counts=windows.counts[:, :2], observe=[0, 1], duration=10.0)
+    assert len(made) == len(LOADS)
+
+
+def test_a_plan(windows, tmp_path):
+    plan = st.plan(windows, servers=1, capacity=20, slo=["response_time < 200ms", "loss < 0.1%"])
+    assert str(plan)
+    assert plan.limit.low < plan.limit.load < plan.limit.high
+    assert plan.limit.binding.measure in ("response_time", "loss")
+    assert plan.what_if(servers=2).limit.load > plan.limit.load
+    assert len(plan.forecast([80, 100, 120])) == 3
+    plan.save(tmp_path / "plan")
+    assert st.load(tmp_path / "plan").limit.load == plan.limit.load
+
+
+def test_a_fit(fit, tmp_path):
+    assert "service_rate" in str(fit)
+    assert "<table" in fit._repr_html_()
+    forecast = fit.forecast(x=range(30, 61))
+    assert isinstance(forecast, pd.DataFrame)
+    assert {"load", "loss", "loss_low", "loss_high", "trusted"} <= set(forecast)
+    limit = fit.max_load(loss=0.001, response_time=0.2)
+    assert limit.binding in limit.slos
+    fit.save(tmp_path / "run")
+    assert st.load(tmp_path / "run").estimates == fit.estimates
+    assert list(fit.table())[:5] == ["parameter", "estimate", "std_error", "low", "high"]
+    assert fit.nll > 0
+
+
+def test_the_papers_way(model, windows):
+    with pytest.warns(st.errors.ConvergenceWarning, match="nats above the optimum"):
+        paper = st.fit(model, windows, gradient=st.Infinity(p=0.1, seed=0), epochs=5)
+    assert paper.estimates["service_rate"] == pytest.approx(25.0, rel=0.3)
+    assert len(paper.history)
+
+
+def test_a_differentiable_steady_state():
+    Q = torch.rand(50, 21, 21, dtype=torch.float64, requires_grad=True)
+    state = st.steady_state(Q, gradient=st.Exact())
+    assert state.pi.shape == (50, 21)
+    assert float(state.residual.max()) < 1e-10
+    assert state.status is not None
+    state.pi[:, -1].log().sum().backward()
+    assert bool(Q.grad.isfinite().all())
+    assert bool((st.spectral_gap(Q.detach()) > 0).all())
+    assert float(st.mixing_time(Q[0].detach(), eps=1e-5)) > 0
+    assert torch.equal(st.steady_state(st.Generator.from_dense(Q.detach())).pi, state.pi)
+    for gradient in (st.BPTT(steps=20), st.DivideAndConquerBPTT(steps=32)):
+        assert st.steady_state(Q, gradient=gradient).pi.shape == (50, 21)
+
+
+def test_a_simulation(model):
+    assert isinstance(st.simulate(model, x=[11.0, 12.0], duration=1.0, seed=0), st.Windows)
+
+
+class Crashing(st.Model):
+    """A chain of one's own."""
+
+    states = ["up", "down"]  # noqa: RUF012 - as a user would write it
+    params = {"wear": 0.1, "repair": 1.0}  # noqa: RUF012
+
+    def rates(self, load, p):
+        return {("up", "down"): load * p.wear, ("down", "up"): p.repair}
+
+
+def test_a_chain_of_ones_own():
+    pi = st.steady_state(Crashing()([10.0, 20.0])).pi.detach()
+    torch.testing.assert_close(pi[:, 1], torch.tensor([1 / 2, 2 / 3], dtype=torch.float64))
+    windows = st.simulate(Crashing(), x=[5.0, 10.0, 15.0] * 10, duration=100.0, seed=0)
+    fit = st.fit(Crashing(), windows)
+    ratio = fit.estimates["wear"] / fit.estimates["repair"]
+    assert ratio == pytest.approx(0.1, rel=0.1)
+
+
+def test_fixed_names():
+    names = "MultiDiagonal UpperTriangular Relaxed FromFunction RuleModel from_prism ErlangService"
+    for name in [*names.split(), "BatchArrivals"]:
+        assert hasattr(st.models, name)
+    assert callable(st.Edges.from_pairs)
+    assert callable(st.conditional_nll)
+    assert set(inspect.signature(st.models.MultiDiagonal).parameters) >= {"depth", "capacity"}
+    assert set(inspect.signature(st.models.Relaxed).parameters) >= {"model", "alpha"}
+
+
+WRONG = {
+    "a model's name": (lambda m, w, f: st.fit("mmmk", w), "the model .*'mmmk'"),
+    "a model's class": (lambda m, w, f: st.fit(st.models.MMmK, w), "the model .*MMmK"),
+    "a file": (lambda m, w, f: st.fit(m, "file.csv"), r"Windows.*read_windows.*'file\.csv'"),
+    "a frame": (lambda m, w, f: st.fit(m, w.to_frame()), "Windows"),
+    "a gradient's name": (lambda m, w, f: st.fit(m, w, gradient="exact"), "gradient .*'exact'"),
+    "a covariance's name": (
+        lambda m, w, f: st.fit(m, w, covariance="sandwich"),
+        "covariance .*'sandwich'",
+    ),
+    "a solver's name": (lambda m, w, f: st.fit(m, w, solver="gth"), "solver .*'gth'"),
+    "a method's name": (lambda m, w, f: st.fit(m, w, method="newton"), "method .*'newton'"),
+    "a seed": (lambda m, w, f: st.fit(m, w, seed="one"), "seed .*'one'"),
+    "both ways": (lambda m, w, f: st.fit(m, w, method=st.Newton(), epochs=3), "method=.*epochs="),
+    "a text for a generator": (lambda m, w, f: st.steady_state("Q"), "Generator.*got str"),
+    "a gradient of a state": (
+        lambda m, w, f: st.steady_state(torch.ones(2, 2).double(), gradient="exact"),
+        "'exact'",
+    ),
+    "a solver of a state": (
+        lambda m, w, f: st.steady_state(torch.ones(2, 2).double(), solver="gth"),
+        "'gth'",
+    ),
+    "a number for an SLO": (lambda m, w, f: f.max_load(0.01), "SLO .*loss.*0.01"),
+    "an SLO without a bound": (lambda m, w, f: f.max_load("loss"), "measure<bound.*'loss'"),
+    "a text for a bound": (lambda m, w, f: f.max_load(loss="little"), "loss .*'little'"),
+    "one model": (lambda m, w, f: st.compare(m, w), "several models"),
+    "a list of names": (lambda m, w, f: st.compare(["mmmk"], w), "the model .*'mmmk'"),
+    "a comparison of a file": (lambda m, w, f: st.compare([m], "file.csv"), "Windows"),
+    "a plan of a file": (lambda m, w, f: st.plan("file.csv"), "Windows"),
+    "a text for loads": (lambda m, w, f: f.forecast("a"), "loads .*'a'"),
+    "no loads": (lambda m, w, f: f.forecast(None), "load"),
+    "a level": (lambda m, w, f: f.forecast([20.0], level="high"), "level .*'high'"),
+    "a measure": (lambda m, w, f: f.forecast([20.0], measures=3), "measure"),
+    "a load to simulate": (lambda m, w, f: st.simulate(m, x="a", duration=1.0), "'a'"),
+    "a model to simulate": (
+        lambda m, w, f: st.simulate("mmmk", x=[1.0], duration=1.0),
+        "model; got str",
+    ),
+    "a present load": (lambda m, w, f: f.max_load(loss=0.1, present="now"), "present .*'now'"),
+    "an experiment": (lambda m, w, f: f.next_experiment("a", loss=0.1), "'a'"),
+    "repeats": (lambda m, w, f: f.bootstrap("many"), "repeats; got 'many'"),
+}
+
+
+@pytest.mark.parametrize(("ask", "said"), WRONG.values(), ids=WRONG)
+def test_a_wrong_type_gets_a_sentence(ask, said, model, windows, fit):
+    with pytest.raises(st.errors.InputError, match=said):
+        ask(model, windows, fit)
