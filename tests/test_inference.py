@@ -333,7 +333,7 @@ def test_a_well_determined_forecast_is_that_of_the_delta_method(truth, observe):
         ends = link.to(np.array([found.low[0, k], found.high[0, k]]))
         # What is left is how curved the measure is, and the noise of 1,024 draws.
         assert ends[1] - ends[0] == pytest.approx(2 * half, rel=0.02)
-        np.testing.assert_allclose(ends, [mid - half, mid + half], atol=0.05 * half)
+        np.testing.assert_allclose(ends, [mid - half, mid + half], atol=0.08 * half)
 
 
 def test_quantiles_are_students_where_windows_were_counted():

@@ -30,9 +30,10 @@ import torch
 from torch import Tensor
 
 from stationary.autocorrelation import score_covariance
+from stationary.chunks import is_large
 from stationary.data._base import Counts
 from stationary.data.windows import Windows
-from stationary.errors import InputError
+from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.inference import FLAT, UNDETERMINED, Array, Covariance, finite_hessian
 from stationary.likelihood import Likelihood, log_terms
 from stationary.models import Model
@@ -41,6 +42,9 @@ from stationary.scales import Scale
 _FEWEST_SPARE = 8
 """Windows beyond the number of parameters from which a sandwich is worth more than its noise."""
 
+
+_MOST_AXES = 40
+"""Directions up to which it is tried which scale suits draws."""
 
 _ZERO = 1e-2
 """Share of where its fit started below which a rate that is not felt counts as zero."""
@@ -116,7 +120,37 @@ class Curved:
         inner = J / self.curvature[:, None] / self.curvature
         matrix = self.basis @ inner @ self.basis.T + UNDETERMINED**2 * self.flat @ self.flat.T
         more = float((np.diag(J) / self.curvature).mean()) if len(J) else 1.0
-        return Covariance(matrix, df, kind, self.flat, self.likelihood.scale, more, block)
+        scale, linear = self.likelihood.scale, self._is_linear(inner)
+        return Covariance(matrix, df, kind, self.flat, scale, more, block, linear)
+
+    def _is_linear(self, inner: Array) -> bool:
+        """Whether the parameters themselves are a better scale for draws than the coordinates.
+
+        By how far the likelihood is from the parabola of its curvature, two standard deviations to
+        either side along the principal axes of the covariance.
+        """
+        scale = self.likelihood.scale
+        few = 1 < len(inner) <= _MOST_AXES and not is_large(self.likelihood.model.edges)
+        if not few or not bool(scale.log.any()):
+            return False
+        spread, axes = np.linalg.eigh(inner)
+        steps = 2 * np.sqrt(np.maximum(spread, 0.0)) * (self.basis @ axes)  # [P, R]
+        steps = torch.from_numpy(np.concatenate([steps, -steps], 1).T.copy())
+        rise = ((steps.numpy() @ self.basis) ** 2 @ self.curvature) / 2
+        straight = self.theta + steps / scale.slope(self.theta)
+        if bool((straight[:, scale.log] <= 0).any()):
+            return False
+        z = scale.free(self.theta)
+        lowest = self.likelihood.value_and_gradient(z.numpy())[0]
+
+        def off(points: Tensor) -> float:
+            values = [self.likelihood.value_and_gradient(point.numpy())[0] for point in points]
+            return float(np.abs(np.array(values) - lowest - rise).sum())
+
+        try:
+            return off(scale.free(straight)) < off(z + steps)
+        except (RateError, ReducibleError, SolverError):
+            return False
 
 
 class CovarianceKind(ABC):

@@ -182,7 +182,7 @@ def from_estimate(
     if cov.df:  # a t distribution: the covariance itself is not known better
         chance *= np.sqrt(cov.df / chi2.ppf(uniform[:, -1:], cov.df))
     chance = _bounded(chance, estimate, scale)
-    z = scale.free(estimate.theta) + torch.from_numpy(chance)
+    z = _moved(estimate, scale, torch.from_numpy(chance))
     more = None
     if moving:
         more = torch.from_numpy(norm.ppf(uniform[:, size : 2 * size]) @ _root(drifts).T)
@@ -254,6 +254,20 @@ def common_scale(estimates: Sequence[Estimate]) -> Scale:
     log = torch.stack([each.covariance.scale.log for each in estimates]).all(0)
     units = torch.stack([each.covariance.scale.unit for each in estimates])
     return Scale(log, torch.where(first.log, units.amax(0), first.unit))
+
+
+def _moved(estimate: Estimate, scale: Scale, chance: Tensor) -> Tensor:
+    """Coordinates ``[B, P]`` of draws, on the scale that suits the likelihood.
+
+    A draw that would make a rate negative moves its logarithm in any case.
+    """
+    z = scale.free(estimate.theta)
+    if not estimate.covariance.linear:
+        return z + chance
+    straight = estimate.theta + chance / scale.slope(estimate.theta)
+    positive = (straight > 0) | ~scale.log
+    inside = positive.all(-1, keepdim=True)
+    return torch.where(inside, scale.free(straight.where(positive, 1.0)), z + chance)
 
 
 def _root(matrix: Array) -> Array:

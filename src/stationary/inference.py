@@ -48,6 +48,10 @@ class Covariance:
         How many times the variance that independent counts would have.
     block : int
         Successive windows that were taken as one.
+    linear : bool
+        Whether the likelihood is closer to a parabola in the parameters themselves than in the
+        coordinates, so that draws move the former: the data may know sums of rates of which each
+        alone is hardly known.
     """
 
     matrix: Array
@@ -57,6 +61,7 @@ class Covariance:
     scale: Scale
     inflation: float = 1.0
     block: int = 1
+    linear: bool = False
 
     @property
     def stderr(self) -> Array:
