@@ -122,9 +122,7 @@ def test_uppertriangular_recovers_the_steady_state_at_a_new_load():
         row = fit.forecast([60.0]).iloc[0]
         for name, value in (("loss", true[3]), ("utilisation", 1 - true[0])):
             z.append(logit_score(row, name, value, fit.covariance.quantile(0.95)))
-    z = np.reshape(z, (-1, 2))
-    assert (np.abs(z.mean(0)) < 3.3 * np.sqrt(z.var(0, ddof=1) / len(z))).all()
-    assert (z.var(0, ddof=1) < 1.5).all()
+    assert_standard(np.reshape(z, (-1, 2)), df=44, slack=1.1)
 
 
 def test_a_well_known_loss_of_rates_that_are_not_has_a_narrow_interval():

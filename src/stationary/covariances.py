@@ -138,8 +138,10 @@ class Curved:
         steps = torch.from_numpy(np.concatenate([steps, -steps], 1).T.copy())
         rise = ((steps.numpy() @ self.basis) ** 2 @ self.curvature) / 2
         straight = self.theta + steps / scale.slope(self.theta)
-        if bool((straight[:, scale.log] <= 0).any()):
+        inside = (straight[:, scale.log] > 0).all(-1)  # a draw outside moves logarithms anyway
+        if not bool(inside.any()):
             return False
+        straight, steps, rise = straight[inside], steps[inside], rise[inside.numpy()]
         z = scale.free(self.theta)
         lowest = self.likelihood.value_and_gradient(z.numpy())[0]
 

@@ -24,7 +24,7 @@ import torch
 from scipy.stats import chi2, norm, qmc
 from torch import Tensor
 
-from stationary.chunks import in_parts
+from stationary.chunks import in_parts, is_large, together
 from stationary.curve import Curves, is_costly
 from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.estimate import Estimate
@@ -40,6 +40,9 @@ _FAR = 1e12
 
 _CHANCE = 3.0
 """Square of a difference, in variances of it, from which chance does not explain it."""
+
+_SHORT = 0.95
+"""Share of the way to zero that a rate may go in a draw that moves rates, not logarithms."""
 
 _LOADS = 20
 """Loads of a usual forecast, by which it is decided whether to solve the chain for every draw: a
@@ -259,15 +262,15 @@ def common_scale(estimates: Sequence[Estimate]) -> Scale:
 def _moved(estimate: Estimate, scale: Scale, chance: Tensor) -> Tensor:
     """Coordinates ``[B, P]`` of draws, on the scale that suits the likelihood.
 
-    A draw that would make a rate negative moves its logarithm in any case.
+    A draw that would make a rate negative is shortened, in its direction: the data may know sums of
+    rates, which a detour along logarithms would change.
     """
-    z = scale.free(estimate.theta)
+    z, theta = scale.free(estimate.theta), estimate.theta
     if not estimate.covariance.linear:
         return z + chance
-    straight = estimate.theta + chance / scale.slope(estimate.theta)
-    positive = (straight > 0) | ~scale.log
-    inside = positive.all(-1, keepdim=True)
-    return torch.where(inside, scale.free(straight.where(positive, 1.0)), z + chance)
+    step = chance / scale.slope(theta)
+    most = torch.where(scale.log & (step < 0), -_SHORT * theta / step, torch.inf).amin(-1)
+    return scale.free(theta + step * most.clamp_max(1.0)[:, None])
 
 
 def _root(matrix: Array) -> Array:
@@ -304,8 +307,12 @@ def _measured(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> A
             found = [measure(point).clamp(measure.low, measure.high) for measure in measures]
             return torch.stack(found, -1)
 
-    rows = (part.expand(*batch, -1).flatten(0, -2) for part in (x, theta))
-    return torch.cat(in_parts(of_part, model.edges, *rows)).reshape(*batch, -1).numpy()
+    if is_large(model.edges):  # one input at a time, so that memory holds few factors
+        rows = (part.expand(*batch, -1).flatten(0, -2) for part in (x, theta))
+        return torch.cat(in_parts(of_part, model.edges, *rows)).reshape(*batch, -1).numpy()
+    some = max(1, together(model.edges) // batch[-1])
+    parts = zip(x.split(some), theta.split(some), strict=True)
+    return torch.cat([of_part(*part) for part in parts]).numpy()
 
 
 def _solvable(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> Array:

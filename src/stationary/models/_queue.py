@@ -28,7 +28,6 @@ class Queue(Model):
         States, edges, params and groups, as for `Model`.
     """
 
-    servers: int = 1
     levels: Tensor
     busy: Tensor
     lost: Tensor
@@ -75,9 +74,8 @@ class Queue(Model):
         return x
 
     def start(self, x: Tensor) -> Tensor:
-        """Service that just keeps up with the mean load, other rates in proportion to it."""
-        now = self.theta.detach()
-        return now * (x.mean() / self.servers / now[0]) ** self.per_time
+        """Service that just keeps up: every rate at the mean load."""
+        return torch.where(self.per_time == 1, x.mean(), self.theta.detach())
 
 
 class ServerQueue(Queue):
@@ -93,10 +91,18 @@ class ServerQueue(Queue):
         As for `Queue`.
     """
 
+    servers: int
+    capacity: int
+
     def __init__(self, *, servers: int, capacity: int, **rest: Any) -> None:
         self.servers = servers
         self.capacity = capacity
         super().__init__(**rest)
+
+    def start(self, x: Tensor) -> Tensor:
+        """Service that just keeps up with the mean load, other rates in proportion to it."""
+        now = self.theta.detach()
+        return now * (x.mean() / self.servers / now[0]) ** self.per_time
 
 
 def rate(value: float) -> Param:
