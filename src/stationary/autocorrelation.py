@@ -44,6 +44,8 @@ def why_not(model: Model, windows: Windows) -> str:
         return f"it needs dense matrices, and {len(model.states)} states are too many for them"
     if len(windows.observations) > 1 or not windows.has_states:
         return "it is of counts of states, and more was observed"
+    if windows.by_arrivals and model.arrivals(model.at(windows.x[:1])) is not None:
+        return "requests arrive at a rate that depends on the state"
     if windows.sampling is Sampling.TIME and windows.duration is None:
         return "the length of a window is not known; pass duration= (--duration)"
     return ""
@@ -76,7 +78,7 @@ def sum_covariances(
         if windows.duration is None or windows.sampling is Sampling.ARRIVAL:
             between = _between_arrivals(model, inputs, theta, generator)
         else:
-            between = _between_times(generator, looks / float(windows.duration.mean()))
+            between = _between_times(generator, looks / _lasts(windows, inputs))
         return np.stack(
             [_covariance(*each) for each in zip(between, pi, f, looks.round(), strict=True)]
         )
@@ -106,6 +108,14 @@ def score_covariance(
     f = observation.to_states(torch.from_numpy(slopes).mT).mT.numpy()
     each = sum_covariances(model, windows, theta, inputs, looks, f)
     return np.einsum("u,upq->pq", many, each)
+
+
+def _lasts(windows: Windows, inputs: Tensor) -> Array:
+    """Mean length of the windows at each input; of all of them where there are none."""
+    assert windows.duration is not None  # noqa: S101  # `why_not` has seen to it
+    same = (windows.x[None] == inputs[:, None]).all(-1).to(windows.duration)
+    here = (same @ windows.duration) / same.sum(-1)
+    return here.nan_to_num(float(windows.duration.mean())).numpy()
 
 
 def _between_times(generator: Generator, per_time: Array) -> Array:

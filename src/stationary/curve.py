@@ -18,7 +18,6 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -26,8 +25,9 @@ from torch import Tensor
 
 from stationary.derivatives import by_input
 from stationary.edges import Edges
-from stationary.errors import RateError, ReducibleError, SolverError
+from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.inference import Link
+from stationary.measures import Measure
 from stationary.models import Model, Point
 from stationary.scales import Scale
 
@@ -48,10 +48,16 @@ _SIDE = 2.0
 _FELT = 0.02
 """Effect of one standard deviation, on the scale of the interval, from which an axis is bent."""
 
+FAR = 1e12
+"""How many times smaller or larger than it is a rate may be drawn: beyond, chains fall apart."""
+
 _FARTHEST = 12.0
 """E-folds that a parameter may move along an axis where the chain is solved."""
 
-_curves: WeakKeyDictionary[Model, dict[Any, Curves]] = WeakKeyDictionary()
+_MOST_KEPT = 4
+"""Models whose curves are kept for the next question about them."""
+
+_kept: list[tuple[Model, Any, Curves]] = []
 
 
 def is_costly(edges: Edges, solves: int) -> bool:
@@ -89,10 +95,14 @@ class Curves:
         self.measures = [model.measure(name) for name in names]
         self.centre = _Curve(model, self.measures, model.theta.detach(), scale)
         self.dimension = self._dimensions(model)
+        if np.isnan(self.dimension).any():  # a measure that mixes units knows no common factor
+            self.unit = np.zeros_like(self.unit)
+            self.dimension = np.zeros(len(self.measures))
         _, rest = self._split(scale.free(theta) - self.z)
         _, size, axes = np.linalg.svd(rest, full_matrices=False)
         self.spread, self.axes = size / math.sqrt(len(rest)), axes
         self.sides = [self._to_the_sides(model, k) for k in range(len(axes))]
+        self.bent = [False] * len(axes)
 
     @classmethod
     def of(cls, model: Model, names: tuple[str, ...], scale: Scale, theta: Tensor) -> Curves:
@@ -100,15 +110,18 @@ class Curves:
 
         Other draws of the same model are read off the same curves.
         """
-        kept = _curves.setdefault(model, {})
         state = (model.theta, scale.log, scale.unit)
         key = tuple(part.detach().numpy().tobytes() for part in state)
-        found = kept.get(key)
-        if found is None or not set(names) <= set(found.names):
-            # A solve costs far more than all measures of it.
-            held = () if found is None else found.names
-            every = tuple(dict.fromkeys((*held, *names, *model.measures)))
-            found = kept[key] = cls(model, every, scale, theta)
+        same = [curves for other, its, curves in _kept if other is model and its == key]
+        for found in same:
+            if set(names) <= set(found.names):
+                return found
+        # A solve costs far more than all measures of it.
+        held = [name for found in same for name in found.names]
+        every = tuple(dict.fromkeys((*held, *names, *model.measures)))
+        found = cls(model, every, scale, theta)
+        _kept.append((model, key, found))
+        del _kept[:-_MOST_KEPT]
         return found
 
     def values(self, x: Tensor, theta: Tensor, names: Sequence[str]) -> Array:
@@ -139,17 +152,17 @@ class Curves:
         for k, (axis, spread) in enumerate(zip(self.axes, self.spread, strict=True)):
             u = along[:, k : k + 1]
             first = spread * (slope @ axis)  # [N, K]: by one standard deviation
-            if np.nanmax(np.abs(first), initial=0.0) < _FELT:
+            # Once it is felt anywhere, it is bent everywhere: answers do not depend on the question.
+            self.bent[k] |= bool(np.nanmax(np.abs(first), initial=0.0) >= _FELT)
+            if not self.bent[k]:
                 moved += first * u
                 continue
-            for sign, side in zip((-1.0, 1.0), self.sides[k], strict=True):
-                to = side.read(place, other)[0] - level
-                line = first * _SIDE * sign
+            for sign, (side, far) in zip((-1.0, 1.0), self.sides[k], strict=True):
+                bend = side.read(place, other)[0] - level - first * far * sign
                 # Through the slope at the centre and the value at the side; beyond it, a line.
-                bend = np.where(np.isfinite(to), to - line, 0.0)
-                t = np.maximum(sign * u, 0.0) / _SIDE
+                t = np.maximum(sign * u, 0.0) / far
                 curved = np.where(t <= 1, t**2, 2 * t - 1)
-                moved += np.where(sign * u > 0, line * t + bend * curved, 0.0)
+                moved += np.where(sign * u > 0, first * u + bend * curved, 0.0)
         return moved
 
     def _split(self, moved: Tensor) -> tuple[Array, Array]:
@@ -159,12 +172,16 @@ class Curves:
         common = step @ self.unit / length if length else np.zeros(step.shape[:-1])
         return common, step - common[..., None] * self.unit
 
-    def _to_the_sides(self, model: Model, k: int) -> tuple[_Curve, _Curve]:
+    def _to_the_sides(self, model: Model, k: int) -> list[tuple[_Curve, float]]:
+        """Curves to either side along an axis, and how many standard deviations away they are."""
         step = _SIDE * self.spread[k] * self.axes[k]
-        step = step * min(1.0, _FARTHEST / max(float(np.abs(step).max()), 1e-300))
-        thetas = (self.scale.natural(self.z + torch.from_numpy(s * step)) for s in (-1, 1))
-        minus, plus = (_Curve(model, self.measures, theta, None) for theta in thetas)
-        return minus, plus
+        shorter = min(1.0, _FARTHEST / max(float(np.abs(step).max()), 1e-300))
+        found = []
+        for sign in (-1, 1):
+            z = self.z + torch.from_numpy(sign * shorter * step)
+            theta = within(model, self.scale, self.scale.natural(z))
+            found.append((_Curve(model, self.measures, theta, None), _SIDE * shorter))
+        return found
 
     @torch.no_grad()
     def _dimensions(self, model: Model) -> Array:
@@ -180,7 +197,14 @@ class Curves:
         two = Point(model, x * 2**first, self.scale.natural(self.z + double))
         two = two.with_pi(one.pi)  # which is the same
         ratio = torch.stack([m(two) / m(one) for m in self.measures]).ravel()
-        return np.asarray(ratio.log2().round().nan_to_num(0.0, 0.0, 0.0).numpy())
+        power = ratio.log2().round()
+        # What has no size at this load, such as a loss that underflows, has no unit either.
+        power = torch.where(ratio.isnan() & _is_share(self.measures), 0.0, power)
+        return torch.where((ratio - 2**power).abs() < 1e-6 * ratio.abs(), power, torch.nan).numpy()
+
+
+def _is_share(measures: Sequence[Measure]) -> Tensor:
+    return torch.tensor([(m.low, m.high) == (0.0, 1.0) for m in measures])
 
 
 class _Curve:
@@ -190,7 +214,7 @@ class _Curve:
     """
 
     def __init__(
-        self, model: Model, measures: list[Any], theta: Tensor, scale: Scale | None
+        self, model: Model, measures: list[Measure], theta: Tensor, scale: Scale | None
     ) -> None:
         self.model, self.measures, self.theta, self.scale = model, measures, theta, scale
         self.links = [Link(measure) for measure in measures]
@@ -223,7 +247,7 @@ class _Curve:
         x = torch.tensor([[math.exp(_STEP * k), *other] for k in new], dtype=torch.float64)
         try:
             found = self._levels(x)
-        except (RateError, ReducibleError, SolverError):
+        except (RateError, ReducibleError, SolverError, InputError):
             found = self._one_by_one(x)
         for k, level, slope in zip(new, *found, strict=True):
             self.known[k, tuple(other)] = level, slope
@@ -246,12 +270,19 @@ class _Curve:
         for row in x:
             try:
                 found.append(self._levels(row[None]))
-            except (RateError, ReducibleError, SolverError):
+            except (RateError, ReducibleError, SolverError, InputError):
                 size = 1, len(self.measures)
                 coordinates = 1 + (0 if self.scale is None else len(self.theta))
                 found.append((np.full(size, np.nan), np.full((*size, coordinates), np.nan)))
         levels, slopes = zip(*found, strict=True)
         return np.concatenate(levels), np.concatenate(slopes)
+
+
+def within(model: Model, scale: Scale, theta: Tensor) -> Tensor:
+    """Keep positive parameters within a huge factor of their estimates."""
+    centre = model.theta.detach()
+    size = torch.where(scale.log, centre, scale.unit)
+    return torch.where(model.positive, theta.clamp(size / FAR, size * FAR), theta)
 
 
 @torch.no_grad()

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +24,7 @@ from scipy.stats import chi2, norm, qmc
 from torch import Tensor
 
 from stationary.chunks import in_parts, is_large, together
-from stationary.curve import Curves, is_costly
+from stationary.curve import FAR, Curves, is_costly, within
 from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.estimate import Estimate
 from stationary.inference import Array
@@ -34,9 +33,6 @@ from stationary.scales import Scale
 
 COUNT = 1024
 """Draws of each model: a power of two, as Sobol sequences have it."""
-
-_FAR = 1e12
-"""How many times smaller or larger than it is a rate may be drawn: beyond, chains fall apart."""
 
 _CHANCE = 3.0
 """Square of a difference, in variances of it, from which chance does not explain it."""
@@ -147,10 +143,6 @@ class Draws:
             [part.drawn(x[None], names) for part in self.parts]
         )
 
-    def changed(self, change: Any) -> Draws:
-        """Return the draws of a changed system; ``change`` maps a part to another."""
-        return Draws(tuple(change(part) for part in self.parts))
-
 
 def from_estimate(
     estimate: Estimate,
@@ -212,13 +204,6 @@ def faster(part: Part, which: Tensor, factor: float) -> Part:
     model.set_theta(part.model.theta.detach() * times)
     unit = torch.where(part.scale.log, part.scale.unit, part.scale.unit * times)
     return replace(part, model=model, theta=part.theta * times, scale=Scale(part.scale.log, unit))
-
-
-def within(model: Model, scale: Scale, theta: Tensor) -> Tensor:
-    """Keep positive parameters within a huge factor of their estimates."""
-    centre = model.theta.detach()
-    size = torch.where(scale.log, centre, scale.unit)
-    return torch.where(model.positive, theta.clamp(size / _FAR, size * _FAR), theta)
 
 
 def drift(estimate: Estimate, below: Sequence[Estimate], heaviest: float) -> Array:
@@ -291,7 +276,7 @@ def _bounded(chance: Array, estimate: Estimate, scale: Scale) -> Array:
     factor = (scale.slope(estimate.theta) / cov.scale.slope(estimate.theta)).numpy()
     along = (chance / factor) @ cov.flat @ cov.flat.T * factor
     known, log = chance - along, scale.log.numpy()
-    room = np.maximum(np.log(_FAR) - np.abs(known[:, log]).max(-1, initial=0.0), 0.0)
+    room = np.maximum(np.log(FAR) - np.abs(known[:, log]).max(-1, initial=0.0), 0.0)
     reached = np.abs(along[:, log]).max(-1, initial=0.0)
     return np.asarray(known + along * np.minimum(room / np.maximum(reached, 1.0), 1.0)[:, None])
 
@@ -307,10 +292,11 @@ def _measured(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> A
             found = [measure(point).clamp(measure.low, measure.high) for measure in measures]
             return torch.stack(found, -1)
 
-    if is_large(model.edges):  # one input at a time, so that memory holds few factors
+    side_by_side = together(model.edges)
+    if is_large(model.edges) or batch[-1] > side_by_side:  # so that memory holds few factors
         rows = (part.expand(*batch, -1).flatten(0, -2) for part in (x, theta))
         return torch.cat(in_parts(of_part, model.edges, *rows)).reshape(*batch, -1).numpy()
-    some = max(1, together(model.edges) // batch[-1])
+    some = side_by_side // batch[-1]
     parts = zip(x.split(some), theta.split(some), strict=True)
     return torch.cat([of_part(*part) for part in parts]).numpy()
 
@@ -320,8 +306,11 @@ def _solvable(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> A
     try:
         return _measured(model, x, theta, names)
     except (RateError, ReducibleError, SolverError, InputError):
-        if len(x) == 1:
-            return np.full((1, x.shape[1], len(names)), np.nan)
-    half = len(x) // 2
-    parts = [(x[:half], theta[:half]), (x[half:], theta[half:])]
-    return np.concatenate([_solvable(model, some, params, names) for some, params in parts])
+        if x.shape[:2] == (1, 1):
+            return np.full((1, 1, len(names)), np.nan)
+    # Draws first; then the loads of one draw, because it may fail at one of them alone.
+    axis = 0 if len(x) > 1 else 1
+    theta = theta if axis == 0 else theta.expand(-1, x.shape[1], -1)
+    half = x.shape[axis] // 2
+    pairs = zip(x.tensor_split([half], axis), theta.tensor_split([half], axis), strict=True)
+    return np.concatenate([_solvable(model, a, b, names) for a, b in pairs], axis)

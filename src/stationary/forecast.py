@@ -20,6 +20,9 @@ from stationary.trust import Doubt, Horizon, Reason
 OPEN = math.log(10)
 """Half-width, in e-folds, from which a forecast counts as open: a factor of ten each way."""
 
+MOST_LOST = 0.02
+"""Weight of draws that could not be solved from which an answer is not trusted."""
+
 KNOWN = 0.1
 """Half-width, relative to the value, up to which it counts as known on any scale.
 
@@ -117,7 +120,12 @@ def forecast(
         beyond = Doubt(Reason.HORIZON, horizon=horizon)
         far = inputs[:, 0].numpy() > horizon.load
         doubts = [old or (beyond if f else None) for old, f in zip(doubts, far, strict=True)]
-    failed = int(np.isnan(values).any((1, 2)).sum())
+    lost = np.isnan(values)
+    for row in np.flatnonzero(((draws.weights[:, None, None] * lost).sum(0) > MOST_LOST).any(-1)):
+        doubts[row] = doubts[row] or Doubt(
+            Reason.UNSOLVED, names[int(lost[:, row].sum(0).argmax())]
+        )
+    failed = int(lost.any((1, 2)).sum())
     return Forecast(inputs, tuple(names), value, low, high, tuple(doubts), failed)
 
 

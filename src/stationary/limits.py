@@ -6,14 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from numbers import Real
 
 import numpy as np
 import torch
 
 from stationary import words
 from stationary.draws import Draws, Part
-from stationary.errors import InputError
-from stationary.forecast import OPEN, quantiles
+from stationary.errors import InputError, SolverError
+from stationary.forecast import MOST_LOST, OPEN, quantiles
 from stationary.inference import Array, Link, check_level
 from stationary.models import Model
 from stationary.slo import Slo
@@ -110,7 +111,8 @@ class Limit:
 
 def check_present(present: float) -> float:
     """Return the present load, or raise unless it is one."""
-    if not isinstance(present, int | float) or not 0 < present < math.inf:
+    number = isinstance(present, Real) and not isinstance(present, bool)
+    if not number or not 0 < present < math.inf:
         raise InputError(f"the present load must be positive and finite; got {present!r}")
     return float(present)
 
@@ -163,6 +165,8 @@ def limit(
     check_level(level)
     check_slos([part.model for part in draws.parts], slos)
     names = [slo.measure for slo in slos]
+    if not near > 0:
+        raise InputError(f"a limit is searched among positive loads; the data have {near:g}")
     _check_grows(draws, names, near)
     centres, roots, binds, weights = [], [], [], draws.weights
     for part in draws.parts:
@@ -172,6 +176,12 @@ def limit(
         roots.append(found[1:])
         binds.append(which[1:])
     loads, which = np.exp(np.concatenate(roots)), np.concatenate(binds)
+    lost = np.isnan(loads)
+    if lost.all() or np.isnan([root for root, _ in centres]).any():
+        raise SolverError(
+            f"the chain cannot be solved on the way to a load that breaks {slos[0]}: forecast "
+            f"lighter loads, or take a smaller model"
+        )
     ends = (0.5 - level / 2, 0.5, 0.5 + level / 2)
     low, middle, high = quantiles(
         loads[:, None, None], weights, ends, np.zeros(1), np.full(1, math.inf)
@@ -189,8 +199,10 @@ def limit(
         max(float(high), load),
         level,
         tested=0.0 if doubt else math.inf if horizon is None else horizon.load,
-        failed=int(np.isnan(loads).sum()),
+        failed=int(lost.sum()),
     )
+    if doubt is None and float(weights[lost].sum()) > MOST_LOST:
+        doubt = Doubt(Reason.UNSOLVED)
     return _judged(found_limit, doubt, horizon)
 
 
@@ -235,11 +247,14 @@ class _Excess:
         self.links = [Link(part.model.measure(name)) for name in self.names]
         pairs = zip(self.links, slos, strict=True)
         self.bounds = [float(link.to(np.array(slo.bound))) for link, slo in pairs]
+        self.known: dict[float, Array] = {}
 
     def at(self, log_load: Array) -> tuple[Array, Array]:
         """Excess ``[1 + B]`` at log loads ``[1 + B]``, and which SLO it is of."""
         loads = torch.from_numpy(np.exp(log_load))[:, None, None]
-        centre = self.part.centre(loads[:1], self.names)
+        if float(loads[0]) not in self.known:  # a root that is found is not solved again
+            self.known[float(loads[0])] = self.part.centre(loads[:1], self.names)
+        centre = self.known[float(loads[0])]
         values = np.concatenate([centre[:, 0], self.part.drawn(loads[1:], self.names)[:, 0]])
         each = np.stack(
             [
@@ -300,4 +315,6 @@ class _Excess:
             b, fb = np.where(done, b, c), np.where(done, fb, fc)
             which = np.where(done, which, found)
             a = np.where(near & ~done, b, a)
-        return b, which
+        else:
+            b = np.where(done, b, np.nan)
+        return np.where(np.isnan(fb), np.nan, b), which

@@ -71,6 +71,8 @@ class Reason(StrEnum):
     """It lies beyond the load up to which the model was tested."""
     OPEN = "open"
     """The data leave it open by more than a factor of ten."""
+    UNSOLVED = "unsolved"
+    """The chain could not be solved for too many draws."""
 
 
 @dataclass(frozen=True)

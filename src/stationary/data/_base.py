@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary.data.numbers import as_counts
+from stationary.errors import InputError
 from stationary.models import Model, Point
 
 Array = np.ndarray[Any, Any]
@@ -54,7 +56,13 @@ class Observation(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.kind:
+        if "kind" in cls.__dict__ and cls.kind:
+            there = Observation.kinds.get(cls.kind, cls)
+            if there.__qualname__ != cls.__qualname__:
+                raise InputError(
+                    f"{cls.__name__}: the kind {cls.kind!r} is that of {there.__name__}; give "
+                    f"another name"
+                )
             Observation.kinds[cls.kind] = cls
 
     @property
@@ -168,8 +176,7 @@ class Counts(Observation):
     """
 
     def __init__(self, data: Any) -> None:
-        data = torch.as_tensor(data, dtype=torch.float64).clone()
-        self.__dict__["data"] = data
+        self.__dict__["data"] = as_counts(data, self.columns)
 
     @abstractmethod
     def probabilities(self, point: Point) -> Tensor:

@@ -8,26 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from stationary.data._base import Observation
+from stationary.data.numbers import as_table
 from stationary.errors import InputError
-
-
-def find_bad_count(counts: NDArray[np.float64]) -> tuple[int, int, str] | None:
-    """First count that is none, row by row: its row, its column and what is wrong with it."""
-    bad = np.argwhere(~((counts >= 0) & (counts <= 2.0**53) & (counts == np.floor(counts))))
-    if not len(bad):
-        return None
-    row, column = map(int, bad[0])
-    value = float(counts[row, column])
-    if value > 2.0**53 and value != np.inf:
-        need = "counts above 2**53 lose digits: use shorter windows"
-    else:
-        need = "counts must be whole numbers, zero or more: correct it or remove the window"
-    return row, column, f"the count is {value!r}; {need}"
 
 
 def find_bad_input(x: NDArray[np.float64]) -> tuple[int, int, str] | None:
@@ -98,22 +84,20 @@ def input_names(inputs: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def as_table(value: Any, name: str) -> Tensor:
-    """Return numbers as a float64 tensor of our own, which nobody else can change."""
-    if isinstance(value, Tensor):
-        return value.detach().to("cpu", torch.float64, copy=True).contiguous()
-    try:
-        return torch.from_numpy(np.array(value, dtype=np.float64, order="C"))
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{name} must be a table of numbers, every row of the same length; got {value!r:.80}"
-        ) from None
-
-
 def check_shapes(x: Tensor, kinds: Sequence[Observation], names: Sequence[str]) -> None:
     """Raise an error that says which of inputs and observations disagree."""
     if not kinds:
         raise InputError("nothing was observed: give counts= and observe=, or observations=")
+    for kind in kinds:
+        if not isinstance(kind, Observation):
+            raise InputError(
+                f"observations must be objects such as States(counts, observe=[0, 1]); got {kind!r}"
+            )
+    names_of = [kind.kind for kind in kinds]
+    if names_of.count("states") > 1:
+        raise InputError(
+            "windows have one table of counts of states: put all categories into one States"
+        )
     if not x.numel() and not any(kind.data.numel() for kind in kinds):
         raise InputError("there are no windows: x and counts are empty")
     if x.ndim != 2:

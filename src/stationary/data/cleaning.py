@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from stationary.data.categories import Category, Observed, as_categories, find_categories, label
 from stationary.data.checks import (
     as_range,
-    find_bad_count,
     find_bad_input,
     listed,
     load_mask,
     name_rows,
 )
+from stationary.data.numbers import find_bad_count
 from stationary.data.tables import Table
 from stationary.errors import DataWarning, InputError
 

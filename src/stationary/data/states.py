@@ -35,7 +35,7 @@ from stationary.data.categories import (
     label,
     members,
 )
-from stationary.data.checks import as_table, find_bad_count
+from stationary.data.numbers import as_counts
 from stationary.data.observation import ObservationMap
 from stationary.errors import InputError
 from stationary.models import Model, Point
@@ -78,17 +78,8 @@ class States(Counts):
     def __init__(
         self, data: Any, observe: Iterable[Category], sampling: Sampling | str = Sampling.TIME
     ) -> None:
-        counts, categories = as_table(data, "counts"), as_categories(observe)
-        if counts.ndim != 2 or counts.shape[1] != len(categories):
-            raise InputError(
-                f"counts must have one row per window and one column for each of the "
-                f"{len(categories)} categories of observe ({', '.join(map(label, categories))}); "
-                f"got shape {tuple(counts.shape)}"
-            )
-        bad = find_bad_count(counts.numpy())
-        if bad:
-            row, column, problem = bad
-            raise InputError(f"window {row}, category {label(categories[column])!r}: {problem}")
+        categories = as_categories(observe)
+        counts = as_counts(data, [label(category) for category in categories])
         self.__dict__.update(data=counts, observe=categories, sampling=as_sampling(sampling))
 
     @property

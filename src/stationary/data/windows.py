@@ -23,7 +23,6 @@ from stationary.data._base import Counts, Observation
 from stationary.data.categories import Category, Observed, parse_category
 from stationary.data.checks import (
     as_durations,
-    as_table,
     check_shapes,
     find_bad_input,
     input_names,
@@ -31,6 +30,7 @@ from stationary.data.checks import (
     name_rows,
 )
 from stationary.data.moments import Moments, Pool
+from stationary.data.numbers import as_table
 from stationary.data.observation import ObservationMap
 from stationary.data.states import Sampling, States
 from stationary.data.tables import sampling_facts, write_facts
@@ -96,6 +96,12 @@ class Windows:
         observations: Iterable[Observation] = (),
         moments: Moments | None = None,
     ) -> None:
+        if isinstance(observations, Observation):
+            observations = (observations,)
+        if not isinstance(observations, Iterable):
+            raise InputError(f"observations must be a list of them; got {observations!r}")
+        if not isinstance(moments, Moments | None):
+            raise InputError(f"moments must be those of pooled windows; got {moments!r}")
         kinds = tuple(observations)
         if counts is not None or observe is not None:
             if counts is None or observe is None:
@@ -301,27 +307,21 @@ class Windows:
         """Which category covers each state of a model."""
         return self.states.on(model).map
 
-    def pooled(self, moments: bool = False) -> Windows:
-        """Windows of equal inputs added up, sorted by input: the same likelihood, fewer rows.
+    def pooled(self) -> Windows:
+        """Windows of equal inputs added up, sorted by input: the same fit, fewer rows.
 
-        With ``moments``, what a sandwich covariance needs to know of the single ones is kept, so
-        that a fit to these is the same in all.
+        What a sandwich covariance needs to know of the single ones is kept.
         """
-        if moments:
-            if self.moments is not None:
-                return self
-            pool = Pool(self.x.shape[1], self.data.shape[1])
-            pool.add(self.x.numpy(), self.data.numpy())
-            loads, sums, kept = pool.sums()
-            lasts = self._mean_duration(torch.from_numpy(loads))
-            return self._with(loads, self._kinds_of(torch.from_numpy(sums)), lasts, kept)
-        x, where = torch.unique(self.x, dim=0, return_inverse=True)
-        zero = self.data.new_zeros(len(x), self.data.shape[1])
-        data = zero.index_add(0, where, self.data)
-        return self._with(x, self._kinds_of(data), self._mean_duration(x))
+        if self.moments is not None:
+            return self
+        pool = Pool(self.x.shape[1], self.data.shape[1])
+        pool.add(self.x.numpy(), self.data.numpy())
+        x, sums, moments = pool.sums()
+        lasts = self._mean_duration(torch.from_numpy(x))
+        return self._with(x, self._kinds_of(torch.from_numpy(sums)), lasts, moments)
 
     def _mean_duration(self, x: Tensor) -> Tensor | None:
-        """Mean length of the windows at each of the distinct inputs."""
+        """Mean length of the single windows at each of the distinct inputs."""
         if self.duration is None:
             return None
         if len(self.duration.unique()) == 1:

@@ -96,6 +96,8 @@ def doubt(found: Doubt) -> str:
             return why_horizon(found.horizon)
         return f"no data tests the model at this load: {why_horizon(found.horizon)}"
     what = plain(found.measure) if found.measure else "this load"
+    if found.reason == "unsolved":
+        return f"the chain could not be solved for many of the parameters that {what} depends on"
     return f"the data leave {what} open by more than a factor of 10"
 
 
