@@ -92,8 +92,8 @@ def test_a_simulation(model):
 class Crashing(st.Model):
     """A chain of one's own."""
 
-    states = ["up", "down"]  # noqa: RUF012 - as a user would write it
-    params = {"wear": 0.1, "repair": 1.0}  # noqa: RUF012
+    states = ["up", "down"]
+    params = {"wear": 0.1, "repair": 1.0}
 
     def rates(self, load, p):
         return {("up", "down"): load * p.wear, ("down", "up"): p.repair}

@@ -380,7 +380,7 @@ def test_windows_that_counted_no_states_are_left_out():
 
 def test_pooled_windows_cannot_be_checked():
     fit = fitted(arriving(0))
-    found = diagnose(fit.estimate, fit.windows.pooled(moments=True))
+    found = diagnose(fit.estimate, fit.windows.pooled())
     assert [finding.check for finding in found] == CHECKS
     assert {finding.code for finding in found} == {"pooled"}
     assert {finding.verdict for finding in found} == {Verdict.UNKNOWN}

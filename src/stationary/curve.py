@@ -152,7 +152,7 @@ class Curves:
         for k, (axis, spread) in enumerate(zip(self.axes, self.spread, strict=True)):
             u = along[:, k : k + 1]
             first = spread * (slope @ axis)  # [N, K]: by one standard deviation
-            # Once it is felt anywhere, it is bent everywhere: answers do not depend on the question.
+            # Once felt, it stays bent: answers must not depend on what is asked beside.
             self.bent[k] |= bool(np.nanmax(np.abs(first), initial=0.0) >= _FELT)
             if not self.bent[k]:
                 moved += first * u

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 from torch import Tensor
 
 from stationary.data.windows import Windows
+from stationary.errors import InputError
 from stationary.estimate import Ended
 from stationary.likelihood import Likelihood
 
@@ -58,3 +60,12 @@ class Method(ABC):
 def largest_slope(gradient: np.ndarray[Any, Any], total: float) -> float:
     """Largest entry of a gradient, per count."""
     return float(np.abs(gradient).max(initial=0.0)) / total
+
+
+def check_whole(value: Any, name: str, optional: bool = False) -> None:
+    """Raise unless this is a whole number of at least 1, or left out where it may be."""
+    if optional and value is None:
+        return
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not float(value).is_integer() or value < 1:
+        raise InputError(f"{name} must be a whole number of at least 1; got {value!r}")

@@ -21,7 +21,7 @@ from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.estimate import End, Ended
 from stationary.inference import Array, finite_hessian
 from stationary.likelihood import Likelihood
-from stationary.methods import Found, Method, largest_slope
+from stationary.methods import Found, Method, check_whole, largest_slope
 from stationary.parallel import as_ready
 from stationary.visits import Visits
 
@@ -74,8 +74,8 @@ class Newton(Method):
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
-        if self.starts is not None and self.starts < 1:
-            raise InputError(f"starts must be at least 1; got {self.starts!r}")
+        check_whole(self.starts, "starts", optional=True)
+        check_whole(self.max_iterations, "max_iterations")
         if self.resume and self.folder is None:
             raise InputError("resume=True needs folder=, where the unfinished fit is")
 

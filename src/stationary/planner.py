@@ -20,7 +20,7 @@ from stationary.errors import ConvergenceWarning, InputError
 from stationary.estimate import Estimate
 from stationary.findings import Finding
 from stationary.fitting import check_model, estimate
-from stationary.forecast import Forecast, forecast
+from stationary.forecast import Forecast, forecast, quantiles
 from stationary.gradients import Exact, Gradient
 from stationary.identifiability import Identifiability, identify
 from stationary.inference import Covariance, check_level
@@ -38,7 +38,7 @@ from stationary.slo import as_slos
 from stationary.solvers import Solver
 from stationary.stochastic import Stochastic
 from stationary.store import read, write
-from stationary.study import Studied
+from stationary.study import Failure, Studied
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,8 +54,8 @@ class Plan(Record):
 
     @property
     def estimates(self) -> dict[str, float]:
-        """Parameters by name, of the model that speaks for the plan."""
-        return self.estimate.model.estimates
+        """Parameters by name, of the model that speaks for the plan; as changed by a what-if."""
+        return self.model.estimates if self.change is not None else self.estimate.model.estimates
 
     @property
     def nll(self) -> float:
@@ -91,13 +91,17 @@ class Plan(Record):
     def table(self, level: float = 0.95) -> pd.DataFrame:
         """Estimates with standard errors and intervals, one row per parameter."""
         frame = self.estimate.table(level)
-        if self.refits is None:
-            return frame
-        check_level(level)
-        drawn = self.refits.theta.numpy()
-        ends = [(1 - level) / 2, (1 + level) / 2]
-        low, high = np.quantile(drawn, ends, axis=0, method="inverted_cdf")
-        return frame.assign(std_error=drawn.std(0, ddof=1), low=low, high=high)
+        if self.refits is not None:
+            drawn = self.refits.theta.numpy()
+            equal = np.full(len(drawn), 1 / len(drawn))
+            ends = (0.5 - level / 2, 0.5 + level / 2)
+            low, high = quantiles(drawn[:, None], equal, ends, np.array(0.0), np.array(np.inf))
+            frame = frame.assign(std_error=drawn.std(0, ddof=1), low=low[0], high=high[0])
+        if self.change is not None:
+            factor = self.model.theta.detach() / self.estimate.theta
+            sized = ["estimate", "std_error", "low", "high"]
+            frame[sized] = frame[sized].mul(factor.numpy(), axis=0)
+        return frame
 
     def ranking(self) -> pd.DataFrame:
         """Every model and baseline, best on held-out loads first.
@@ -114,7 +118,7 @@ class Plan(Record):
         found, size = self.comparison, float(self.windows.size.sum())
         lines = [_line(name, each, size) for name, each in self.fitted.items()]
         lines += [
-            {"model": name, "kind": "chain", "note": f"not fitted: {why}"}
+            {"model": name, "kind": "chain", "note": words.not_fitted(why)}
             for name, why in self.failed.items()
         ]
         lines += [
@@ -240,11 +244,15 @@ class Plan(Record):
         >>> changed.max_load(loss=0.01).load / fit.max_load(loss=0.01).load > 1.4
         True
         """
-        self.check_observed("a what-if")
-        draws, change = what_if(self.draws, self.part_names, options, faster)
+        observed = self
+        if self.change is not None:  # from the system that was observed, with both changes
+            observed = self.having(changed=None)
+            options = {name: after for name, (_, after) in self.change.options.items()} | options
+            faster = self.change.faster * (1.0 if faster is None else faster)
+        draws, change = what_if(observed.draws, observed.part_names, options, faster)
         if not change.options and change.faster == 1:
-            return self
-        return self.having(changed=(change, draws), known_studies=self.studies)
+            return observed
+        return observed.having(changed=(change, draws), known_studies=observed.studies)
 
     def next_experiment(
         self,
@@ -262,6 +270,8 @@ class Plan(Record):
         ``measure="loss", at=40.0``. See `stationary.planning.next_experiment`.
         """
         self.check_observed("the next experiment")
+        if isinstance(loads, str):
+            raise InputError(f"loads must be numbers; an SLO is given as loss=0.01; got {loads!r}")
         level = self.question.level if level is None else level
         slos = as_slos(bounds) or (self.question.slos if measure is None and at is None else ())
         return next_experiment(
@@ -314,8 +324,15 @@ class Plan(Record):
         Its answers stay those of its own model.
         """
         self.check_observed("a comparison")
-        others = ladder_of(self.estimate.model, self.windows)
-        models = {name: model for name, model in others.items() if name not in self.fitted}
+        if self.pooled:
+            return self
+        own = self.estimate.model
+        others = ladder_of(own, self.windows)
+        models = {
+            name: model
+            for name, model in others.items()
+            if name not in self.fitted and (model.name, model.options) != (own.name, own.options)
+        }
         fitted, studies, failed = _studied(
             models, self.windows, 3, self.seed, jobs, cluster, progress
         )
@@ -323,7 +340,8 @@ class Plan(Record):
             fitted={**self.fitted, **fitted},
             failed={**self.failed, **failed},
             known_studies={**self.studies, **studies},
-            known_comparison=None,
+            # Its own model goes on answering, with the same draws.
+            known_draws=self.draws,
         )
 
     def identify(
@@ -415,7 +433,10 @@ class Plan(Record):
 
     def __str__(self) -> str:
         if not self.pooled:
-            lines = [words.summary(self.estimate, self.windows, self.question.level)]
+            level = self.question.level
+            lines = [words.summary(self.estimate, self.windows, level, self.table(level))]
+            if self.refits is not None:
+                lines.append(f"intervals: {words.refits(self.refits)}")
         else:
             shown = (
                 self.ranking()
@@ -446,10 +467,6 @@ _RANKING = (
 
 def _line(name: str, each: Estimate, size: float) -> dict[str, Any]:
     parameters = len(each.model.param_names)
-    notes = [] if each.converged else ["not converged: not pooled"]
-    open_ = each.covariance.flat.shape[1]
-    if open_:
-        notes.append(f"{open_} of {parameters} directions not determined: not pooled")
     return {
         "model": name,
         "kind": "chain",
@@ -457,7 +474,7 @@ def _line(name: str, each: Estimate, size: float) -> dict[str, Any]:
         "nll": each.nll,
         "aic": 2 * (each.nll + parameters),
         "bic": 2 * each.nll + parameters * math.log(size),
-        "note": "; ".join(notes),
+        "note": words.left_out(each),
     }
 
 
@@ -603,7 +620,10 @@ def compare(
     if not models:
         raise InputError("there are no models to compare; name at least one")
     if len(windows.inputs) != 1:
-        raise InputError(f"a ladder is backtested over one load; got {', '.join(windows.inputs)}")
+        raise InputError(
+            f"models are compared over one input, the load; the windows have "
+            f"{', '.join(windows.inputs)}"
+        )
     fitted, studies, failed = _studied(models, windows, starts, seed, jobs, cluster, progress)
     if not fitted:
         raise InputError(f"no model could be fitted: {next(iter(failed.values()))}")
@@ -653,20 +673,28 @@ def plan(
     """
     _check_windows(windows)
     slos = as_slos(slo)
+    check_level(level)
+    if present is not None:
+        check_present(present)
+    for option, value in (("servers", servers), ("capacity", capacity)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise InputError(f"{option} must be a whole number; got {value!r}")
     chosen = ladder(windows, servers, capacity) if models is None else models
+    if slos:
+        check_slos(list(chosen.values() if isinstance(chosen, Mapping) else chosen), slos)
     found = compare(chosen, windows, seed=seed, jobs=jobs, progress=progress)
     return found.having(question=found.asking(slos, level, present))
 
 
-def load(folder: str | os.PathLike[str], model: Model | None = None) -> Plan:
+def load(folder: str | os.PathLike[str], model: Model | Sequence[Model] | None = None) -> Plan:
     """Read a saved plan.
 
     Parameters
     ----------
     folder : path
         What `Plan.save` wrote.
-    model : Model, optional
-        The model, needed when it is one of your own: its code is not in the folder.
+    model : Model or sequence of Model, optional
+        Models of your own that the plan holds: their code is not in the folder.
     """
     return Plan(**read(folder, model))
 
@@ -689,9 +717,9 @@ def _studied(
         progress=progress,
     )
     pairs = list(zip(models, found, strict=True))
-    fitted = {name: each[0] for name, each in pairs if not isinstance(each, str)}
-    studies = {name: each[1] for name, each in pairs if not isinstance(each, str)}
-    return fitted, studies, {name: each for name, each in pairs if isinstance(each, str)}
+    fitted = {name: each[0] for name, each in pairs if not isinstance(each, Failure)}
+    studies = {name: each[1] for name, each in pairs if not isinstance(each, Failure)}
+    return fitted, studies, {name: e.why for name, e in pairs if isinstance(e, Failure)}
 
 
 def _check_windows(windows: object) -> None:

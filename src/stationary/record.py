@@ -126,8 +126,10 @@ class Record:
         """Name of the model that speaks for the plan: the one to take, or of most weight."""
         if not self.pooled:
             return next(iter(self.fitted))
+        dropped = () if self.change is None else self.change.dropped
         chosen, weights = self.comparison.choice.model, self.comparison.weights
-        return chosen or max(self.fitted, key=lambda name: weights.get(name, 0.0))
+        left = [name for name in self.fitted if name not in dropped]
+        return chosen if chosen in left else max(left, key=lambda name: weights.get(name, 0.0))
 
     @property
     def estimate(self) -> Estimate:
@@ -197,12 +199,13 @@ class Record:
         return found if self.change is None else stretched(found, self.change)
 
     def having(self, **changes: Any) -> Self:
-        """Return the same with other fields; what was computed before is kept."""
-        kept = {
-            f"known_{name}": self.__dict__.get(name, getattr(self, f"known_{name}"))
-            for name in ("studies", "comparison", "draws")
-        }
-        return replace(self, **{**kept, **changes})
+        """Return the same with other fields; what was computed before and still holds is kept."""
+        kept: dict[str, Any] = {"known_studies": self.__dict__.get("studies", self.known_studies)}
+        if "fitted" not in changes and "pooled" not in changes:
+            kept["known_comparison"] = self.__dict__.get("comparison", self.known_comparison)
+            if "refits" not in changes and self.changed is None:
+                kept["known_draws"] = self.__dict__.get("draws", self.known_draws)
+        return replace(self, **{"known_comparison": None, "known_draws": None, **kept, **changes})
 
     def limit_of(self, question: Question) -> Limit:
         """Answer a question."""

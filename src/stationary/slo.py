@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from stationary.errors import InputError
@@ -36,10 +37,17 @@ class Slo:
     measure: str
     bound: float
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.measure, str) or not isinstance(self.bound, Real):
+            raise InputError(
+                f"an SLO is a measure and the largest number it may be, as in Slo('loss', 0.001); "
+                f"got {self.measure!r}, {self.bound!r}"
+            )
+
     @classmethod
     def parse(cls, text: str) -> Slo:
         """Read ``measure<bound``: a share may be in per cent, a time in us, ms, s or min."""
-        match = _TEXT.fullmatch(text)
+        match = _TEXT.fullmatch(text) if isinstance(text, str) else None
         try:
             number = float(match[2]) if match else math.nan
         except ValueError:

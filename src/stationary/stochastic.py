@@ -27,7 +27,7 @@ from stationary.estimate import End, Ended
 from stationary.gradients import Exact, Gradient
 from stationary.inference import nats_above_minimum
 from stationary.likelihood import Likelihood
-from stationary.methods import Found, Method, largest_slope
+from stationary.methods import Found, Method, check_whole, largest_slope
 from stationary.models import Model, Point
 from stationary.optimisers import Adam, StepRule
 from stationary.solvers import Auto, Solver
@@ -107,12 +107,13 @@ class Stochastic(Method):
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "patience"):
-            value = getattr(self, name)
-            if value is not None and (value != int(value) or value < 1):
-                raise InputError(f"{name} must be a whole number of at least 1; got {value!r}")
+            check_whole(getattr(self, name), name, optional=name == "patience")
         for name in ("clip", "floor"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} must be positive; got {getattr(self, name)!r}")
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not value > 0:
+                raise InputError(f"{name} must be positive; got {value!r}")
+        if not isinstance(self.rule, StepRule):
+            raise InputError(f"rule must be one such as Adam(lr=0.1); got {self.rule!r}")
         if not isinstance(self.gradient, Gradient):
             raise InputError(
                 f"gradient must be a strategy such as Exact() or Infinity(p=0.1); got "

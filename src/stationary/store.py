@@ -15,7 +15,7 @@ import math
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import combinations_with_replacement
@@ -76,7 +76,13 @@ _KEPT = ("fitted", "pooled", "question", "failed", "seed", "recipe", "refits", "
 
 def write(plan: Record, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
     """Write a plan to a folder; what is there is kept unless it is a plan and may be replaced."""
-    check_target(Path(folder), overwrite)
+    check_target(as_folder(folder), overwrite)
+    for kind in plan.windows.observations:
+        if not kind.kind:
+            raise InputError(
+                f"{type(kind).__name__} has no name to be saved by: give the class a kind, as in "
+                f"kind = 'latencies'"
+            )
     target = Path(folder).resolve()  # so that a link is followed, not replaced
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -89,6 +95,13 @@ def write(plan: Record, folder: str | os.PathLike[str], overwrite: bool = False)
         raise InputError(
             f"{folder}: the run cannot be written: {error.strerror or error}; name another folder"
         ) from error
+
+
+def as_folder(folder: Any) -> Path:
+    """Return the path of a folder, or raise unless this can be one."""
+    if not isinstance(folder, str | os.PathLike) or not str(folder):
+        raise InputError(f"name a folder, as in 'run/'; got {folder!r}")
+    return Path(folder)
 
 
 def _swap(new: Path, target: Path, old: Path) -> None:
@@ -220,17 +233,20 @@ def _read_windows(
     )
 
 
-def read(folder: str | os.PathLike[str], model: Model | None = None) -> dict[str, Any]:
+def read(
+    folder: str | os.PathLike[str], model: Model | Sequence[Model] | None = None
+) -> dict[str, Any]:
     """Return the fields of a saved plan.
 
     Parameters
     ----------
     folder : path
         What `write` wrote.
-    model : Model, optional
-        The model, needed when it is one of your own: its code is not in the folder.
+    model : Model or sequence of Model, optional
+        Models of a user's own that the plan holds: their code is not in the folder.
     """
-    path = Path(folder)
+    path = as_folder(folder)
+    own = () if model is None else (model,) if isinstance(model, Model) else tuple(model)
     content = _read_json(path)
     checksums = content.get("checksums", {})
     for name in sorted({_ARRAYS, _WINDOWS} | (_FILES & checksums.keys())):
@@ -243,9 +259,17 @@ def read(folder: str | os.PathLike[str], model: Model | None = None) -> dict[str
     history = pd.DataFrame()
     if _HISTORY in checksums:
         history = _guard(path, lambda: pd.read_parquet(path / _HISTORY))
-    reader = _Reader(path, arrays, model)
+    reader = _Reader(path, arrays, own)
     names = (*_KEPT, "known_studies", "known_comparison", "known_draws")
     fields = _guard(path, lambda: {name: reader.made(content[name]) for name in names})
+    held = {each.model.param_names for each in fields["fitted"].values()}
+    for given in own:
+        if given.param_names not in held:
+            raise RunError(
+                f"{path} holds fits of models with the parameters "
+                f"{'; '.join(', '.join(names) for names in held)}; the one given has "
+                f"{', '.join(given.param_names)}: pass the model that was fitted"
+            )
     windows = _guard(path, lambda: _read_windows(content["windows"], frame, arrays))
     return {**fields, "windows": windows, "history": history}
 
@@ -259,7 +283,7 @@ def _plain(value: Any, path: str, arrays: dict[str, Tensor]) -> Any:
         arrays[path] = tensor.clone().contiguous()
         return {"$array" if isinstance(value, np.ndarray) else "$tensor": path}
     if isinstance(value, Model):
-        described = describe(value) if can_rebuild(value) else {"name": ""}
+        described = describe(value) if can_rebuild(value) else _own(value)
         theta = _plain(value.theta, f"{path}.theta", arrays)
         return {"$model": described, "estimates": value.estimates, "theta": theta}
     if isinstance(value, StrEnum):
@@ -285,11 +309,16 @@ def _plain(value: Any, path: str, arrays: dict[str, Tensor]) -> Any:
     raise InputError(f"{path} cannot be saved: it is a {type(value).__name__}")
 
 
+def _own(model: Model) -> dict[str, Any]:
+    """Tell a model of a user's own, whose code cannot be saved, from others of them."""
+    return {"name": "", "class": type(model).__name__, "options": model.changeable}
+
+
 class _Reader:
     """Makes records from what `_plain` wrote."""
 
-    def __init__(self, path: Path, arrays: Mapping[str, Tensor], model: Model | None) -> None:
-        self.path, self.arrays, self.model = path, arrays, model
+    def __init__(self, path: Path, arrays: Mapping[str, Tensor], models: Sequence[Model]) -> None:
+        self.path, self.arrays, self.models = path, arrays, models
 
     def made(self, value: Any) -> Any:
         """Return the value that was written."""
@@ -316,22 +345,25 @@ class _Reader:
         return {k: self.made(v) for k, v in value.items()}
 
     def _model(self, value: dict[str, Any]) -> Model:
-        names = tuple(value["estimates"])
-        if self.model is not None:
-            if self.model.param_names != names:
-                raise RunError(
-                    f"{self.path} holds a fit of a model with the parameters {', '.join(names)}; "
-                    f"the one given has {', '.join(self.model.param_names)}: pass the model that "
-                    f"was fitted"
-                )
-            model = self.model
-        elif not value["$model"].get("name"):
+        described, names = value["$model"], tuple(value["estimates"])
+        if described.get("name"):
+            return at(build(described), self.made(value["theta"]))
+        if not self.models:
             raise RunError(
-                f"{self.path} holds a fit of a model of your own; pass it as "
+                f"{self.path} holds a fit of a model of your own, {described['class']}; pass it as "
                 f"load(folder, model=...)"
             )
-        else:
-            model = build(value["$model"])
+        fitting = [model for model in self.models if model.param_names == names]
+        if not fitting:
+            raise RunError(
+                f"{self.path} holds a fit of a model with the parameters {', '.join(names)}; "
+                f"none of those given has these: pass the model that was fitted"
+            )
+        same = [model for model in fitting if type(model).__name__ == described["class"]]
+        model = (same or fitting)[0]
+        options = self.made(described["options"])
+        if options != model.changeable and options.keys() <= model.changeable.keys():
+            model = model.changed(**options)
         return at(model, self.made(value["theta"]))
 
 
@@ -344,7 +376,7 @@ _NUMBERS: dict[str, tuple[type, ...]] = {
 
 
 def _record(kind: type, fields: dict[str, Any]) -> Any:
-    """Make a record, or raise where a number of it is none: it would fail much later."""
+    """Make a record, or raise where a field is not a number and should be: it would fail later."""
     for name, annotation in getattr(kind, "__annotations__", {}).items():
         value, wanted = fields.get(name), _NUMBERS.get(annotation)
         wrong = wanted and name in fields and not isinstance(value, wanted)

@@ -85,21 +85,28 @@ def study(whole: Estimate, windows: Windows) -> Study:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """A model that could not be fitted, and the error that says why."""
+
+    why: str
+
+
+@dataclass(frozen=True)
 class Studied:
-    """Fit one model and study it; a text says what is wrong if it cannot be fitted."""
+    """Fit one model and study it."""
 
     windows: Windows
     starts: int
     seed: int
 
-    def __call__(self, model: Model) -> tuple[Estimate, Study] | str:
+    def __call__(self, model: Model) -> tuple[Estimate, Study] | Failure:
         """Return the estimate and its study."""
         try:
             method = Newton(starts=self.starts)
             whole, _ = estimate(model, self.windows, method, seed=self.seed)
             return whole, study(whole, self.windows)
         except StationaryError as error:
-            return str(error)
+            return Failure(str(error))
 
 
 def comparison(

@@ -30,7 +30,7 @@ def single():
 @pytest.fixture(scope="module")
 def fits(single):
     return st.fit(MODEL, single, method=st.Newton(starts=1)), st.fit(
-        MODEL, single.pooled(moments=True), method=st.Newton(starts=1)
+        MODEL, single.pooled(), method=st.Newton(starts=1)
     )
 
 
@@ -46,7 +46,7 @@ def file(request, single, tmp_path):
 
 
 def test_rows_are_sums_over_windows(single):
-    pooled = single.pooled(moments=True)
+    pooled = single.pooled()
     assert len(pooled) == 12
     assert pooled.recorded == 600
     for row, load in enumerate(pooled.loads.tolist()):
@@ -70,7 +70,9 @@ def test_likelihood_estimates_and_their_covariance_are_those_of_single_windows(f
 
 def test_the_scatter_is_not_that_of_long_windows(single, fits):
     """Taking the rows for windows would go by another spread altogether."""
-    rows = st.fit(MODEL, single.pooled(), method=st.Newton(starts=1))
+    sums = single.pooled()
+    alone = st.Windows(sums.x, sums.counts, sums.observe, sums.sampling)
+    rows = st.fit(MODEL, alone, method=st.Newton(starts=1))
     assert (rows.covariance.kind, rows.covariance.df) == ("sandwich", 12 - 2)
     ratio = rows.covariance.matrix[0, 0] / fits[0].covariance.matrix[0, 0]
     assert abs(np.log(ratio)) > 0.1
@@ -80,7 +82,7 @@ def test_the_scatter_is_not_that_of_long_windows(single, fits):
 def test_other_covariances_are_the_same(single, kind):
     one, other = (
         st.fit(MODEL, windows, method=st.Newton(starts=1), covariance=kind).covariance
-        for windows in (single, single.pooled(moments=True))
+        for windows in (single, single.pooled())
     )
     np.testing.assert_allclose(other.matrix, one.matrix, rtol=1e-8)
 
@@ -89,8 +91,7 @@ def test_the_scatter_of_scores_is_about_their_mean(single):
     """Away from the minimum, as with a penalty, scores do not add up to zero."""
     theta = 1.3 * TRUTH.theta.detach()
     one, other = (
-        Curved(Likelihood(TRUTH, data), data, theta)
-        for data in (single, single.pooled(moments=True))
+        Curved(Likelihood(TRUTH, data), data, theta) for data in (single, single.pooled())
     )
     scores = one.scores()
     np.testing.assert_allclose(scores.sum(0), 0.0, atol=1e-7)
@@ -110,7 +111,7 @@ def equal_counts(windows, looks, seed):
 def test_the_overdispersion_of_equally_many_counts_is_pearsons(single, looks):
     data = equal_counts(single, looks, seed=1)
     theta = TRUTH.theta.detach()
-    one, other = (overdispersion(TRUTH, part, theta) for part in (data, data.pooled(moments=True)))
+    one, other = (overdispersion(TRUTH, part, theta) for part in (data, data.pooled()))
     assert one[0] > 1.3
     assert other[0] == pytest.approx(one[0], rel=1e-10)
     assert other[1] == one[1]
@@ -125,7 +126,7 @@ def test_the_overdispersion_of_unequally_many_counts_is_the_same_but_for_chance(
     draws = [rng.multinomial(n, row) for n, row in zip(rng.integers(100, 500, 900), p, strict=True)]
     for times in (1, 6):
         data = st.Windows(loads, times * np.array(draws), range(5), "arrival")
-        phi, df = overdispersion(TRUTH, data.pooled(moments=True), TRUTH.theta.detach())
+        phi, df = overdispersion(TRUTH, data.pooled(), TRUTH.theta.detach())
         assert df == 900 * 4 - 2
         assert phi == pytest.approx(times, rel=0.1)
 
@@ -137,7 +138,7 @@ def test_few_windows_are_fitted_pooled_as_they_are_single():
     )
     one, other = (
         st.fit(M.MMmK(capacity=9), part, method=st.Newton(starts=1))
-        for part in (data, data.pooled(moments=True))
+        for part in (data, data.pooled())
     )
     assert one.covariance.kind == other.covariance.kind == "dispersed"
     assert other.covariance.df == one.covariance.df
@@ -163,7 +164,7 @@ def test_forecasts_and_their_horizon_are_the_same(fits):
 
 
 def test_cuts_and_misplaced_counts_are_the_same(single):
-    pooled = single.pooled(moments=True)
+    pooled = single.pooled()
     assert cuts(pooled, 2) == cuts(single, 2)
     wrong = M.MMmK(servers=1, capacity=9, service_rate=25.0)
     one, other = (misplaced(log_terms(wrong, data), data) for data in (single, pooled))
@@ -182,7 +183,7 @@ def test_files_are_pooled_a_batch_at_a_time(file, single, monkeypatch, batch):
     for kind in (TextTable, ParquetTable):
         monkeypatch.setattr(kind.batches, "__defaults__", (batch,))
     how = {"sampling": "arrival", "duration": 5.0}
-    assert st.read_windows(file, pooled=True, **how) == single.pooled(moments=True)
+    assert st.read_windows(file, pooled=True, **how) == single.pooled()
     assert st.read_windows(file, **how) == single
 
 
@@ -244,11 +245,9 @@ def test_what_needs_single_windows_says_so(fits, tmp_path):
 
 
 def test_parts_keep_their_moments(single):
-    pooled = single.pooled(moments=True)
-    assert pooled.between(10, 14) == single.between(10, 14).pooled(moments=True)
-    assert pooled.pooled(moments=True) is pooled
-    assert pooled.pooled() == single.pooled()
-    assert pooled != pooled.pooled()
+    pooled = single.pooled()
+    assert pooled.between(10, 14) == single.between(10, 14).pooled()
+    assert pooled.pooled() is pooled
 
 
 def test_a_run_keeps_them(fits, tmp_path):
@@ -279,8 +278,7 @@ def test_the_command_line_pools(file, call):
 def test_the_likelihood_is_the_same_to_the_last_bit(single):
     z = np.log(TRUTH.theta.detach().numpy())
     one, other = (
-        Likelihood(TRUTH, data).value_and_gradient(z)
-        for data in (single, single.pooled(moments=True))
+        Likelihood(TRUTH, data).value_and_gradient(z) for data in (single, single.pooled())
     )
     assert one[0] == other[0]
     np.testing.assert_array_equal(one[1], other[1])

@@ -377,7 +377,7 @@ def test_a_fit_is_saved_and_loaded_and_changed(tmp_path):
     assert again.estimates == fit.estimates
     assert again.forecast([4.0]).equals(fit.forecast([4.0]))
     larger = again.what_if(K=9)
-    assert larger.notes[-1].startswith("what if: K 4 -> 9;")
+    assert larger.change.options == {"K": (4, 9)}
     assert len(larger.model.states) == 40
     assert float(larger.forecast([4.0])["loss"][0]) < float(again.forecast([4.0])["loss"][0])
     assert registry.can_rebuild(fit.model)

@@ -68,11 +68,14 @@ def forecast(
 
     stationary forecast run/ --slo 'loss<0.001' --present 130 --what-if servers=+1
 
-    With --slo the exit code is 1 where the present load misses the limit.
+    Without --x, a run that was saved with --slo is asked for that limit. The exit code is 1 where
+    the present load misses the limit.
     """
     slos = parse_slos(slo, present)
-    _check_options(x, bool(slos), what_if, next_experiment, json, csv, plot)
-    _check_output(x, bool(slos), output)
+    # Without loads, the answer is a limit: on the SLOs that are given, or on those of the run.
+    limited = bool(slos) or not x
+    _check_options(x, limited, what_if, next_experiment, json, csv, plot)
+    _check_output(x, limited, output)
     if output is not None:
         check_new(output, overwrite)
 
@@ -82,6 +85,11 @@ def forecast(
     from stationary.planner import load
 
     saved = load(run)
+    slos = slos or (saved.question.slos if limited else ())
+    if limited and not slos:
+        raise InputError(
+            "say what to forecast: loads, as in --x 10:60:2, or a limit, as in --slo 'loss<0.001'"
+        )
     observed = saved.having(question=saved.asking(slos, level, present))
     plan = observed
     if what_if is not None:
@@ -128,10 +136,6 @@ def _check_options(
     """Raise where options do not go together."""
     if json and csv:
         raise InputError("choose one of --json and --csv")
-    if not x and not limited:
-        raise InputError(
-            "say what to forecast: loads, as in --x 10:60:2, or a limit, as in --slo 'loss<0.001'"
-        )
     if not x and (csv or plot is not None):
         raise InputError("--csv and --plot show measures over load: give loads, as in --x 10:60:2")
     if csv and limited:

@@ -157,10 +157,7 @@ class Model(nn.Module, metaclass=_Made):
         super().__init__()
         self.states = self._named_states(self._declared("states", states))
         self.inputs = tuple(self.inputs if inputs is None else inputs)
-        declared = {
-            name: value if isinstance(value, Param) else Param(value)
-            for name, value in self._declared("params", params).items()
-        }
+        declared = _params(self._declared("params", params))
         self._params = declared
         self._sizes = {
             name: 1 if isinstance(p.value, int | float) else len(p.value)
@@ -237,6 +234,11 @@ class Model(nn.Module, metaclass=_Made):
         batch = np.broadcast_shapes(x.shape[:-1], theta.shape[:-1])
         if isinstance(found, Mapping):
             found = torch.cat([rate.expand(*batch, 1) for rate in self._in_order(found)], -1)
+        if not isinstance(found, Tensor):
+            raise InputError(
+                f"rates of {type(self).__name__} must be a tensor [..., edges] or rates by edge; "
+                f"got {type(found).__name__}"
+            )
         if found.shape[-1:] != (len(self.edges),):
             raise InputError(
                 f"rates of {type(self).__name__} must end in an axis of {len(self.edges)} edges; "
@@ -272,7 +274,7 @@ class Model(nn.Module, metaclass=_Made):
 
     def measure(self, name: str) -> Measure:
         """Return a functional of the steady state by name; ``p_NAME`` is a state's probability."""
-        if name.startswith("p_"):
+        if isinstance(name, str) and name.startswith("p_"):
             inside = torch.zeros(len(self.states), dtype=torch.float64)
             inside[self.states_of(name.removeprefix("p_"))] = 1.0
             return probability(inside, f"probability of state {name.removeprefix('p_')}")
@@ -295,7 +297,7 @@ class Model(nn.Module, metaclass=_Made):
         """Constructor arguments, parameters apart, from which this model can be made again."""
         return {
             # As the model understood it: capacity=20.0 is 20.
-            name: value if name in _DECLARED else getattr(self, name, value)
+            name: value if name in _DECLARED else self.__dict__.get(name, value)
             for name, value in self._given.items()
             if name not in self.param_names and value is not None
         }
@@ -548,6 +550,23 @@ class Point:
     def mean(self, per_state: Tensor) -> Tensor:
         """Long-run mean ``[...]`` of what is worth ``[..., n]`` in each state."""
         return (self.pi * per_state).sum(-1)
+
+
+def _params(given: Any) -> dict[str, Param]:
+    if not isinstance(given, Mapping):
+        raise InputError(
+            f"params must give parameters by name, as in {{'wear': 0.1}}; got {given!r}"
+        )
+    found = {
+        name: value if isinstance(value, Param) else Param(value) for name, value in given.items()
+    }
+    for name, param in found.items():
+        values = [param.value] if isinstance(param.value, int | float) else param.value
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise InputError(
+                f"parameter {name!r} must be a number or a Param(...); got {param.value!r}"
+            )
+    return found
 
 
 def _labels(name: str, param: Param) -> Sequence[str]:

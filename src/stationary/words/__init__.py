@@ -16,7 +16,15 @@ from stationary.words.answers import (
     what_if,
 )
 from stationary.words.findings import clause, finding
-from stationary.words.fits import covariance, ended, observed, summary, warnings
+from stationary.words.fits import (
+    covariance,
+    ended,
+    left_out,
+    not_fitted,
+    observed,
+    summary,
+    warnings,
+)
 from stationary.words.headlines import (
     alarms,
     at_load,
@@ -55,9 +63,11 @@ __all__ = [
     "headroom",
     "horizon",
     "identifiability",
+    "left_out",
     "limit",
     "listed",
     "load_range",
+    "not_fitted",
     "number",
     "observed",
     "percent",

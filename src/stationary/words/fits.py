@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from stationary.words.numbers import listed, plural
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from stationary.data.windows import Windows
     from stationary.estimate import Ended, Estimate
     from stationary.inference import Covariance
@@ -95,9 +97,29 @@ def observed(windows: Windows) -> str:
     )
 
 
-def summary(estimate: Estimate, windows: Windows, level: float = 0.95, most: int = 30) -> str:
+def left_out(estimate: Estimate) -> str:
+    """Say why a model is not pooled with others; empty if it is."""
+    notes = [] if estimate.converged else ["not converged: not pooled"]
+    open_, parameters = estimate.covariance.flat.shape[1], len(estimate.model.param_names)
+    if open_:
+        notes.append(f"{open_} of {parameters} directions not determined: not pooled")
+    return "; ".join(notes)
+
+
+def not_fitted(why: str) -> str:
+    """Say of a model that it could not be fitted."""
+    return f"not fitted: {why}"
+
+
+def summary(
+    estimate: Estimate,
+    windows: Windows,
+    level: float = 0.95,
+    table: pd.DataFrame | None = None,
+    most: int = 30,
+) -> str:
     """Estimates, standard errors, likelihood, convergence and warnings, as text."""
-    table = estimate.table(level)
+    table = estimate.table(level) if table is None else table
     shown = (
         table.head(most)
         .drop(columns="determined")
