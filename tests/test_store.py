@@ -511,7 +511,7 @@ def test_a_model_of_ones_own_must_be_passed(make, again, tmp_path):
 
 
 def test_another_model_than_the_fitted_one_is_refused(run, tmp_path):
-    with pytest.raises(RunError, match="service_rate.*pass the model that was fitted"):
+    with pytest.raises(RunError, match=r"service_rate.*pass the model that was fitted"):
         load(run, model=own_model())
 
 

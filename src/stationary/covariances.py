@@ -13,7 +13,7 @@ On the free scale ``z``, with ``H`` the Hessian of the likelihood at its minimum
 |               |                                                     | independent               |
 
 `Best`, the default, is a sandwich where there are windows enough, else `Correlated` where the chain
-can tell, else `Dispersed`.
+can tell, else `Dispersed`, or `Information` for what is not counted.
 
 Directions along which the likelihood is flat get a standard deviation of `UNDETERMINED` in all of
 them: there the scores vanish too, and a sandwich would call them known.
@@ -260,7 +260,9 @@ class Best(CovarianceKind):
         try:
             return Correlated().at(minimum)
         except InputError:  # the chain cannot tell, for one of several reasons
-            return Dispersed().at(minimum)
+            pass
+        counts = all(isinstance(kind, Counts) for kind in minimum.windows.observations)
+        return (Dispersed() if counts else Information()).at(minimum)
 
 
 def covariance(

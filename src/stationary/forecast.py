@@ -20,6 +20,9 @@ from stationary.trust import Doubt, Horizon, Reason
 OPEN = math.log(10)
 """Half-width, in e-folds, from which a forecast counts as open: a factor of ten each way."""
 
+NEGLIGIBLE = 1e-6
+"""Share below which a probability is known well enough, whatever its logarithm."""
+
 MOST_LOST = 0.02
 """Weight of draws that could not be solved from which an answer is not trusted."""
 
@@ -113,6 +116,11 @@ def forecast(
     value = centre[0] if len(draws.parts) == 1 else middle
     low, high = np.minimum(low, value), np.maximum(high, value)
     doubts: list[Doubt | None] = [doubt] * len(inputs)
+    lost = np.isnan(values)
+    for row in np.flatnonzero(((draws.weights[:, None, None] * lost).sum(0) > MOST_LOST).any(-1)):
+        doubts[row] = doubts[row] or Doubt(
+            Reason.UNSOLVED, names[int(lost[:, row].sum(0).argmax())]
+        )
     for k, measure in enumerate(of):
         for row in np.flatnonzero(_is_open(Link(measure), value[:, k], low[:, k], high[:, k])):
             doubts[row] = doubts[row] or Doubt(Reason.OPEN, names[k])
@@ -120,11 +128,6 @@ def forecast(
         beyond = Doubt(Reason.HORIZON, horizon=horizon)
         far = inputs[:, 0].numpy() > horizon.load
         doubts = [old or (beyond if f else None) for old, f in zip(doubts, far, strict=True)]
-    lost = np.isnan(values)
-    for row in np.flatnonzero(((draws.weights[:, None, None] * lost).sum(0) > MOST_LOST).any(-1)):
-        doubts[row] = doubts[row] or Doubt(
-            Reason.UNSOLVED, names[int(lost[:, row].sum(0).argmax())]
-        )
     failed = int(lost.any((1, 2)).sum())
     return Forecast(inputs, tuple(names), value, low, high, tuple(doubts), failed)
 
@@ -181,4 +184,6 @@ def _is_open(link: Link, value: Array, low: Array, high: Array) -> Array:
         half = (link.to(link.inside(high)) - link.to(link.inside(low))) / 2
         half = half / np.abs(value) if link.free else half
     known = np.maximum(high - value, value - low) <= KNOWN * np.abs(value)
+    if link.bounded:
+        known |= high - link.low <= NEGLIGIBLE * link.width
     return np.asarray(~(half <= OPEN) & ~known)

@@ -15,8 +15,11 @@ import torch
 from torch import Tensor
 
 from stationary.chunks import in_parts, is_large, probabilities
+from stationary.data._base import Counts
+from stationary.data.states import States
 from stationary.data.windows import Windows
 from stationary.derivatives import by_input
+from stationary.errors import InputError
 from stationary.models import Model, Point
 from stationary.scales import Scale
 from stationary.solvers import Auto, Solver
@@ -63,11 +66,33 @@ class Likelihood:
         self.observations = [kind.on(model) for kind in windows.observations]
         self._widths = [kind.data.shape[1] for kind in self.observations]
         self.total = float(size.sum())
+        self._check_kinds()
         self.solver = Auto() if solver is None else solver
         self.scale = model.scale()
         self.start = model.start(self.x)
         self.evaluations = 0
         self.visits = Visits()
+
+    @torch.no_grad()
+    def _check_kinds(self) -> None:
+        """Raise unless kinds of a user's own give as many terms as they have columns."""
+        new = [kind for kind in self.observations if not isinstance(kind, States)]
+        if not new:
+            return
+        point = Point(self.model, self.x[:1], self.model.theta.detach())
+        for kind in new:
+            terms, width = kind.log_terms(point), kind.data.shape[1]
+            if terms.shape != (1, width):
+                raise InputError(
+                    f"{type(kind).__name__} must give one term per column, [..., M, {width}]; got "
+                    f"shape {tuple(terms.shape)} for one window"
+                )
+            total = float(terms.exp().sum())
+            if isinstance(kind, Counts) and abs(total - 1) > 1e-6:
+                raise InputError(
+                    f"probabilities of {type(kind).__name__} must add up to 1 in every window; "
+                    f"they add up to {total:g}"
+                )
 
     def on(self, scale: Scale) -> Likelihood:
         """Return the same likelihood as a function of other coordinates."""

@@ -130,6 +130,11 @@ def check_slos(models: Sequence[Model], slos: Sequence[Slo]) -> None:
     for slo in slos:
         for model in models:
             about = model.measure(slo.measure)
+            share = (about.low, about.high) == (0.0, 1.0)
+            if slo.unit == "time" and not (about.time or about.high == math.inf):
+                raise InputError(f"{slo.measure} is not a time: give its bound as a number")
+            if slo.unit == "share" and not share:
+                raise InputError(f"{slo.measure} is not a share: give its bound as a number")
             if not about.low < slo.bound < about.high:
                 raise InputError(
                     f"a bound on {slo.measure} must lie between {about.low:g} and "

@@ -52,6 +52,8 @@ class Measure:
         The values it can take: ``0, 1`` for a probability, ``0, inf`` for a mean.
     about : str
         One line for people.
+    time : bool
+        Whether it is a length of time.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class Measure:
     low: float = -math.inf
     high: float = math.inf
     about: str = ""
+    time: bool = False
 
     def __call__(self, point: At) -> Tensor:
         """Value of the measure at every input, ``[...]``."""
@@ -116,7 +119,7 @@ FLOW_MEASURES = {
     "loss": Measure(_loss, 0.0, 1.0, "share of arriving requests that are lost"),
     "throughput": Measure(_throughput, 0.0, math.inf, "requests served per unit time"),
     "response_time": Measure(
-        _response_time, 0.0, math.inf, "mean time in the system of an accepted request"
+        _response_time, 0.0, math.inf, "mean time in the system of an accepted request", True
     ),
 }
 """Of a model that has ``flows(point) -> Flows`` and, for the last, ``levels [n]``."""

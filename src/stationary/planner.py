@@ -6,6 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -199,7 +200,7 @@ class Plan(Record):
         Parameters
         ----------
         *slos : str or Slo
-            What must hold, as in ``"loss<0.1%"``.
+            What must hold, as in ``"loss<0.1%"``; by default what the plan was made for.
         level : float, optional
             Coverage of the interval; 0.95 unless the plan says otherwise.
         present : float, optional
@@ -207,7 +208,7 @@ class Plan(Record):
         **bounds : float
             What must hold, as in ``loss=0.001``.
         """
-        given = as_slos([*as_slos(list(slos)), *as_slos(bounds)])
+        given = as_slos([*as_slos(list(slos)), *as_slos(bounds)]) or self.question.slos
         return self.limit_of(self.asking(given, level, present))
 
     def asking(self, slos: Any, level: float | None, present: float | None) -> Question:
@@ -274,9 +275,10 @@ class Plan(Record):
             raise InputError(f"loads must be numbers; an SLO is given as loss=0.01; got {loads!r}")
         level = self.question.level if level is None else level
         slos = as_slos(bounds) or (self.question.slos if measure is None and at is None else ())
-        return next_experiment(
+        found = next_experiment(
             self.estimate, self.windows, slos, measure, at, loads, windows, level
         )
+        return replace(found, model=self.name) if self.pooled else found
 
     def bootstrap(
         self,
@@ -303,6 +305,11 @@ class Plan(Record):
             As for `stationary.parallel.in_parallel`.
         """
         self.check_observed("a bootstrap")
+        if self.pooled:
+            raise InputError(
+                f"a bootstrap is of one model, and this plan pools several: fit the one to take, "
+                f"{self.name}, alone"
+            )
         theta = bootstrap(
             self.estimate, self.windows, repeats, block, seed, jobs, cluster, progress
         )
@@ -434,7 +441,9 @@ class Plan(Record):
     def __str__(self) -> str:
         if not self.pooled:
             level = self.question.level
-            lines = [words.summary(self.estimate, self.windows, level, self.table(level))]
+            lines = [
+                words.summary(self.estimate, self.windows, level, self.table(level), self.model)
+            ]
             if self.refits is not None:
                 lines.append(f"intervals: {words.refits(self.refits)}")
         else:

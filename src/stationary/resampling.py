@@ -17,6 +17,9 @@ from stationary.fitting import refitted, restart
 from stationary.models import Model
 from stationary.parallel import Progress, in_parallel
 
+_FEWEST_WINDOWS = 8
+"""Windows below which redrawing them says nothing."""
+
 _FEWEST = 20
 """Repeats below which quantiles of them say nothing."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -25,17 +25,20 @@ class Slo:
         Name of a measure, such as ``loss``.
     bound : float
         Its largest admissible value, in the unit of time of the loads.
+    unit : str
+        ``share`` or ``time`` where the bound was written with a unit, which the measure must have.
 
     Examples
     --------
     >>> Slo.parse("loss < 0.1%")
-    Slo(measure='loss', bound=0.001)
+    Slo(measure='loss', bound=0.001, unit='share')
     >>> Slo.parse("response_time<=200ms").bound
     0.2
     """
 
     measure: str
     bound: float
+    unit: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.measure, str) or not isinstance(self.bound, Real):
@@ -46,7 +49,10 @@ class Slo:
 
     @classmethod
     def parse(cls, text: str) -> Slo:
-        """Read ``measure<bound``: a share may be in per cent, a time in us, ms, s or min."""
+        """Read ``measure<bound``: a share may be in per cent, a time in us, ms, s or min.
+
+        Units of time suppose that loads are per second.
+        """
         match = _TEXT.fullmatch(text) if isinstance(text, str) else None
         try:
             number = float(match[2]) if match else math.nan
@@ -57,7 +63,8 @@ class Slo:
                 f"an SLO is written measure<bound, as in 'loss<0.1%' or 'response_time<200ms'; "
                 f"got {text!r}"
             )
-        return cls(match[1], number * _UNITS.get(match[3], 1.0))
+        unit = "share" if match[3] == "%" else "time" if match[3] else ""
+        return cls(match[1], number * _UNITS.get(match[3], 1.0), unit)
 
     def __str__(self) -> str:
         return f"{self.measure} <= {self.bound:g}"

@@ -137,7 +137,8 @@ def check_target(folder: Path, overwrite: bool) -> None:
         )
     if found and not overwrite:
         raise InputError(
-            f"{folder} holds a run already; name another folder, or overwrite it (--overwrite)"
+            f"{folder} holds a run already; name another folder, or overwrite it (overwrite=True, "
+            f"--overwrite)"
         )
 
 
@@ -164,6 +165,7 @@ def _write(plan: Record, folder: Path) -> None:
         **content,
         "checksums": {file.name: _checksum(file) for file in sorted(folder.iterdir())},
     }
+    whole["checksum"] = _digest(whole)
     (folder / _JSON).write_text(
         json.dumps(whole, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
     )
@@ -246,7 +248,9 @@ def read(
         Models of a user's own that the plan holds: their code is not in the folder.
     """
     path = as_folder(folder)
-    own = () if model is None else (model,) if isinstance(model, Model) else tuple(model)
+    own = () if model is None else (model,) if isinstance(model, Model) else model
+    if not isinstance(own, list | tuple) or not all(isinstance(each, Model) for each in own):
+        raise InputError(f"model must be one such as MMmK(), or a list of them; got {model!r}")
     content = _read_json(path)
     checksums = content.get("checksums", {})
     for name in sorted({_ARRAYS, _WINDOWS} | (_FILES & checksums.keys())):
@@ -414,9 +418,11 @@ def _read_json(path: Path) -> dict[str, Any]:
             f"({content.get('versions', {}).get('stationary', 'unknown')}); this is "
             f"{__version__}: upgrade"
         )
-    missing = {*_KEPT, "windows", "checksums"} - content.keys()
+    missing = {*_KEPT, "windows", "checksums", "checksum"} - content.keys()
     if missing:
         _damaged(path, f"{_JSON}: {sorted(missing)[0]} is missing")
+    if content.pop("checksum") != _digest(content):
+        _damaged(path, f"{_JSON} is not what was saved")
     return dict(content)
 
 
@@ -443,6 +449,10 @@ def _guard(path: Path, read: Callable[[], T]) -> T:
 
 def _damaged(path: Path, why: str) -> NoReturn:
     raise RunError(f"the run in {path} is damaged: {why}; fit again, or restore it from a copy")
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _checksum(file: Path) -> str:

@@ -121,6 +121,7 @@ def _record(plan: Plan, findings: list[Finding], known: Identifiability) -> dict
 
     horizon = plan.horizon
     return {
+        "model": plan.name,
         "checks": [{**asdict(found), "sentence": words.finding(found)} for found in findings],
         "determined": known.determined,
         "parameters": known.parameters,
@@ -143,6 +144,7 @@ def _show(plan: Plan, findings: list[Finding], known: Identifiability) -> None:
 
     from stationary import words
 
+    typer.echo(f"Checked with {plan.name}: {words.observed(plan.windows)}\n")
     typer.echo("Is the data what the method assumes?")
     for finding in findings:
         text = f"  {_MARKS[finding.verdict]} {finding.check}: {words.finding(finding)}"

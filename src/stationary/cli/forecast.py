@@ -73,7 +73,7 @@ def forecast(
     """
     slos = parse_slos(slo, present)
     # Without loads, the answer is a limit: on the SLOs that are given, or on those of the run.
-    limited = bool(slos) or not x
+    limited = bool(slos) or next_experiment or not x
     _check_options(x, limited, what_if, next_experiment, json, csv, plot)
     _check_output(x, limited, output)
     if output is not None:
@@ -114,7 +114,8 @@ def forecast(
         typer.echo(frame.to_csv(index=False), nl=False)
     else:
         if frame is not None:
-            title = f"Forecast with {100 * plan.question.level:g}% intervals"
+            whose = "several models" if plan.pooled else plan.name
+            title = f"Forecast of {whose} with {100 * plan.question.level:g}% intervals"
             forecast_table(frame, f"{title}; the fit saw loads {low:g} to {high:g}")
         if plan.change is not None:
             typer.echo(f"WARNING: {words.what_if(plan.change)}")

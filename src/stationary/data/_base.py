@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.data.numbers import as_counts
+from stationary.data.numbers import as_counts, as_table
 from stationary.errors import InputError
 from stationary.models import Model, Point
 
@@ -40,19 +40,47 @@ class Misplaced(NamedTuple):
 class Observation(ABC):
     """One kind of thing that was observed in every window. Immutable.
 
-    Attributes
+    Parameters
     ----------
-    data : Tensor [M, S]
+    data : array_like [M, S]
         Counts or sums, one row per window.
+
+    Examples
+    --------
+    Numbers and sums of service times that are exponential, with the likelihood
+    ``n log(mu) - mu * sum``:
+
+    >>> import torch
+    >>> import stationary as st
+    >>> class ServiceSums(st.Observation):
+    ...     columns = ("served", "seconds")
+    ...     def on(self, model):
+    ...         return self
+    ...     def log_terms(self, point):
+    ...         mu = point.p.service_rate.expand(*point.x.shape[:-1], 1)
+    ...         return torch.cat([mu.log(), -mu], -1)
+    ...     def expected(self, point):
+    ...         served = self.data[:, :1]
+    ...         return torch.cat([served, served / point.p.service_rate], -1)
+    ...     def draw(self, point, random):
+    ...         served = self.data[:, :1].numpy()
+    ...         seconds = random.gamma(served, 1 / point.p.service_rate.detach().numpy())
+    ...         return self.of(torch.tensor(seconds).expand(-1, 2))
+    >>> seen = st.Windows(x=[4.0, 8.0], observations=[ServiceSums([[40, 4.1], [80, 7.9]])])
+    >>> round(st.fit(st.models.MMmK(capacity=20), seen).estimates["service_rate"], 6)
+    10.0
     """
 
     kind: ClassVar[str] = ""
-    """What saved runs call this kind; different for every kind."""
+    """What saved runs call this kind; different for every kind. Without it, none can be saved."""
 
     kinds: ClassVar[dict[str, type[Observation]]] = {}
     """Every kind by name."""
 
     data: Tensor
+
+    def __init__(self, data: Any) -> None:
+        self.__dict__["data"] = as_table(data, "data")
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -132,9 +160,10 @@ class Observation(ABC):
         return {}
 
     @classmethod
-    @abstractmethod
     def restored(cls, data: Tensor, facts: Mapping[str, Any]) -> Self:
         """Return the observation that `facts` and its data describe."""
+        del facts
+        return cls(data)
 
     def of(self, data: Tensor) -> Self:
         """Return the same kind of observation with other data, such as some of the rows."""
@@ -162,8 +191,9 @@ class Counts(Observation):
     --------
     A kind that counts whether the system was idle, complete but for saving:
 
+    >>> import torch
     >>> import stationary as st
-    >>> class Idle(Counts):
+    >>> class Idle(st.Counts):
     ...     columns = ("idle", "busy")
     ...     def on(self, model):
     ...         return self
@@ -218,9 +248,3 @@ class Counts(Observation):
         weight = (sign - (p + total) @ sign[:, None]) / (2 * counts.sum())
         error = float(np.sqrt(squares_of(weight) * recorded / max(recorded - 1, 1)))
         return Misplaced(float(np.abs(total).sum() / 2), error)
-
-    @classmethod
-    def restored(cls, data: Tensor, facts: Mapping[str, Any]) -> Self:
-        """Return the observation with this data."""
-        del facts
-        return cls(data)

@@ -142,8 +142,8 @@ def natural(category: Observed) -> list[tuple[int, int, str]]:
 
 def find_categories(wanted: Iterable[Category], present: Sequence[Observed]) -> list[int]:
     """Positions of categories, each given by its states or its label."""
-    if isinstance(wanted, str):
-        raise InputError(f"the categories to keep must be a list; got the text {wanted!r}")
+    if isinstance(wanted, str) or not isinstance(wanted, Iterable):
+        raise InputError(f"the categories to keep must be a list; got {wanted!r}")
     place = {category: k for k, category in enumerate(present)}
     by_label = {label(category): k for category, k in place.items()}
     found = []

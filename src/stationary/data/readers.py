@@ -72,6 +72,8 @@ def read_windows(
     >>> read_windows(file, x="rate", counts={"idle": 0, "one": 1, "more": range(2, 21)})
     Windows(2 windows, rate 11..12, categories 0, 1, 2..20, 119 counts, sampling=time)
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"name a file, as in 'windows.csv'; got {path!r}")
     inputs = input_names([x] if isinstance(x, str) else x)
     if sampling is not None:
         sampling = as_sampling(sampling)

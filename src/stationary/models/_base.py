@@ -16,6 +16,7 @@ from abc import ABCMeta
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ from torch import Tensor, nn
 
 from stationary.edges import Edges
 from stationary.errors import InputError
+from stationary.expressions import nearest
 from stationary.generator import Generator
 from stationary.gradients import Gradient
 from stationary.measures import Measure, probability
@@ -152,7 +154,7 @@ class Model(nn.Module, metaclass=_Made):
         edges: Edges | Iterable[tuple[int, int]] | None = None,
         inputs: Sequence[str] | None = None,
         groups: Sequence[str | int] | None = None,
-        **values: float,
+        **values: float | Sequence[float],
     ) -> None:
         super().__init__()
         self.states = self._named_states(self._declared("states", states))
@@ -174,13 +176,20 @@ class Model(nn.Module, metaclass=_Made):
         per_time = torch.tensor([p.per_time for p, _ in each], dtype=torch.float64)
         self.register_buffer("positive", positive, persistent=False)
         self.register_buffer("per_time", per_time, persistent=False)
+        place = dict(zip(self._sizes, np.cumsum([0, *self._sizes.values()]), strict=False))
         for name, value in values.items():
-            if name not in self.param_names:
+            if name not in self.param_names and name not in place:
                 raise InputError(
                     f"{type(self).__name__} has no parameter {name!r}; it has "
                     f"{', '.join(self.param_names)}"
                 )
-            start[self.param_names.index(name)] = value
+            many: list[Any] = list(value) if isinstance(value, list | tuple) else [value]
+            first = self.param_names.index(name) if name in self.param_names else place[name]
+            if not all(isinstance(v, Real) for v in many) or (
+                len(many) != (1 if name in self.param_names else self._sizes[name])
+            ):
+                raise InputError(f"parameter {name!r} must be a number; got {value!r}")
+            start[first : first + len(many)] = many
         self.theta = nn.Parameter(torch.empty(len(start), dtype=torch.float64))
         self.set_theta(start)
         groups = type(self).groups if groups is None else groups
@@ -191,7 +200,8 @@ class Model(nn.Module, metaclass=_Made):
         edges = type(self).edges if edges is None else edges
         self.edges = self._edges_of_rates() if edges is None else edges
         if not isinstance(self.edges, Edges):
-            self.edges = Edges.from_pairs(list(self.edges), n)
+            pairs = [(self._place(i), self._place(j)) for i, j in self.edges]
+            self.edges = Edges.from_pairs(pairs, n)
         if self.edges.n != n:
             raise InputError(f"edges are of {self.edges.n} states; the model names {n}")
 
@@ -224,7 +234,7 @@ class Model(nn.Module, metaclass=_Made):
         """Parameters by name, each ``[..., size]``."""
         sizes = tuple(self._sizes.values())
         parts = theta.split(sizes, -1) if len(sizes) > 1 else (theta,) * len(sizes)
-        return SimpleNamespace(**dict(zip(self._sizes, parts, strict=True)))
+        return Values(**dict(zip(self._sizes, parts, strict=True)))
 
     def edge_rates(self, x: Tensor, theta: Tensor) -> Tensor:
         """Rates ``[..., E]`` for inputs ``x [..., d]`` and parameters ``theta [..., P]``."""
@@ -279,7 +289,7 @@ class Model(nn.Module, metaclass=_Made):
             inside[self.states_of(name.removeprefix("p_"))] = 1.0
             return probability(inside, f"probability of state {name.removeprefix('p_')}")
         raise InputError(
-            f"{type(self).__name__} has no measure {name!r}; it has {', '.join(self.measures)}"
+            f"{type(self).__name__} has no measure {name!r}{nearest(str(name), self.measures)}"
         )
 
     def penalty(self, theta: Tensor) -> Tensor | float:
@@ -439,6 +449,10 @@ class Model(nn.Module, metaclass=_Made):
             f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in shown.items()
         )
 
+    def _place(self, state: Any) -> int:
+        """Position of a state in an edge: a number is one, a name is looked up."""
+        return self.state_index(state) if isinstance(state, str) else int(state)
+
     def _declared(self, name: str, given: Any) -> Any:
         found = getattr(type(self), name, None) if given is None else given
         if found is None:
@@ -466,6 +480,11 @@ class Model(nn.Module, metaclass=_Made):
                 f"{type(self).__name__} must declare its edges, or return rates by edge, as in "
                 f"{{({self.states[0]!r}, {self.states[-1]!r}): load}}"
             )
+        for key in found:
+            if not isinstance(key, tuple) or len(key) != 2:
+                raise InputError(
+                    f"rates of {type(self).__name__} are by edge, as in ('up', 'down'); got {key!r}"
+                )
         self._keys = tuple(found)
         pairs = [(self.state_index(i), self.state_index(j)) for i, j in found]
         return Edges.from_pairs(pairs, len(self.states))
@@ -477,7 +496,14 @@ class Model(nn.Module, metaclass=_Made):
                 f"rates of {type(self).__name__} must name the same edges at all inputs and "
                 f"parameters, in one order; got {list(found)}, before {keys}"
             )
-        return [torch.as_tensor(rate, dtype=torch.float64) for rate in found.values()]
+        rates = [torch.as_tensor(rate, dtype=torch.float64) for rate in found.values()]
+        for (source, target), rate in zip(found, rates, strict=True):
+            if rate.ndim and rate.shape[-1] != 1:
+                raise InputError(
+                    f"the rate from {source!r} to {target!r} of {type(self).__name__} must end in "
+                    f"an axis of one entry, as load and parameters do; got {tuple(rate.shape)}"
+                )
+        return rates
 
     def _try_rates(self) -> None:
         """Raise unless `rates` treats every row of a batch as it treats it alone."""
@@ -497,6 +523,15 @@ class Model(nn.Module, metaclass=_Made):
         expected = torch.stack([torch.stack(rows) for rows in alone])
         if not torch.allclose(batch, expected, rtol=1e-9, atol=0.0, equal_nan=True):
             raise InputError(_no_batches(self))
+
+
+class Values(SimpleNamespace):
+    """Parameters by name; a name that is none of them gets a sentence."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise InputError(f"there is no parameter {name!r}; there are {', '.join(vars(self))}")
 
 
 class Point:

@@ -53,9 +53,10 @@ def check_change(model: Model, options: Mapping[str, Any], speed: float | None) 
     for name in options:
         if name not in present:
             learnt = f"{name} is learnt: " if name in model.param_names else ""
+            there = [*present, *(["faster"] if _fast(model) else [])]
             raise InputError(
                 f"{learnt}{_called(model)} has no option {name!r} to change; it has "
-                f"{', '.join([*present, 'faster'])}"
+                f"{', '.join(there) or 'none'}"
             )
     if speed is not None:
         if not isinstance(speed, Real) or not 0 < speed < math.inf:
@@ -120,8 +121,7 @@ def _changed(part: Part, options: Mapping[str, Any], speed: float | None) -> Par
 
 def _service(model: Model) -> Tensor:
     """Return which parameters are speeds of service, or raise if none is."""
-    names = model.declared()
-    fast = [name for name in model.speed if name in names]
+    names, fast = model.declared(), _fast(model)
     if not fast:
         listed = model.param_names
         few = ", ".join(listed) if len(listed) <= 4 else f"{listed[0]}, ..., {listed[-1]}"
@@ -130,6 +130,11 @@ def _service(model: Model) -> Tensor:
         )
     sizes = {name: np.size(param.value) for name, param in names.items()}
     return torch.cat([torch.full((size,), name in fast) for name, size in sizes.items()])
+
+
+def _fast(model: Model) -> list[str]:
+    """Parameters that a faster server multiplies."""
+    return [name for name in model.speed if name in model.declared()]
 
 
 def _called(model: Model) -> str:

@@ -48,6 +48,8 @@ class Experiment:
         The answer, where it is a limit.
     measure, at
         The answer, where it is a measure at a load.
+    model : str
+        The model by which it goes, where answers come from several.
     """
 
     table: pd.DataFrame
@@ -57,6 +59,7 @@ class Experiment:
     limit: Limit | None = None
     measure: str = ""
     at: float = math.nan
+    model: str = ""
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the table as records."""

@@ -216,6 +216,7 @@ def experiment(found: Experiment) -> str:
     top = min(rows.values(), key=lambda row: row["ratio"])
     worst = max(rows.values(), key=lambda row: row["ratio"])
     tested, what = plural(found.windows, "more window"), answer(found)
+    what += f" by {found.model} alone" if found.model else ""
     if top["ratio"] > 1 - _HARDLY:
         return f"{tested} would hardly shrink the interval of {what} at any of the loads"
     text = (

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from stationary.data.windows import Windows
     from stationary.estimate import Ended, Estimate
     from stationary.inference import Covariance
+    from stationary.models import Model
 
 _SUPPOSES = {
     "information": "counts inside a window are independent, which they are not",
@@ -116,10 +117,12 @@ def summary(
     windows: Windows,
     level: float = 0.95,
     table: pd.DataFrame | None = None,
-    most: int = 30,
+    model: Model | None = None,
 ) -> str:
     """Estimates, standard errors, likelihood, convergence and warnings, as text."""
     table = estimate.table(level) if table is None else table
+    model = estimate.model if model is None else model
+    most = 30
     shown = (
         table.head(most)
         .drop(columns="determined")
@@ -130,7 +133,7 @@ def summary(
     how = "converged" if estimate.converged else "NOT converged"
     cov = estimate.covariance
     lines = [
-        f"{type(estimate.model).__name__}({estimate.model.extra_repr()})",
+        f"{type(model).__name__}({model.extra_repr()})",
         observed(windows),
         "",
         shown,
