@@ -274,10 +274,25 @@ def test_an_interrupt_half_way_leaves_nothing(fit, tmp_path, monkeypatch):
 # Damage.
 
 
+def signed(run, content):
+    """Write a file that passes for one that was saved."""
+    content.pop("checksum", None)
+    content["checksum"] = store._digest(content)
+    (run / "plan.json").write_text(json.dumps(content))
+
+
+def test_an_edited_file_is_not_what_was_saved(run):
+    content = json.loads((run / "plan.json").read_text())
+    content["question"] = None
+    (run / "plan.json").write_text(json.dumps(content))
+    with pytest.raises(RunError, match="plan.json is not what was saved"):
+        load(run)
+
+
 def edit(**changes):
     def damage(run):
         content = json.loads((run / "plan.json").read_text())
-        (run / "plan.json").write_text(json.dumps(content | changes))
+        signed(run, content | changes)
 
     return damage
 
@@ -295,7 +310,7 @@ def edit_at(path, value):
             del place[last]
         else:
             place[last] = value
-        (run / "plan.json").write_text(json.dumps(content))
+        signed(run, content)
 
     return damage
 
