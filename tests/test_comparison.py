@@ -108,7 +108,7 @@ def test_bad_input():
     with pytest.raises(InputError, match="no models to compare"):
         st.compare({}, data(TRUTHS["mmmk"]))
     two = st.Windows([[1.0, 2.0]], [[3, 4]], [0, 1], inputs=["load", "heat"])
-    with pytest.raises(InputError, match="backtested over one load; got load, heat"):
+    with pytest.raises(InputError, match="one input, the load; the windows have load, heat"):
         st.compare(ladder_models(), two)
 
 

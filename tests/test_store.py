@@ -285,7 +285,7 @@ def test_an_edited_file_is_not_what_was_saved(run):
     content = json.loads((run / "plan.json").read_text())
     content["question"] = None
     (run / "plan.json").write_text(json.dumps(content))
-    with pytest.raises(RunError, match="plan.json is not what was saved"):
+    with pytest.raises(RunError, match=r"plan.json is not what was saved"):
         load(run)
 
 

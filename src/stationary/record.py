@@ -201,10 +201,10 @@ class Record:
     def having(self, **changes: Any) -> Self:
         """Return the same with other fields; what was computed before and still holds is kept."""
         kept: dict[str, Any] = {"known_studies": self.__dict__.get("studies", self.known_studies)}
-        if "fitted" not in changes and "pooled" not in changes:
+        if "fitted" not in changes and ("pooled" not in changes or len(self.fitted) > 1):
             kept["known_comparison"] = self.__dict__.get("comparison", self.known_comparison)
-            if "refits" not in changes and self.changed is None:
-                kept["known_draws"] = self.__dict__.get("draws", self.known_draws)
+        if not changes.keys() & {"fitted", "pooled", "refits"} and self.changed is None:
+            kept["known_draws"] = self.__dict__.get("draws", self.known_draws)
         return replace(self, **{"known_comparison": None, "known_draws": None, **kept, **changes})
 
     def limit_of(self, question: Question) -> Limit:

@@ -138,7 +138,6 @@ def test_help_waits_for_no_library():
         ["fit", "w.csv", "--model", MODEL, "--slo", "loss>1"],
         ["compare", "w.csv", "--present", "3"],
         ["forecast", "run", "--slo", "loss"],
-        ["forecast", "run"],
         ["rules", "run", "--load-expr", "x", "-o", "rules.txt"],
         ["report", "run", "--slo", "loss"],
     ],

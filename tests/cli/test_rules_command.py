@@ -87,7 +87,7 @@ def test_a_forecast_as_a_file(call, run, fit, tmp_path, name, read):
     path = tmp_path / name
     code, out, err = call("forecast", run, "--x", "10:30:10", "-o", path)
     assert (code, err) == (0, "")
-    assert "Forecast with 95% intervals" in out
+    assert "with 95% intervals" in out
     expected = fit.forecast([10.0, 20.0, 30.0])
     pd.testing.assert_frame_equal(read(path), expected, check_dtype=False)
     code, _, err = call("forecast", run, "--x", "10:20:10", "-o", path)

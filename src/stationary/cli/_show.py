@@ -35,8 +35,6 @@ def as_json(value: Any) -> str:
 
 def limit_record(limit: Limit | None) -> dict[str, Any] | None:
     """Return a limit for programs."""
-    from dataclasses import asdict
-
     from stationary import words
 
     if limit is None:
@@ -44,8 +42,9 @@ def limit_record(limit: Limit | None) -> dict[str, Any] | None:
     return {
         **{name: getattr(limit, name) for name in ("load", "low", "high", "level")},
         "binding": str(limit.binding),
-        **asdict(limit.binding),
-        "slos": [asdict(slo) for slo in limit.slos],
+        "measure": limit.binding.measure,
+        "bound": limit.binding.bound,
+        "slos": [{"measure": slo.measure, "bound": slo.bound} for slo in limit.slos],
         "status": str(limit.status),
         "present": limit.present,
         "headroom": limit.headroom,
