@@ -141,7 +141,7 @@ def test_nothing_is_fitted_or_checked_by_a_report(several, tmp_path, monkeypatch
         raise AssertionError("a report only reads")
 
     assert several.findings
-    for name in ("record.study", "planner.estimate", "planner._studied", "fitting.refitted"):
+    for name in ("record.study", "planner.estimate", "study.fit_all", "fitting.refitted"):
         monkeypatch.setattr(f"stationary.{name}", refuse)
     asked = []
     forecast = type(several).forecast

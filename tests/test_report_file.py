@@ -190,7 +190,7 @@ def test_names_are_text_and_never_markup(tmp_path):
 
 
 def test_the_report_does_not_load_the_plan_that_writes_it():
-    code = "import stationary.report, sys; sys.exit('stationary.planner' in sys.modules)"
+    code = "import stationary.report, sys; sys.exit('stationary.facade' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -17,6 +17,7 @@ from .data import conditional_nll as conditional_nll
 from .data import read_windows as read_windows
 from .data import simulate as simulate
 from .edges import Edges as Edges
+from .facade import Plan as Plan
 from .generator import Generator as Generator
 from .gradients import BPTT as BPTT
 from .gradients import DivideAndConquerBPTT as DivideAndConquerBPTT
@@ -27,7 +28,6 @@ from .measures import Measure as Measure
 from .models import Model as Model
 from .models import Param as Param
 from .newton import Newton as Newton
-from .planner import Plan as Plan
 from .planner import compare as compare
 from .planner import fit as fit
 from .planner import load as load

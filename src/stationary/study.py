@@ -20,6 +20,7 @@ from stationary.fitting import estimate, refit_below
 from stationary.likelihood import log_terms
 from stationary.models import Model
 from stationary.newton import Newton
+from stationary.parallel import Progress, in_parallel
 from stationary.scoring import Score, recommend, score, weigh
 from stationary.trust import Choice, Chosen, Horizon
 
@@ -156,3 +157,26 @@ def _common_cuts(fitted: Mapping[str, Estimate], windows: Windows) -> list[float
         return []
     most = max(len(each.model.param_names) for each in fitted.values())
     return cuts(windows, most) or cuts(windows, 1)
+
+
+def fit_all(
+    models: Mapping[str, Model],
+    windows: Windows,
+    starts: int,
+    seed: int,
+    jobs: int,
+    cluster: str | None,
+    progress: Progress | None,
+) -> tuple[dict[str, Estimate], dict[str, Study], dict[str, str]]:
+    """Fit and study every model; return estimates, studies, and why some could not be fitted."""
+    found = in_parallel(
+        Studied(windows, starts, seed),
+        list(models.values()),
+        jobs=jobs,
+        cluster=cluster,
+        progress=progress,
+    )
+    pairs = list(zip(models, found, strict=True))
+    fitted = {name: each[0] for name, each in pairs if not isinstance(each, Failure)}
+    studies = {name: each[1] for name, each in pairs if not isinstance(each, Failure)}
+    return fitted, studies, {name: e.why for name, e in pairs if isinstance(e, Failure)}

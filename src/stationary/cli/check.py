@@ -21,9 +21,9 @@ from stationary.cli._options import (
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
+    from stationary.facade import Plan
     from stationary.findings import Finding
     from stationary.identifiability import Identifiability
-    from stationary.planner import Plan
 
 _MARKS = {"ok": "ok     ", "warning": "WARNING", "unknown": "unknown"}
 

@@ -32,8 +32,8 @@ from stationary.cli._options import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from stationary.facade import Plan
     from stationary.limits import Limit
-    from stationary.planner import Plan
 
 
 def compare(

@@ -33,9 +33,9 @@ from stationary.errors import InputError
 
 if TYPE_CHECKING:
     from stationary.covariances import CovarianceKind
+    from stationary.facade import Plan
     from stationary.limits import Limit
     from stationary.models import Model
-    from stationary.planner import Plan
 
 
 def fit(

@@ -11,7 +11,7 @@ from stationary.cli._options import Present, Run, RunLevel, Slo, command_line
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
-    from stationary.planner import Plan
+    from stationary.facade import Plan
 
 
 def report(

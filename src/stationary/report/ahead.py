@@ -18,7 +18,7 @@ from stationary.inference import Array
 from stationary.report.headline import Answer, forecast_at, is_compared
 
 if TYPE_CHECKING:
-    from stationary.planner import Plan
+    from stationary.facade import Plan
 
 _POINTS = 49
 """Loads of a curve."""

@@ -25,7 +25,7 @@ from stationary.report.svg import ACCENT, ALERT, INK, PAPER, SECOND, draw
 from stationary.words import number, plain
 
 if TYPE_CHECKING:
-    from stationary.planner import Plan
+    from stationary.facade import Plan
 
 _DECADES = 3
 """How far below its bound a small probability is drawn."""

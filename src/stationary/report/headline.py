@@ -20,7 +20,7 @@ from stationary.trust import Reason
 from stationary.words import number, plain, sentence
 
 if TYPE_CHECKING:
-    from stationary.planner import Plan
+    from stationary.facade import Plan
 
 _USUAL = Slo("loss", 0.001)
 """What must hold where nobody said anything, if the model has that measure."""

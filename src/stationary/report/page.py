@@ -21,7 +21,7 @@ from stationary.report.headline import Answer, answer, cautions, held, is_compar
 from stationary.words import load_range, number, plain, sentence
 
 if TYPE_CHECKING:
-    from stationary.planner import Plan
+    from stationary.facade import Plan
 
 
 def write_report(

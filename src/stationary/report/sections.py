@@ -22,7 +22,7 @@ from stationary.report.tables import Cell, Table, from_frame
 from stationary.words import load_range, number, plain
 
 if TYPE_CHECKING:
-    from stationary.planner import Plan
+    from stationary.facade import Plan
 
 _MOST_PARAMETERS = 30
 
