@@ -58,7 +58,10 @@ def demo(
     # The answers of the model to take alone; the others stand beside it.
     alone = {found.name: found.estimate, **found.fitted}
     result = found.having(
-        fitted=alone, pooled=False, known_draws=None, question=Question((Slo("loss", _BOUND),))
+        fitted=alone,
+        pooled=False,
+        known_comparison=found.comparison,
+        question=Question((Slo("loss", _BOUND),)),
     )
     typer.echo(words.summary(result.estimate, result.windows))
 
