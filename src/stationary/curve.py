@@ -45,7 +45,10 @@ _DENSE = 5e9
 _SIDE = 2.0
 """Standard deviations to either side at which the chain is solved along an axis."""
 
-_FELT = 0.02
+_NEVER = 1e-12
+"""Probability below which a measure does not decide whether an axis is bent."""
+
+_FELT = 0.03
 """Effect of one standard deviation, on the scale of the interval, from which an axis is bent."""
 
 FAR = 1e12
@@ -149,11 +152,15 @@ class Curves:
         """Measures on their links ``[N, K]`` at log loads, some way along the axes."""
         level, slope = self.centre.read(place, other)
         moved = level.copy()
+        # The logarithm of a loss that nobody will ever see moves a lot, and matters to nobody.
+        share = np.array([(m.low, m.high) == (0.0, 1.0) for m in self.measures])
+        matters = ~share | (level > math.log(_NEVER))
         for k, (axis, spread) in enumerate(zip(self.axes, self.spread, strict=True)):
             u = along[:, k : k + 1]
             first = spread * (slope @ axis)  # [N, K]: by one standard deviation
             # Once felt, it stays bent: answers must not depend on what is asked beside.
-            self.bent[k] |= bool(np.nanmax(np.abs(first), initial=0.0) >= _FELT)
+            felt = np.where(matters, np.abs(first), 0.0)
+            self.bent[k] |= bool(np.nanmax(felt, initial=0.0) >= _FELT)
             if not self.bent[k]:
                 moved += first * u
                 continue
