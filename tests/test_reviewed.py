@@ -9,6 +9,7 @@ import torch
 
 import stationary as st
 from stationary import curve, draws, words
+from stationary.autocorrelation import sum_covariances
 from stationary.errors import InputError
 from stationary.estimate import End, Ended
 from stationary.findings import Check, Finding, Verdict
@@ -197,6 +198,21 @@ def test_print_of_a_bootstrap_shows_its_own_intervals(windows):
     high = fit.table()["high"][0]
     assert f"{high:.5g}" in str(fit)
     assert "bootstrap, 20 refits" in str(fit)
+
+
+def test_windows_of_other_lengths_keep_their_own():
+    model = M.MMmK(capacity=4, service_rate=10.0)
+    seen = st.Windows([4.0, 8.0], [[30, 20], [3000, 2500]], [0, 1], duration=[1.0, 100.0])
+    inputs, samples = model.as_inputs([4.0, 8.0]), np.array([60.0, 6000.0])
+    f = np.tile(np.arange(5.0)[None, :, None], (2, 1, 1))
+    theta = model.theta.detach()
+    both = sum_covariances(model, seen, theta, inputs, samples, f)
+    for k in range(2):
+        part = slice(k, k + 1)
+        alone = sum_covariances(
+            model, seen.select([k]), theta, inputs[part], samples[part], f[part]
+        )
+        np.testing.assert_allclose(both[k], alone[0])
 
 
 def test_a_limit_needs_positive_loads():

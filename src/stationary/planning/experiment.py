@@ -159,7 +159,7 @@ class _Limit(_Asked):
         self.slos = slos
         draws = self._draws(estimate.covariance)
         self.now = replace(limit(draws, slos, self.near, level), present=self.near)
-        self.name = f"the load limit ({' and '.join(map(str, slos))})"
+        self.name = words.answer(slos, "", math.nan)
         if self.now.status is not Status.FOUND:
             clause = words.limit(self.now, present=False, reason=False)
             raise InputError(f"{clause}: a test has no limit to tell better")
@@ -187,7 +187,7 @@ class _At(_Asked):
             )
         self.link = Link(estimate.model.measure(self.measure))
         self.load = float(grid(estimate.model, [at])[0, 0])
-        self.name = f"{words.plain(self.measure)} at load {self.load:g}"
+        self.name = words.answer((), self.measure, self.load)
 
     def ends(self, cov: Covariance) -> tuple[float, float, float]:
         found = forecast(self._draws(cov), [self.load], [self.measure], self.level)

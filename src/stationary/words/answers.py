@@ -202,11 +202,11 @@ _HARDLY = 0.05
 """Shrinkage below which a test is not worth its name."""
 
 
-def answer(found: Experiment) -> str:
-    """Name what an experiment would tell better."""
-    if found.limit is not None:
-        return f"the load limit ({' and '.join(map(str, found.limit.slos))})"
-    return f"{plain(found.measure)} at load {found.at:g}"
+def answer(slos: Sequence[Slo], measure: str, at: float) -> str:
+    """Name what an experiment would tell better: a limit, or a measure at a load."""
+    if slos:
+        return f"the load limit ({' and '.join(map(str, slos))})"
+    return f"{plain(measure)} at load {at:g}"
 
 
 def experiment(found: Experiment) -> str:
@@ -215,7 +215,9 @@ def experiment(found: Experiment) -> str:
     best = rows[found.best]
     top = min(rows.values(), key=lambda row: row["ratio"])
     worst = max(rows.values(), key=lambda row: row["ratio"])
-    tested, what = plural(found.windows, "more window"), answer(found)
+    slos = () if found.limit is None else found.limit.slos
+    tested = plural(found.windows, "more window")
+    what = answer(slos, found.measure, found.at)
     what += f" by {found.model} alone" if found.model else ""
     if top["ratio"] > 1 - _HARDLY:
         return f"{tested} would hardly shrink the interval of {what} at any of the loads"
