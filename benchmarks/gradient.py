@@ -13,7 +13,7 @@ from torch import Tensor
 import stationary as st
 from benchmarks.timing import compare, milliseconds, table
 from stationary.data.states import conditional_nll
-from stationary.likelihood import Likelihood
+from stationary.learning.likelihood import Likelihood
 from stationary.models import Model
 from stationary.solvers import Solver
 

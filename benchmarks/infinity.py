@@ -19,8 +19,8 @@ from benchmarks.timing import compare, milliseconds, table
 from benchmarks.whole_fit import paper_windows
 from stationary.data.observation import ObservationMap
 from stationary.data.states import conditional_nll
-from stationary.likelihood import Likelihood
-from stationary.stochastic import Step, Trainer
+from stationary.learning.likelihood import Likelihood
+from stationary.learning.stochastic import Step, Trainer
 
 DRAWS = 2000
 

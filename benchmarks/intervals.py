@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.timing import table
-from stationary.covariances import (
+from stationary._support.parallel import in_parallel
+from stationary.errors import StationaryError
+from stationary.learning.covariances import (
     Correlated,
     CovarianceKind,
     Curved,
@@ -21,15 +23,13 @@ from stationary.covariances import (
     Information,
     Sandwich,
 )
-from stationary.draws import Draws, Part, from_estimate, from_refits
-from stationary.errors import StationaryError
-from stationary.experiments.settings import Problem, draw, rows
-from stationary.fitting import recorded
-from stationary.forecast import forecast
-from stationary.likelihood import Likelihood
-from stationary.newton import Newton
-from stationary.parallel import in_parallel
-from stationary.resampling import bootstrap
+from stationary.learning.draws import Draws, Part, from_estimate, from_refits
+from stationary.learning.fitting import recorded
+from stationary.learning.likelihood import Likelihood
+from stationary.learning.newton import Newton
+from stationary.learning.resampling import bootstrap
+from stationary.paper.settings import Problem, draw, rows
+from stationary.planning.forecast import forecast
 
 SETS = 200
 REPEATS = 100

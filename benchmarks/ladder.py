@@ -13,9 +13,8 @@ import numpy as np
 import torch
 
 from benchmarks.timing import table
-from stationary.data.simulate import simulate
+from stationary._support.parallel import in_parallel
 from stationary.errors import ConvergenceWarning, DataWarning
-from stationary.ladder import ladder
 from stationary.models import (
     BatchArrivals,
     ErlangService,
@@ -26,8 +25,9 @@ from stationary.models import (
     Slowing,
     StateDependent,
 )
-from stationary.parallel import in_parallel
 from stationary.planner import compare
+from stationary.simulation.simulate import simulate
+from stationary.trust.ladder import ladder
 
 SETS = 30
 AHEAD = 30.0

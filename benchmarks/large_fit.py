@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import stationary as st
 from benchmarks.timing import table
-from stationary.forecast import forecast
+from stationary.planning.forecast import forecast
 
 SIZES = (10_000, 100_000)
 LOADS = (5.0, 6.0, 7.0, 8.0, 9.0)

@@ -26,9 +26,9 @@ import torch
 
 import stationary as st
 from benchmarks.timing import milliseconds, table
-from stationary.covariances import Curved
 from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording
-from stationary.ladder import ladder
+from stationary.learning.covariances import Curved
+from stationary.trust.ladder import ladder
 
 Task = Callable[[], object]
 
@@ -49,7 +49,7 @@ def _tasks() -> dict[str, Task]:
     spread = torch.linspace(0.99, 1.01, DRAWS, dtype=torch.float64)[:, None]
     thetas = spread * result.model.theta.detach()
     page = Path(tempfile.mkdtemp()) / "report.html"
-    own = _now if find_spec("stationary.likelihood") else _before
+    own = _now if find_spec("stationary.learning.likelihood") else _before
     likelihood, rest = own(queue, few, light, result, x, thetas)
     z = queue.free(queue.theta.detach()).numpy()
     minimum = Curved(likelihood, few, queue.theta.detach())
@@ -73,10 +73,10 @@ def _tasks() -> dict[str, Task]:
 def _now(
     queue: Any, few: Any, light: Any, result: Any, x: Any, thetas: Any
 ) -> tuple[Any, dict[str, Task]]:
-    from stationary.backtest import cuts, horizon
-    from stationary.draws import from_refits
-    from stationary.fitting import refit_below
-    from stationary.likelihood import Likelihood
+    from stationary.learning.draws import from_refits
+    from stationary.learning.fitting import refit_below
+    from stationary.learning.likelihood import Likelihood
+    from stationary.trust.backtest import cuts, horizon
 
     whole = result.estimate
     part = from_refits(whole, thetas)
@@ -97,8 +97,8 @@ def _before(
 ) -> tuple[Any, dict[str, Task]]:
     from stationary.objective import Objective
 
-    from stationary.backtest import horizon
-    from stationary.forecast import values_at
+    from stationary.planning.forecast import values_at
+    from stationary.trust.backtest import horizon
 
     model, inputs = result.model, x.expand(len(thetas), -1, -1)
     return Objective(queue, few), {

@@ -16,11 +16,11 @@ import pandas as pd
 
 from benchmarks.timing import table
 from stationary import words
-from stationary.covariances import Information
 from stationary.errors import ConvergenceWarning, StationaryError
-from stationary.experiments.chains import FULL, candidates
-from stationary.experiments.testbed import read_recording
-from stationary.newton import Newton
+from stationary.learning.covariances import Information
+from stationary.learning.newton import Newton
+from stationary.paper.chains import FULL, candidates
+from stationary.paper.testbed import read_recording
 from stationary.planner import Plan, compare, fit
 
 LEVEL = 0.9

@@ -16,8 +16,8 @@ from stationary import words
 from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording
 from stationary.data.readers import read_windows
 from stationary.errors import ConvergenceWarning
-from stationary.ladder import ladder
 from stationary.planner import Plan, compare
+from stationary.trust.ladder import ladder
 
 
 def main() -> None:

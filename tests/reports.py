@@ -14,13 +14,13 @@ import torch
 from markupsafe import Markup
 
 import stationary as st
-from stationary.findings import Check, Finding, Verdict
-from stationary.identifiability import Direction, Identifiability
-from stationary.identifiability.directions import DirectionKind
-from stationary.measures import probability
-from stationary.report import write_report
-from stationary.study import Comparison
-from stationary.trust import Choice, Chosen
+from stationary.models.measures import probability
+from stationary.output.report import write_report
+from stationary.terms.findings import Check, Finding, Verdict
+from stationary.terms.trust import Choice, Chosen
+from stationary.trust.identifiability import Direction, Identifiability
+from stationary.trust.identifiability.directions import DirectionKind
+from stationary.trust.study import Comparison
 
 FINDINGS = (
     Finding(Check.DRIFT, Verdict.OK, "no_drift", {"windows": 33}, 0.41),
@@ -141,7 +141,9 @@ def identified(names=("one_rate", "another"), ranges=RANGES):
 
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the pictures out, which take most of the time, where a test is about words."""
-    monkeypatch.setattr("stationary.report.figures.draw", lambda *given: Markup("<svg></svg>"))
+    monkeypatch.setattr(
+        "stationary.output.report.figures.draw", lambda *given: Markup("<svg></svg>")
+    )
 
 
 def page(plan, folder, **options):

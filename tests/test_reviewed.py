@@ -8,13 +8,14 @@ import pytest
 import torch
 
 import stationary as st
-from stationary import curve, draws, words
-from stationary.autocorrelation import sum_covariances
+from stationary import words
 from stationary.errors import InputError
-from stationary.estimate import End, Ended
-from stationary.findings import Check, Finding, Verdict
-from stationary.limits import _Excess
-from stationary.trust import Choice, Chosen, Doubt, Horizon, Reach, Reason
+from stationary.learning import curve, draws
+from stationary.learning.autocorrelation import sum_covariances
+from stationary.learning.estimate import End, Ended
+from stationary.planning.limits import _Excess
+from stationary.terms.findings import Check, Finding, Verdict
+from stationary.terms.trust import Choice, Chosen, Doubt, Horizon, Reach, Reason
 
 M = st.models
 

@@ -12,24 +12,24 @@ import numpy as np
 import pandas as pd
 
 from stationary import words
-from stationary.baselines import BASELINES
-from stationary.diagnostics import residuals
+from stationary._support.parallel import Progress
 from stationary.errors import InputError
-from stationary.estimate import Estimate
-from stationary.findings import Finding
-from stationary.forecast import Forecast, forecast, quantiles
-from stationary.identifiability import Identifiability, identify
-from stationary.inference import Covariance, check_level
-from stationary.ladder import ladder_of
-from stationary.limits import Limit, check_present, check_slos
-from stationary.parallel import Progress
+from stationary.learning.estimate import Estimate
+from stationary.learning.inference import Covariance, check_level
+from stationary.learning.resampling import bootstrap
+from stationary.output.store import write
 from stationary.planning.changes import what_if
 from stationary.planning.experiment import Experiment, next_experiment
-from stationary.record import Question, Record, Refits
-from stationary.resampling import bootstrap
-from stationary.slo import as_slos
-from stationary.store import write
-from stationary.study import fit_all
+from stationary.planning.forecast import Forecast, forecast, quantiles
+from stationary.planning.limits import Limit, check_present, check_slos
+from stationary.planning.record import Question, Record, Refits
+from stationary.terms.findings import Finding
+from stationary.terms.slo import as_slos
+from stationary.trust.baselines import BASELINES
+from stationary.trust.checks import residuals
+from stationary.trust.identifiability import Identifiability, identify
+from stationary.trust.ladder import ladder_of
+from stationary.trust.study import fit_all
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -292,7 +292,7 @@ class Plan(Record):
         seed : int
             Of the draws.
         jobs, cluster, progress
-            As for `stationary.parallel.in_parallel`.
+            As for `stationary._support.parallel.in_parallel`.
         """
         self.check_observed("a bootstrap")
         if self.pooled:
@@ -348,7 +348,7 @@ class Plan(Record):
         measures: Sequence[str] | None = None,
         dispersion: float | None = None,
     ) -> Identifiability:
-        """Say what the data determine; see `stationary.identifiability.identify`."""
+        """Say what the data determine; see `stationary.trust.identifiability.identify`."""
         self.check_observed("what the data determine")
         return identify(self.estimate, self.windows, x, nats, measures, dispersion)
 
@@ -378,14 +378,14 @@ class Plan(Record):
         compare : bool
             Also fit other models, if that was not done yet, and show how they compare.
         **options
-            As for `stationary.report.write_report`.
+            As for `stationary.output.report.write_report`.
 
         Returns
         -------
         Plan
             The plan that the report shows; it holds the other models, too.
         """
-        from stationary.report import check_path, write_report  # pictures load matplotlib
+        from stationary.output.report import check_path, write_report  # pictures load matplotlib
 
         check_path(path)
         shown = self
@@ -397,8 +397,8 @@ class Plan(Record):
         return shown
 
     def plot_forecast(self, x: Any, measure: str = "loss", **options: Any) -> Axes:
-        """Draw a forecast over the loads the fit saw; see `stationary.plots.plot_forecast`."""
-        from stationary.plots import plot_forecast
+        """Draw a forecast over the loads the fit saw; see `output.plots.plot_forecast`."""
+        from stationary.output.plots import plot_forecast
 
         loads = self.windows.loads
         level = options.pop("level", None)
@@ -410,20 +410,20 @@ class Plan(Record):
         )
 
     def plot_residuals(self, ax: Axes | None = None) -> Axes:
-        """Draw residuals against load; see `stationary.plots.plot_residuals`."""
-        from stationary.plots import plot_residuals
+        """Draw residuals against load; see `output.plots.plot_residuals`."""
+        from stationary.output.plots import plot_residuals
 
         return plot_residuals(self.estimate, self.windows, ax)
 
     def plot_calibration(self, ax: Axes | None = None) -> Axes:
-        """Draw observed against predicted shares; see `stationary.plots.plot_calibration`."""
-        from stationary.plots import plot_calibration
+        """Draw observed against predicted shares; see `output.plots.plot_calibration`."""
+        from stationary.output.plots import plot_calibration
 
         return plot_calibration(self.estimate, self.windows, ax)
 
     def plot_generator(self, x: Any = None, ax: Axes | None = None) -> Axes:
         """Draw the learned rates, by default at the heaviest observed load."""
-        from stationary.plots import plot_generator
+        from stationary.output.plots import plot_generator
 
         heaviest = self.windows.x[self.windows.loads.argmax()]
         return plot_generator(self.model, heaviest if x is None else x, ax)

@@ -8,25 +8,25 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stationary import words
-from stationary.baselines import BASELINES
-from stationary.covariances import CovarianceKind
+from stationary._support.parallel import Progress
 from stationary.data.windows import Windows
 from stationary.errors import ConvergenceWarning, InputError
 from stationary.facade import Plan
-from stationary.fitting import check_model, estimate
 from stationary.gradients import Exact, Gradient
-from stationary.inference import check_level
-from stationary.ladder import ladder
-from stationary.limits import check_present, check_slos
-from stationary.methods import Method
+from stationary.learning.covariances import CovarianceKind
+from stationary.learning.fitting import check_model, estimate
+from stationary.learning.inference import check_level
+from stationary.learning.methods import Method
+from stationary.learning.newton import Newton
+from stationary.learning.stochastic import Stochastic
 from stationary.models import Model
-from stationary.newton import Newton
-from stationary.parallel import Progress
-from stationary.slo import as_slos
+from stationary.output.store import read
+from stationary.planning.limits import check_present, check_slos
 from stationary.solvers import Solver
-from stationary.stochastic import Stochastic
-from stationary.store import read
-from stationary.study import fit_all
+from stationary.terms.slo import as_slos
+from stationary.trust.baselines import BASELINES
+from stationary.trust.ladder import ladder
+from stationary.trust.study import fit_all
 
 if TYPE_CHECKING:
     pass
@@ -61,7 +61,7 @@ def fit(
     solver : Solver, optional
         As for `steady_state`.
     covariance : CovarianceKind, optional
-        How sure the estimates are: `Best()` by default, see `stationary.covariances`.
+        How sure the estimates are: `Best()` by default, see `stationary.learning.covariances`.
     seed : int
         Of scattered starting points, of the order of windows and of draws; a random gradient has
         its own.
@@ -144,7 +144,7 @@ def compare(
     starts, seed
         As for `Newton` and `fit`.
     jobs, cluster, progress
-        As for `stationary.parallel.in_parallel`.
+        As for `stationary._support.parallel.in_parallel`.
 
     Examples
     --------

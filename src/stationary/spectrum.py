@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from stationary._support.threads import one_thread
 from stationary.errors import InputError
 from stationary.generator import Generator, as_generator
 from stationary.solvers import Auto
-from stationary.threads import one_thread
 
 _LONGEST = 2**60
 

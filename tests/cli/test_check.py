@@ -8,7 +8,7 @@ import torch
 
 import stationary as st
 from stationary import words
-from stationary.record import Refits
+from stationary.planning.record import Refits
 
 MODEL = "mmmk:servers=1,capacity=10"
 

@@ -12,7 +12,7 @@ from stationary.cli._parse import (
 )
 from stationary.errors import InputError
 from stationary.models import MMmK, Relaxed
-from stationary.slo import Slo, as_slos
+from stationary.terms.slo import Slo, as_slos
 
 # Loads.
 

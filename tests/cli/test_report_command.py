@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from reports import Page, no_pictures, small_fit
-from stationary import newton, words
-from stationary.estimate import End, Ended
+from stationary import words
+from stationary.learning import newton
+from stationary.learning.estimate import End, Ended
 
 
 @pytest.fixture(scope="module")

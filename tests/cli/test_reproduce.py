@@ -89,7 +89,7 @@ def test_a_recording_that_nothing_needs_is_not_read(call, monkeypatch, tmp_path)
 
 def test_parts_are_those_of_the_plan():
     from stationary.cli.reproduce import _PARTS
-    from stationary.experiments.plan import Part
+    from stationary.paper.plan import Part
 
     assert list(map(str, Part)) == list(_PARTS)
 

@@ -11,7 +11,7 @@ import pytest
 import stationary as st
 from programs import required
 from stationary import words
-from stationary.alerts import alert_rules
+from stationary.output.alerts import alert_rules
 
 LOAD = "sum(rate(requests_total[5m]))"
 

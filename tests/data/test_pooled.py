@@ -5,13 +5,13 @@ import pytest
 
 import stationary as st
 from stationary import words
-from stationary.backtest import cuts, horizon, misplaced
-from stationary.covariances import Curved, overdispersion
 from stationary.data.tables import ParquetTable, TextTable
 from stationary.errors import DataWarning, InputError
-from stationary.forecast import forecast
-from stationary.likelihood import Likelihood, log_terms
-from stationary.study import study
+from stationary.learning.covariances import Curved, overdispersion
+from stationary.learning.likelihood import Likelihood, log_terms
+from stationary.planning.forecast import forecast
+from stationary.trust.backtest import cuts, horizon, misplaced
+from stationary.trust.study import study
 
 M = st.models
 TRUTH = M.Slowing(servers=1, capacity=9, service_rate=30.0, slowdown=0.15)

@@ -13,9 +13,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as some
 
 from stationary.data import Sampling, Windows, read_windows
-from stationary.data.categories import label, natural, parse_category
 from stationary.errors import DataWarning, InputError
 from stationary.models import FromFunction, MMmK, UpperTriangular
+from stationary.terms.categories import label, natural, parse_category
 
 
 def windows(**changes):

@@ -18,7 +18,7 @@ from stationary.data import Sampling
 from stationary.errors import DataWarning, InputError, ProgramError
 from stationary.ingest import prometheus_client, windows_from_prometheus
 from stationary.ingest.buckets import bins, increases
-from stationary.ingest.spans import parse_span
+from stationary.terms.spans import parse_span
 
 START = 1_700_000_000.0
 

@@ -24,7 +24,7 @@ from stationary.ingest import (
     windows_from_events,
     windows_from_gauge,
 )
-from stationary.ingest.spans import parse_span
+from stationary.terms.spans import parse_span
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from stormpy import developer
 import stationary as st
 from stationary.errors import InputError
 from stationary.models import Prism, Relaxed, from_prism
-from stationary.models._prism_text import spelled_out
+from stationary.models.prism._prism_text import spelled_out
 
 FILES = Path(__file__).parents[1] / "prism"
 
@@ -233,7 +233,7 @@ def test_min_in_min_many_times_over_is_still_short():
 
 
 def test_too_many_states_are_refused(monkeypatch):
-    monkeypatch.setattr("stationary.models._storm.MOST_STATES", 6)
+    monkeypatch.setattr("stationary.models.prism._storm.MOST_STATES", 6)
     with pytest.raises(InputError, match="the PRISM model has 7 states, more than 6"):
         made("mmck")
 

@@ -74,7 +74,7 @@ def test_a_bad_rate_is_blamed_on_its_rule():
 
 
 def test_too_many_states_are_refused(monkeypatch):
-    monkeypatch.setattr("stationary.models._space.MOST_STATES", 1000)
+    monkeypatch.setattr("stationary.models.rules._space.MOST_STATES", 1000)
     with pytest.raises(InputError, match="the rules reach more than 1000 states"):
         RuleModel(**TANDEM, K=99, L=99)
 

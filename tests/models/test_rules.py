@@ -441,7 +441,7 @@ def test_a_relaxed_model_knows_conditions_and_counts():
 
 def test_names_of_states_are_made_only_when_they_are_asked_for(monkeypatch):
     model = RuleModel(**{**TANDEM, "count": None}, K=300, L=300)
-    monkeypatch.setattr("stationary.models._space.Space.name", None)
+    monkeypatch.setattr("stationary.models.rules._space.Space.name", None)
     assert len(model.visible) == 301**2
     assert model.visible is model.states
     np.testing.assert_array_equal(model.group_index, np.arange(301**2))

@@ -10,11 +10,11 @@ import torch
 
 import stationary as st
 from stationary.errors import InputError
-from stationary.likelihood import Likelihood
-from stationary.limits import Limit
+from stationary.learning.likelihood import Likelihood
 from stationary.planning import Experiment
 from stationary.planning.experiment import _best
 from stationary.planning.information import Knowledge, _window
+from stationary.planning.limits import Limit
 
 M = st.models
 

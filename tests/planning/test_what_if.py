@@ -10,10 +10,10 @@ import torch
 
 import stationary as st
 from stationary import words
-from stationary.draws import Draws, from_estimate
 from stationary.errors import InputError
-from stationary.forecast import forecast
-from stationary.scales import Scale
+from stationary.learning.draws import Draws, from_estimate
+from stationary.models.scales import Scale
+from stationary.planning.forecast import forecast
 
 M = st.models
 LOADS = [20.0, 30.0, 40.0, 50.0] * 8

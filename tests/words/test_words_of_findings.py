@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from stationary import words
-from stationary.findings import Check, Finding, Verdict
-from stationary.identifiability import Direction, DirectionKind
+from stationary.terms.findings import Check, Finding, Verdict
+from stationary.trust.identifiability import Direction, DirectionKind
 from stationary.words.findings import _ANY_CHECK, _OUTCOMES
 
 SHIFT = {"size": 2.13, "more": True, "unit": "requests"}

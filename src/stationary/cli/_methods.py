@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stationary.chunks import is_large
 from stationary.cli._parse import parse_gradient
 from stationary.cli._show import progress_bar
 from stationary.errors import InputError
 from stationary.gradients import Exact
-from stationary.methods import Method
+from stationary.learning.methods import Method
+from stationary.learning.newton import Newton
+from stationary.learning.optimisers import Adam
+from stationary.learning.stochastic import Step, Stochastic
 from stationary.models import Model
-from stationary.newton import Newton
-from stationary.optimisers import Adam
-from stationary.stochastic import Step, Stochastic
+from stationary.models.chunks import is_large
 
 
 def make_method(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stationary.data.windows import Windows
-    from stationary.slo import Slo as Objective
+    from stationary.terms.slo import Slo as Objective
 
 WindowsFile = Annotated[Path, typer.Argument(help="CSV or Parquet file, one row a window.")]
 X = Annotated[str, typer.Option(help="Column of the load; further inputs after commas.")]
@@ -119,7 +119,7 @@ def read(
 
 def parse_slos(texts: Sequence[str] | None, present: float | None) -> tuple[Objective, ...]:
     """Return what must hold; a present load without it makes no sense."""
-    from stationary.slo import as_slos
+    from stationary.terms.slo import as_slos
 
     slos = as_slos(texts or [])
     if present is not None and not slos:

@@ -14,10 +14,10 @@ from stationary.errors import InputError
 
 if TYPE_CHECKING:
     from stationary.cli._prism import PrismOptions
-    from stationary.covariances import CovarianceKind
-    from stationary.data.categories import Observed
     from stationary.gradients import Gradient
+    from stationary.learning.covariances import CovarianceKind
     from stationary.models import Model
+    from stationary.terms.categories import Observed
 
 _MOST_LOADS = 100_000
 _ENDING = re.compile(r"(.*\.(?:toml|sm|prism|pm))(?::(.*))?", re.IGNORECASE | re.DOTALL)
@@ -155,7 +155,7 @@ def parse_gradient(text: str, seed: int) -> Gradient:
 
 def parse_errors(text: str) -> CovarianceKind:
     """Make a kind of covariance from ``best``, ``sandwich:block=5``, ``information``, ..."""
-    from stationary.covariances import Best, Correlated, Dispersed, Information, Sandwich
+    from stationary.learning.covariances import Best, Correlated, Dispersed, Information, Sandwich
 
     plain: dict[str, CovarianceKind] = {
         "best": Best(),
@@ -234,8 +234,8 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
 
 def parse_states(text: str, states: Sequence[str] = ()) -> list[Observed]:
     """What ``--observe`` lists; a state such as ``q1=3,q2=0`` is one, commas or not."""
-    from stationary.data.categories import split_list
     from stationary.data.readers import parse_observe
+    from stationary.terms.categories import split_list
 
     items = split_list(text)
     length = states[0].count(",") + 1 if len(states) else 1

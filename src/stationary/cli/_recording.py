@@ -41,7 +41,7 @@ def write(
     service: float | None = None,
 ) -> None:
     """Write windows, and the raw traces if asked; say what is in them."""
-    from stationary.atomic import replacing
+    from stationary._support.files import replacing
     from stationary.testbed.record import tabulate
     from stationary.testbed.traces import write_traces
 

@@ -14,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stationary.limits import Limit
+    from stationary.planning.limits import Limit
 
 _PATIENCE = 2.0
 """Seconds of work before a progress bar shows."""

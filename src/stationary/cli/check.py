@@ -22,8 +22,8 @@ from stationary.errors import InputError
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
-    from stationary.findings import Finding
-    from stationary.identifiability import Identifiability
+    from stationary.terms.findings import Finding
+    from stationary.trust.identifiability import Identifiability
 
 _MARKS = {"ok": "ok     ", "warning": "WARNING", "unknown": "unknown"}
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from stationary.facade import Plan
-    from stationary.limits import Limit
+    from stationary.planning.limits import Limit
 
 
 def compare(
@@ -90,12 +90,12 @@ def compare(
 
     from stationary.cli._parse import parse_loads, parse_model
     from stationary.cli._show import as_json, progress_bar, stages
-    from stationary.inference import check_level
-    from stationary.ladder import ladder
-    from stationary.limits import check_present, check_slos
+    from stationary.learning.inference import check_level
+    from stationary.output.store import check_target
     from stationary.planner import compare as run
-    from stationary.record import Question
-    from stationary.store import check_target
+    from stationary.planning.limits import check_present, check_slos
+    from stationary.planning.record import Question
+    from stationary.trust.ladder import ladder
 
     check_level(level)
     if output is not None:

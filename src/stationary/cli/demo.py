@@ -37,11 +37,11 @@ def demo(
     from stationary import words
     from stationary.cli._show import progress_bar, table
     from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording
-    from stationary.ladder import ladder
+    from stationary.output.plots import plot_forecast, save_figure
     from stationary.planner import compare
-    from stationary.plots import plot_forecast, save_figure
-    from stationary.record import Question
-    from stationary.slo import Slo
+    from stationary.planning.record import Question
+    from stationary.terms.slo import Slo
+    from stationary.trust.ladder import ladder
 
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file; name a folder for the demo")

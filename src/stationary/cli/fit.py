@@ -32,10 +32,10 @@ from stationary.cli._prism import Constants, GroupBy, PrismOptions, Theta, is_pr
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
-    from stationary.covariances import CovarianceKind
     from stationary.facade import Plan
-    from stationary.limits import Limit
+    from stationary.learning.covariances import CovarianceKind
     from stationary.models import Model
+    from stationary.planning.limits import Limit
 
 
 def fit(
@@ -137,11 +137,11 @@ def fit(
     from stationary.cli._methods import check_shared, make_method, watched
     from stationary.cli._parse import parse_errors
     from stationary.cli._show import as_json, progress_bar, stages
-    from stationary.inference import check_level
-    from stationary.limits import check_present, check_slos
+    from stationary.learning.inference import check_level
+    from stationary.output.store import check_target
     from stationary.planner import fit as run_fit
-    from stationary.record import Question
-    from stationary.store import check_target
+    from stationary.planning.limits import check_present, check_slos
+    from stationary.planning.record import Question
 
     check_level(level)
     if output is not None:
@@ -216,7 +216,7 @@ def _model(text: str, relax: float | None, prism: PrismOptions) -> Model:
 
 
 def _check_pooled(kind: CovarianceKind, pool: bool) -> None:
-    from stationary.covariances import Sandwich
+    from stationary.learning.covariances import Sandwich
 
     if pool and isinstance(kind, Sandwich) and kind.block > 1:
         raise InputError(

@@ -22,9 +22,9 @@ from stationary.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stationary.limits import Limit
     from stationary.planning.changes import Change
     from stationary.planning.experiment import Experiment
+    from stationary.planning.limits import Limit
 
 
 def forecast(
@@ -100,7 +100,7 @@ def forecast(
     test = observed.next_experiment() if next_experiment else None
     low, high = float(plan.windows.loads.min()), float(plan.windows.loads.max())
     if plot is not None and frame is not None:
-        from stationary.plots import plot_forecast, save_figure
+        from stationary.output.plots import plot_forecast, save_figure
 
         line = next((slo.bound for slo in slos if slo.measure == measure), None)
         save_figure(plot_forecast(frame, measure, fitted=(low, high), bound=line), plot)
@@ -164,7 +164,7 @@ def _check_output(x: list[str] | None, limited: bool, output: Path | None) -> No
 
 def _write(output: Path, frame: pd.DataFrame | None, answer: str) -> None:
     """Write the rows as a table, or all of the answer as JSON."""
-    from stationary.atomic import replacing
+    from stationary._support.files import replacing
 
     with replacing(output) as part:
         if output.suffix.lower() == ".json" or frame is None:

@@ -16,7 +16,7 @@ from stationary.errors import InputError
 if TYPE_CHECKING:
     from stationary.ingest.engines import Engine
     from stationary.ingest.gauge import Load
-    from stationary.ingest.spans import Unit
+    from stationary.terms.spans import Unit
 
 
 class _RequestsUnlessNamed(TyperGroup):
@@ -144,7 +144,7 @@ def requests(
     from stationary.data.states import Sampling, as_sampling
     from stationary.ingest import Columns, Cut, Source, windows_from_events, windows_from_gauge
     from stationary.ingest.result import check_output
-    from stationary.ingest.spans import parse_span
+    from stationary.terms.spans import parse_span
 
     check_output(output)
     check_new(output, overwrite)
@@ -182,7 +182,7 @@ def requests(
 
 
 def _unit(text: str, what: str) -> Unit:
-    from stationary.ingest.spans import Unit
+    from stationary.terms.spans import Unit
 
     try:
         return Unit(text)

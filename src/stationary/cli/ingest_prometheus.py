@@ -67,7 +67,7 @@ def prometheus(
     from stationary.cli._show import stages
     from stationary.ingest.prometheus import windows_from_prometheus
     from stationary.ingest.result import check_output
-    from stationary.ingest.spans import parse_span
+    from stationary.terms.spans import parse_span
 
     check_output(output)
     check_new(output, overwrite)
@@ -98,7 +98,7 @@ def parse_time(text: str, now: float, what: str) -> float:
     if text == "now":
         return now
     if text.startswith("now-"):
-        from stationary.ingest.spans import parse_span
+        from stationary.terms.spans import parse_span
 
         return now - parse_span(text.removeprefix("now-"), what)
     if re.fullmatch(r"\d+(\.\d+)?", text):

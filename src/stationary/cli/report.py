@@ -36,13 +36,13 @@ def report(
 
     Without --slo the report is on that of the run, or on a loss of at most 0.1 %.
     """
-    from stationary.slo import as_slos
+    from stationary.terms.slo import as_slos
 
     slos = as_slos(slo) if slo else None
 
     from stationary import words
+    from stationary.output.report import answer, check_path
     from stationary.planner import load
-    from stationary.report import answer, check_path
 
     check_path(output)
     plan = load(run)
@@ -67,7 +67,7 @@ def report(
 def _compared(plan: Plan, run: Path) -> Plan:
     """Return the plan beside other models; they are fitted once, and kept in the run."""
     from stationary.cli._show import progress_bar
-    from stationary.ladder import ladder_of
+    from stationary.trust.ladder import ladder_of
 
     others = len(ladder_of(plan.estimate.model, plan.windows)) - 1
     done = len(plan.fitted) > 1 or plan.failed

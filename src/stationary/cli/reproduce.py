@@ -10,8 +10,8 @@ import typer
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
-    from stationary.experiments.plan import Part
-    from stationary.experiments.testbed import Recording
+    from stationary.paper.plan import Part
+    from stationary.paper.testbed import Recording
 
 _PARTS = ("mape", "mse", "gap", "alpha", "p", "curves", "testbed", "examples", "all")
 _VARIABLE = "STATIONARY_RECORDING"
@@ -65,9 +65,9 @@ def reproduce(
     stationary reproduce mape --quick
     """
     from stationary.cli._show import progress_bar
-    from stationary.experiments import chains, plan, runner, testbed
-    from stationary.experiments.page import Page
-    from stationary.experiments.report import Report
+    from stationary.paper import chains, plan, runner, testbed
+    from stationary.paper.page import Page
+    from stationary.paper.report import Report
 
     if rows:
         _list_rows()
@@ -108,7 +108,7 @@ def reproduce(
 
 def _checked(part: str, names: list[str], jobs: int) -> tuple[Part, list[str]]:
     """Return the part, once it, the rows and the number of processes make sense."""
-    from stationary.experiments import plan, settings
+    from stationary.paper import plan, settings
 
     if part not in _PARTS:
         raise InputError(f"there is no part {part!r}; choose one of {', '.join(_PARTS)}")
@@ -125,7 +125,7 @@ def _checked(part: str, names: list[str], jobs: int) -> tuple[Part, list[str]]:
 
 def _recording(file: Path | None, part: Part, names: list[str]) -> Recording | None:
     """Return the testbed recording, if rows of the part need it and it is given."""
-    from stationary.experiments import plan, testbed
+    from stationary.paper import plan, testbed
 
     needed = plan.recorded_rows(part, names)
     if not needed:
@@ -144,7 +144,7 @@ def _recording(file: Path | None, part: Part, names: list[str]) -> Recording | N
 
 def _list_rows() -> None:
     from stationary.cli._show import table
-    from stationary.experiments import plan, settings
+    from stationary.paper import plan, settings
 
     lines = []
     for row in settings.rows().values():

@@ -54,8 +54,8 @@ def rules(
         check_new(output, overwrite)
 
     from stationary import words
-    from stationary.alerts import alert_rules
-    from stationary.atomic import replacing
+    from stationary._support.files import replacing
+    from stationary.output.alerts import alert_rules
     from stationary.planner import load
 
     plan = load(run)

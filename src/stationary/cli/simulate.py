@@ -61,9 +61,9 @@ def simulate(
     -o windows.csv
     """
     from stationary.cli._parse import model_file, parse_grid, parse_model, parse_options
-    from stationary.data.simulate import Arrivals, Events, PoissonCounts
-    from stationary.data.simulate import simulate as run
     from stationary.planner import load
+    from stationary.simulation.simulate import Arrivals, Events, PoissonCounts
+    from stationary.simulation.simulate import simulate as run
 
     if windows < 1:
         raise InputError(f"--windows must be at least 1; got {windows}")
@@ -117,9 +117,9 @@ def _write_requests(
     import numpy as np
     import pandas as pd
 
-    from stationary.atomic import replacing
-    from stationary.data.served import simulate_requests
+    from stationary._support.files import replacing
     from stationary.models import MMmK
+    from stationary.simulation.served import simulate_requests
 
     if not isinstance(chain, MMmK):
         raise InputError("--scheme requests simulates mmmk, the queue of M/M/m/K, only")

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from stationary.data.categories import Category, Observed, as_categories, find_categories, label
 from stationary.data.checks import (
     as_range,
     find_bad_input,
@@ -20,6 +19,7 @@ from stationary.data.checks import (
 from stationary.data.numbers import find_bad_count
 from stationary.data.tables import Table
 from stationary.errors import DataWarning, InputError
+from stationary.terms.categories import Category, Observed, as_categories, find_categories, label
 
 Loads = tuple[float | None, float | None]
 

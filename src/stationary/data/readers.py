@@ -7,14 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from stationary.data.categories import (
-    Category,
-    Observed,
-    as_category,
-    natural,
-    parse_category,
-    split_list,
-)
 from stationary.data.checks import as_duration, input_names, listed, no_column
 from stationary.data.cleaning import Cleaner, about
 from stationary.data.moments import Pool
@@ -22,6 +14,14 @@ from stationary.data.states import Sampling, as_sampling
 from stationary.data.tables import Table, open_table
 from stationary.data.windows import Windows
 from stationary.errors import InputError
+from stationary.terms.categories import (
+    Category,
+    Observed,
+    as_category,
+    natural,
+    parse_category,
+    split_list,
+)
 
 
 def read_windows(

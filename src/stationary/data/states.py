@@ -27,7 +27,11 @@ import torch
 from torch import Tensor
 
 from stationary.data._base import TINY, Counts
-from stationary.data.categories import (
+from stationary.data.numbers import as_counts
+from stationary.data.observation import ObservationMap
+from stationary.errors import InputError
+from stationary.models import Model, Point
+from stationary.terms.categories import (
     Category,
     Observed,
     as_categories,
@@ -35,10 +39,6 @@ from stationary.data.categories import (
     label,
     members,
 )
-from stationary.data.numbers import as_counts
-from stationary.data.observation import ObservationMap
-from stationary.errors import InputError
-from stationary.models import Model, Point
 
 
 class Sampling(StrEnum):

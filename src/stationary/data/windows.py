@@ -18,9 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.atomic import replacing
+from stationary._support.files import replacing
 from stationary.data._base import Counts, Observation
-from stationary.data.categories import Category, Observed, parse_category
 from stationary.data.checks import (
     as_durations,
     check_shapes,
@@ -36,6 +35,7 @@ from stationary.data.states import Sampling, States
 from stationary.data.tables import sampling_facts, write_facts
 from stationary.errors import DataWarning, InputError
 from stationary.models import Model
+from stationary.terms.categories import Category, Observed, parse_category
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from stationary.ingest.gauge import Arrived, Counter, Rate, windows_from_gauge
 from stationary.ingest.prometheus import windows_from_prometheus
 from stationary.ingest.result import Dropped, Ingested
 from stationary.ingest.sources import Source
-from stationary.ingest.spans import Unit
+from stationary.terms.spans import Unit
 
 __all__ = [
     "FORMATS",

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stationary.data.categories import Category
 from stationary.errors import InputError
 from stationary.ingest.prometheus_client import Array, Series
+from stationary.terms.categories import Category
 
 
 def sorted_buckets(series: Sequence[Series], query: str) -> tuple[list[float], Array]:

@@ -14,7 +14,7 @@ from typing import Any
 from stationary.errors import InputError
 from stationary.ingest import access_logs
 from stationary.ingest.columns import find
-from stationary.ingest.spans import Unit
+from stationary.terms.spans import Unit
 
 _TRACE = ("window", "seconds", "arrival", "response")
 

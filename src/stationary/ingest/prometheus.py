@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stationary.data.categories import Category
 from stationary.data.states import Sampling, as_sampling
 from stationary.data.windows import Windows
 from stationary.errors import InputError
@@ -28,6 +27,7 @@ from stationary.ingest.events import Progress
 from stationary.ingest.prometheus_client import Array, Clock, Prometheus, Series
 from stationary.ingest.result import Dropped, Ingested
 from stationary.ingest.tally import check_cells
+from stationary.terms.categories import Category
 
 _ENOUGH = 0.75
 """Share of a window's looks that must have a load: a server that starts inside one has fewer."""

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stationary.atomic import replacing
-from stationary.data.categories import parse_category
+from stationary._support.files import replacing
 from stationary.data.states import Sampling
 from stationary.data.tables import FACTS, sampling_facts, write_facts
 from stationary.data.windows import Windows
 from stationary.errors import InputError
+from stationary.terms.categories import parse_category
 
 if TYPE_CHECKING:
     import pandas as pd

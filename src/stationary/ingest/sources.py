@@ -14,7 +14,7 @@ from stationary.ingest.columns import Columns, Moments, find, lengths, moments, 
 from stationary.ingest.engines import Session
 from stationary.ingest.formats import Format, by_ending, by_name
 from stationary.ingest.literals import real
-from stationary.ingest.spans import Unit
+from stationary.terms.spans import Unit
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,23 @@
 """Parametric chains: one small class each."""
 
 from stationary.models._base import Model, Param, Point
-from stationary.models._queue import Queue
-from stationary.models.balking import Balking
-from stationary.models.batch import BatchArrivals
-from stationary.models.files import read_model
-from stationary.models.finite import FiniteClients
 from stationary.models.function import FromFunction
-from stationary.models.onoff import OnOffArrivals
-from stationary.models.phases import ErlangService, HyperexponentialService
-from stationary.models.prism import Prism, from_prism
-from stationary.models.queues import MMmK
+from stationary.models.prism.model import Prism, from_prism
+from stationary.models.queues._queue import Queue
+from stationary.models.queues.balking import Balking
+from stationary.models.queues.batch import BatchArrivals
+from stationary.models.queues.finite import FiniteClients
+from stationary.models.queues.mmmk import MMmK
+from stationary.models.queues.onoff import OnOffArrivals
+from stationary.models.queues.phases import ErlangService, HyperexponentialService
+from stationary.models.queues.resets import Leaking, Resetting
+from stationary.models.queues.slowing import Slowing
+from stationary.models.queues.state_dependent import StateDependent
+from stationary.models.queues.usl import UniversalScalability
 from stationary.models.relaxed import Relaxed
-from stationary.models.resets import Leaking, Resetting
-from stationary.models.rules import RuleModel
-from stationary.models.slowing import Slowing
-from stationary.models.state_dependent import StateDependent
+from stationary.models.rules.files import read_model
+from stationary.models.rules.model import RuleModel
 from stationary.models.structured import MultiDiagonal, UpperTriangular
-from stationary.models.usl import UniversalScalability
 
 __all__ = [
     "Balking",

@@ -26,11 +26,11 @@ from torch import Tensor, nn
 
 from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.expressions import nearest
 from stationary.generator import Generator
 from stationary.gradients import Gradient
-from stationary.measures import Measure, probability
-from stationary.scales import Scale
+from stationary.models.measures import Measure, probability
+from stationary.models.rules.formulas import nearest
+from stationary.models.scales import Scale
 from stationary.solvers import Solver
 from stationary.steady import steady_state
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.measures import Measure
 from stationary.models._base import Model, Param
+from stationary.models.measures import Measure
 
 
 class FromFunction(Model):

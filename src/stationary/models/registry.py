@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from stationary.errors import InputError
-from stationary.expressions import nearest
 from stationary.models._base import Model
-from stationary.models.balking import Balking
-from stationary.models.batch import BatchArrivals
-from stationary.models.finite import FiniteClients
-from stationary.models.onoff import OnOffArrivals
-from stationary.models.phases import ErlangService, HyperexponentialService
-from stationary.models.prism import Prism
-from stationary.models.queues import MMmK
+from stationary.models.prism.model import Prism
+from stationary.models.queues.balking import Balking
+from stationary.models.queues.batch import BatchArrivals
+from stationary.models.queues.finite import FiniteClients
+from stationary.models.queues.mmmk import MMmK
+from stationary.models.queues.onoff import OnOffArrivals
+from stationary.models.queues.phases import ErlangService, HyperexponentialService
+from stationary.models.queues.resets import Leaking, Resetting
+from stationary.models.queues.slowing import Slowing
+from stationary.models.queues.state_dependent import StateDependent
+from stationary.models.queues.usl import UniversalScalability
 from stationary.models.relaxed import Relaxed
-from stationary.models.resets import Leaking, Resetting
-from stationary.models.rules import RuleModel
-from stationary.models.slowing import Slowing
-from stationary.models.state_dependent import StateDependent
+from stationary.models.rules.formulas import nearest
+from stationary.models.rules.model import RuleModel
 from stationary.models.structured import MultiDiagonal, UpperTriangular
-from stationary.models.usl import UniversalScalability
 
 MODELS: dict[str, Callable[..., Model]] = {
     model.name: model

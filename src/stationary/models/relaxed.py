@@ -12,8 +12,8 @@ from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.measures import Measure
 from stationary.models._base import Model, Param, Point
+from stationary.models.measures import Measure
 
 
 class Relaxed(Model):

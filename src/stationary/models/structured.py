@@ -10,7 +10,7 @@ from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.models._queue import Queue, named_rates, whole
+from stationary.models.queues._queue import Queue, named_rates, whole
 
 
 class MultiDiagonal(Queue):

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.draws import Draws, Part, faster
 from stationary.errors import InputError
+from stationary.learning.draws import Draws, Part, faster
 from stationary.models import Model, Relaxed
-from stationary.trust import Horizon
+from stationary.terms.trust import Horizon
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ import pandas as pd
 
 from stationary import words
 from stationary.data.windows import Windows
-from stationary.draws import Draws, from_estimate
 from stationary.errors import InputError
-from stationary.estimate import Estimate
-from stationary.forecast import forecast, grid
-from stationary.inference import Covariance, Link, check_level
-from stationary.limits import FARTHEST, Limit, Status, limit
+from stationary.learning.draws import Draws, from_estimate
+from stationary.learning.estimate import Estimate
+from stationary.learning.inference import Covariance, Link, check_level
+from stationary.planning.forecast import forecast, grid
 from stationary.planning.information import Knowledge
-from stationary.slo import Slo
+from stationary.planning.limits import FARTHEST, Limit, Status, limit
+from stationary.terms.slo import Slo
 
 _CANDIDATES = 12
 

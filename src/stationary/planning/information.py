@@ -7,8 +7,8 @@ probability of category c, given that one of the observed ones is seen, so that
     J(x) = N sum_c p_c g_c g_c^T,
 
 and its score has the covariance ``J`` only if samples are independent. Those of a system that
-forgets slowly are not, and have the covariance ``B(x)`` of `stationary.autocorrelation`; it is
-taken as ``J`` where the chain cannot tell. Either way B is scaled by the one number that makes the
+forgets slowly are not, and have the covariance ``B(x)`` of `learning.autocorrelation`; it is taken
+as ``J`` where the chain cannot tell. Either way B is scaled by the one number that makes the
 present windows come out as spread as the fit's covariance says, and w windows at x change the
 sandwich
 ``H^-1 M H^-1`` to that of ``H + w J`` and ``M + w B``. Directions that the fit leaves open start
@@ -23,17 +23,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.autocorrelation import sum_covariances, why_not
-from stationary.chunks import probabilities
 from stationary.data._base import Counts, Observation
 from stationary.data.states import States
 from stationary.data.windows import Windows
-from stationary.derivatives import by_input
 from stationary.errors import InputError
-from stationary.estimate import Estimate
-from stationary.inference import UNDETERMINED, Array, Covariance, finite_hessian
-from stationary.likelihood import Likelihood
+from stationary.learning.autocorrelation import sum_covariances, why_not
+from stationary.learning.derivatives import by_input
+from stationary.learning.estimate import Estimate
+from stationary.learning.inference import UNDETERMINED, Array, Covariance, finite_hessian
+from stationary.learning.likelihood import Likelihood
 from stationary.models import Point
+from stationary.models.chunks import probabilities
 
 
 @dataclass(frozen=True, eq=False)

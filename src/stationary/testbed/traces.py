@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stationary.atomic import replacing
+from stationary._support.files import replacing
 from stationary.data.tables import open_table
 from stationary.errors import InputError
 from stationary.testbed.record import Trace

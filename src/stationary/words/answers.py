@@ -10,11 +10,11 @@ from stationary.words.findings import clause
 from stationary.words.numbers import listed, load_range, number, percent, plain, plural
 
 if TYPE_CHECKING:
-    from stationary.limits import Limit
     from stationary.planning.changes import Change
     from stationary.planning.experiment import Experiment
-    from stationary.slo import Slo
-    from stationary.trust import Choice, Doubt, Horizon
+    from stationary.planning.limits import Limit
+    from stationary.terms.slo import Slo
+    from stationary.terms.trust import Choice, Doubt, Horizon
 
 
 def slo(given: Slo) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from stationary.words.numbers import load_range, number, percent, plain, plural, sentence
 
 if TYPE_CHECKING:
-    from stationary.findings import Finding
+    from stationary.terms.findings import Finding
 
 Facts = Mapping[str, Any]
 Statements = tuple[str, ...]
@@ -26,7 +26,7 @@ def finding(found: Finding) -> str:
 
     Examples
     --------
-    >>> from stationary.findings import Check, Finding, Verdict
+    >>> from stationary.terms.findings import Check, Finding, Verdict
     >>> finding(Finding(Check.DRIFT, Verdict.OK, "no_drift", {"windows": 60}, 0.4))
     'Nothing drifts from the first to the last of 60 windows.'
     """

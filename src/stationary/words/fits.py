@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from stationary.data.windows import Windows
-    from stationary.estimate import Ended, Estimate
-    from stationary.inference import Covariance
+    from stationary.learning.estimate import Ended, Estimate
+    from stationary.learning.inference import Covariance
     from stationary.models import Model
 
 _SUPPOSES = {

@@ -10,10 +10,10 @@ from stationary.words.answers import choice, doubt, limit, verdict, whose
 from stationary.words.numbers import listed, number, percent, plain, plural, sentence
 
 if TYPE_CHECKING:
-    from stationary.findings import Finding
-    from stationary.limits import Limit
-    from stationary.record import Refits
-    from stationary.trust import Choice
+    from stationary.planning.limits import Limit
+    from stationary.planning.record import Refits
+    from stationary.terms.findings import Finding
+    from stationary.terms.trust import Choice
 
 
 def headroom(found: Limit) -> str:

@@ -10,7 +10,7 @@ from stationary.words.findings import clause, likelihood_loss, measure_range
 from stationary.words.numbers import listed, number, sentence
 
 if TYPE_CHECKING:
-    from stationary.identifiability import Direction, Identifiability
+    from stationary.trust.identifiability import Direction, Identifiability
 
 _MOST_SHOWN = 5
 """Directions that a summary describes before it only counts them."""

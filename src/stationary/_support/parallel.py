@@ -1,0 +1,301 @@
+"""Many like tasks: in this process, on its cores, or on a Dask cluster.
+
+Where a task runs does not change its result: what is random about it has its seed in the item. So
+a task that was lost with a worker is simply run again on another.
+
+What a cluster is sent is bytes, and functions of Python itself to open and to call them with: the
+scheduler need not have this package, and a worker without it can say so.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import pickle
+import re
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import joblib
+
+from stationary._support.threads import one_thread
+from stationary._version import __version__
+from stationary.errors import InputError, RunError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Progress = Callable[[int, str], None]
+"""Called as ``progress(done, text)``."""
+
+_ADDRESS = re.compile(r"([a-z]+://)?[^\s/:]+:[0-9]{1,5}|[a-z]+://\S+")
+
+_ANSWERS_WITHIN = "10s"
+"""How long a scheduler may take to answer."""
+
+_WORKERS_WITHIN = 60.0
+"""Seconds that a cluster may be without workers, as one that is being started is."""
+
+_LOOK = 0.05
+"""Seconds between looks for results."""
+
+_IN_HAND = 2
+"""Tasks that a cluster holds for each of its threads: one that runs, and the next."""
+
+_WORTH_IT = 6.0
+"""Seconds of work from which processes pay: each takes some to load torch."""
+
+
+def in_parallel(
+    function: Callable[[T], R],
+    items: Sequence[T],
+    *,
+    jobs: int = -1,
+    cluster: str | None = None,
+    progress: Progress | None = None,
+) -> list[R]:
+    """Return the function of every item, in their order.
+
+    Work that is done before processes would have started stays in this one.
+
+    Parameters
+    ----------
+    function : callable
+        Of one item.
+    items : sequence
+        What to apply it to.
+    jobs : int
+        Processes on this machine; -1 for one a core.
+    cluster : str, optional
+        Address of a Dask scheduler to run on instead.
+    progress : callable, optional
+        See `Progress`.
+    """
+    if jobs == 0:
+        raise InputError("jobs must be a number of processes, or -1 for one a core; got 0")
+    results: dict[int, R] = {}
+
+    def keep(place: int, result: R) -> None:
+        results[place] = result
+        if progress is not None:
+            progress(len(results), "")
+
+    began = time.monotonic()
+    with one_thread():
+        for place, item in enumerate(items):
+            spent = time.monotonic() - began
+            worth = place > 0 and spent / place * (len(items) - place) > _WORTH_IT
+            if cluster is not None or (worth and jobs != 1):
+                break
+            keep(place, function(item))
+    first = len(results)
+    left = [items[k] for k in range(first, len(items))]
+    with closing(as_ready(function, left, jobs=jobs, cluster=cluster)) as ready:
+        for place, result in ready:
+            keep(first + place, result)
+    return [results[k] for k in range(len(items))]
+
+
+def as_ready(
+    function: Callable[[T], R],
+    items: Sequence[T],
+    *,
+    jobs: int = -1,
+    cluster: str | None = None,
+) -> Generator[tuple[int, R], None, None]:
+    """Yield the place and the function of every item, in the order in which they are ready.
+
+    Parameters
+    ----------
+    function, items, jobs, cluster
+        As for `in_parallel`. On a cluster, tasks that were lost with a worker run again; what was
+        not yielded when the caller closes this, or is interrupted, is taken off it.
+    """
+    if not items:
+        return
+    placed = _Placed(function)
+    if cluster is None:
+        parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+        yield from parallel(joblib.delayed(placed)(*task) for task in enumerate(items))
+        return
+    with _connected(cluster) as client:
+        run = _Run(client, cluster, placed, items)
+        try:
+            yield from run.results()
+        finally:
+            run.cancel()
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A function of an item that also says which it was, and keeps to one thread."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, place: int, item: Any) -> tuple[int, Any]:
+        with one_thread():
+            return place, self.function(item)
+
+
+@dataclass(frozen=True)
+class _Remote:
+    """The same in a worker of a cluster."""
+
+    placed: _Placed
+    version: str
+
+    def __call__(self, place: int, item: bytes) -> _Answer:
+        if self.version != __version__:
+            raise InputError(
+                f"a worker of the cluster has stationary {__version__}, and this is "
+                f"{self.version}: install the same on all of them"
+            )
+        return _Answer(*self.placed(place, pickle.loads(item)))  # noqa: S301  # we wrote it
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a task came to, told from what Dask says about one that failed."""
+
+    place: int
+    value: Any
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    """Yield a client of the scheduler at an address."""
+    try:
+        import dask
+        from dask.distributed import Client
+    except ImportError:
+        raise InputError(
+            "a cluster needs Dask: pip install 'stationary[cluster]' here and on its workers"
+        ) from None
+    if not _ADDRESS.fullmatch(address):
+        raise InputError(
+            f"the address of a Dask scheduler is one such as tcp://10.0.0.1:8786; got {address!r}"
+        )
+    try:
+        client = Client(address, timeout=_ANSWERS_WITHIN, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"no Dask scheduler answers at {address}: {error}") from None
+    # Data goes with the tasks on purpose: the scheduler outlives workers.
+    with client, dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
+        yield client
+
+
+class _Run:
+    """Tasks on a cluster, of which it holds only few at a time.
+
+    Dask blames every task that a worker holds for its end, and gives up on one that was blamed too
+    often: those that only wait must not be there.
+    """
+
+    def __init__(self, client: Any, address: str, placed: _Placed, items: Sequence[Any]) -> None:
+        from dask.distributed import as_completed
+
+        self.client, self.address, self.items = client, address, items
+        self.mark = f"stationary-{uuid.uuid4().hex[:8]}"
+        self.ready = as_completed((), client.loop, with_results=True, raise_errors=False)
+        self.sent, self.done = 0, 0
+        self.workers, self.threads = 0, 0
+        self.alive = time.monotonic()
+        self.looked = -math.inf
+        self._look()
+        # Tasks, and not data that is lost with the worker that holds it; one a worker, because
+        # Dask brings tasks to where what they need is.
+        function = _dumps(_Remote(placed, __version__))
+        self.opened = [
+            client.submit(pickle.loads, function, key=f"{self.mark}-open-{k}")
+            for k in range(max(1, min(self.workers, len(items))))
+        ]
+
+    def results(self) -> Iterator[tuple[int, Any]]:
+        """Yield results as they arrive; an error where they will not."""
+        while self.done < len(self.items):
+            self._look()
+            self._send()
+            batch = self.ready.next_batch(block=False)
+            failed = []
+            for future, result in batch:
+                # Not by its status: the worker may have gone since, and what it sent is here.
+                if not isinstance(result, _Answer):
+                    failed.append(future)
+                    continue
+                future.release()  # or it would be made again if its worker went now
+                self.done += 1
+                yield result.place, result.value
+            if failed:
+                raise _failure(failed[0], self.address, self._so_far)
+            if not batch:
+                time.sleep(_LOOK)
+
+    def cancel(self) -> None:
+        """Take off the cluster what is still on it."""
+        self.client.cancel([*self.opened, *self.ready.futures], force=True)
+
+    def _send(self) -> None:
+        while self.sent < min(len(self.items), self.done + _IN_HAND * max(self.threads, 1)):
+            place = self.sent
+            opened = self.opened[place % len(self.opened)]
+            item, key = _dumps(self.items[place]), f"{self.mark}-{place}"
+            self.ready.add(self.client.submit(operator.call, opened, place, item, key=key))
+            self.sent += 1
+
+    def _look(self) -> None:
+        """Count the workers, once a second."""
+        now = time.monotonic()
+        if now - self.looked < 1.0:
+            return
+        self.looked = now
+        try:
+            threads = self.client.nthreads()
+        except OSError:  # the scheduler is gone, and its tasks will say so
+            return
+        self.workers, self.threads = len(threads), sum(threads.values())
+        if threads:
+            self.alive = now
+        elif now - self.alive > _WORKERS_WITHIN:
+            raise RunError(
+                f"the cluster at {self.address} has been without workers for {_WORKERS_WITHIN:g} "
+                f"seconds, when {self._so_far}: start some with 'dask worker {self.address}', and "
+                f"look into the logs of those that ended"
+            )
+
+    @property
+    def _so_far(self) -> str:
+        return f"{self.done} of {len(self.items)} tasks were done"
+
+
+def _dumps(value: Any) -> bytes:
+    """Pickle, functions that are defined on the spot too."""
+    import cloudpickle  # it comes with Dask
+
+    data: bytes = cloudpickle.dumps(value)
+    return data
+
+
+def _failure(future: Any, address: str, done: str) -> Exception:
+    """Return what to raise for a task that did not finish."""
+    from dask.distributed import KilledWorker
+
+    if future.status != "error":
+        return RunError(
+            f"the Dask scheduler at {address} went away when {done}: start it again, then this"
+        )
+    error = future.exception()
+    if isinstance(error, KilledWorker):
+        return RunError(
+            f"a task ended every worker that took it, {error.allowed_failures + 1} in all, when "
+            f"{done}: see the logs of the workers; most often it needs more memory than they have"
+        )
+    if isinstance(error, ModuleNotFoundError):
+        return RunError(
+            f"a worker of the cluster at {address} has no package {(error.name or '?')!r}: "
+            f"install there what is installed here, stationary {__version__} among it"
+        )
+    return error if isinstance(error, Exception) else RunError(f"a task failed: {error!r}")

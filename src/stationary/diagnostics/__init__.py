@@ -1,7 +1,0 @@
-"""Is the data what the method assumes? Each check is a test that gives a finding."""
-
-from stationary.diagnostics._residuals import Residuals, residuals
-from stationary.diagnostics.checks import diagnose
-from stationary.diagnostics.lack_of_fit import shares_by_load
-
-__all__ = ["Residuals", "diagnose", "residuals", "shares_by_load"]

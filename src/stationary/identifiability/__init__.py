@@ -1,6 +1,0 @@
-"""What the data at hand determine, before anyone believes a forecast."""
-
-from stationary.identifiability.directions import Direction, DirectionKind
-from stationary.identifiability.identify import Identifiability, identify
-
-__all__ = ["Direction", "DirectionKind", "Identifiability", "identify"]

@@ -1,0 +1,1 @@
+"""From a model and windows to estimates, and from estimates to draws."""

@@ -1,0 +1,161 @@
+r"""What counts inside one window are worth: the chain's own autocorrelation.
+
+Looks that follow one another find nearly the same state, so a sum over looks scatters more than one
+of independent looks. Let ``E`` be the transition matrix from one look to the next, ``pi`` what a
+look finds, and ``f`` a function of the state with ``pi f = 0``, such as the score. The sum of ``f``
+over N looks of a chain in its steady state has the variance
+
+    N <f, f> + 2 sum_{k=1}^{N-1} (N - k) <f, E^k f>,      <a, b> = sum_j pi_j a_j b_j.
+
+With the deviation matrix ``D = (I - E + 1 pi)^-1 - 1 pi``, which is ``sum_k E^k`` on such ``f``,
+the sum over k is ``(N - 1) E D f - (E^2 - E^(N+1)) D^2 f``.
+
+- Looks at regular times, ``r`` a unit of time: ``E = exp(Q / r)``.
+- Poisson arrivals at the load, which join after they looked: with ``J`` what an arrival does to the
+  state and ``S`` the generator without arrivals, ``E = J load (load I - S)^-1``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import torch
+from torch import Tensor
+
+from stationary._support.threads import one_thread
+from stationary.data.states import Sampling
+from stationary.data.windows import Windows
+from stationary.errors import InputError
+from stationary.generator import Generator
+from stationary.models import Model
+from stationary.steady import steady_state
+
+Array = np.ndarray[Any, Any]
+
+_MOST_STATES = 1000
+"""Up to here matrices between looks are made; they are dense."""
+
+
+def why_not(model: Model, windows: Windows) -> str:
+    """Return why the chain cannot tell how its counts hang together; empty if it can."""
+    if len(model.states) > _MOST_STATES:
+        return f"it needs dense matrices, and {len(model.states)} states are too many for them"
+    if len(windows.observations) > 1 or not windows.has_states:
+        return "it is of counts of states, and more was observed"
+    if windows.by_arrivals and model.arrivals(model.at(windows.x[:1])) is not None:
+        return "requests arrive at a rate that depends on the state"
+    if windows.sampling is Sampling.TIME and windows.duration is None:
+        return "the length of a window is not known; pass duration= (--duration)"
+    return ""
+
+
+def sum_covariances(
+    model: Model, windows: Windows, theta: Tensor, inputs: Tensor, looks: Array, f: Array
+) -> Array:
+    """Covariance ``[U, P, P]`` of sums over the looks of a window at each input.
+
+    Parameters
+    ----------
+    model, windows, theta
+        The chain, at these parameters, and windows that say who looked, and for how long.
+    inputs : Tensor [U, d]
+        Inputs of a window.
+    looks : ndarray [U]
+        How often somebody looks in it.
+    f : ndarray [U, n, P]
+        Functions of the state, of mean zero.
+    """
+    reason = why_not(model, windows)
+    if reason:
+        raise InputError(f"the chain's own correlation cannot be used: {reason}")
+    with torch.no_grad():
+        generator = model.generator(inputs, theta)
+        pi = steady_state(generator).pi.numpy()
+    looks = np.maximum(looks, 1.0)
+    with one_thread():
+        if windows.duration is None or windows.sampling is Sampling.ARRIVAL:
+            between = _between_arrivals(model, inputs, theta, generator)
+        else:
+            between = _between_times(generator, looks / _lasts(windows, inputs))
+        return np.stack(
+            [_covariance(*each) for each in zip(between, pi, f, looks.round(), strict=True)]
+        )
+
+
+def score_covariance(
+    model: Model, windows: Windows, theta: Tensor, slopes: Array, group: Array
+) -> Array:
+    """Covariance ``[P, P]`` of the summed score of all windows, if the model is right.
+
+    Parameters
+    ----------
+    model, windows, theta
+        As for `sum_covariances`.
+    slopes : ndarray [U, C, P]
+        Derivative of the log-probability of every category, at every distinct input.
+    group : ndarray [M]
+        Distinct input of each window.
+    """
+    inputs = model.as_inputs(torch.unique(windows.x, dim=0))
+    observation = windows.observation(model)
+    with torch.no_grad():
+        pi = steady_state(model.generator(inputs, theta)).pi
+    share = observation.of(pi).sum(-1).numpy()
+    many = np.bincount(group, weights=windows.many.numpy())
+    looks = np.bincount(group, weights=windows.counts.sum(-1).numpy()) / many / share
+    f = observation.to_states(torch.from_numpy(slopes).mT).mT.numpy()
+    each = sum_covariances(model, windows, theta, inputs, looks, f)
+    return np.einsum("u,upq->pq", many, each)
+
+
+def _lasts(windows: Windows, inputs: Tensor) -> Array:
+    """Mean length of the windows at each input; of all of them where there are none."""
+    assert windows.duration is not None  # noqa: S101  # `why_not` has seen to it
+    same = (windows.x[None] == inputs[:, None]).all(-1).to(windows.duration)
+    here = (same @ windows.duration) / same.sum(-1)
+    return here.nan_to_num(float(windows.duration.mean())).numpy()
+
+
+def _between_times(generator: Generator, per_time: Array) -> Array:
+    Q = generator.dense().detach().numpy()
+    return np.asarray(scipy.linalg.expm(Q / per_time[:, None, None]))
+
+
+def _between_arrivals(model: Model, inputs: Tensor, theta: Tensor, generator: Generator) -> Array:
+    """Transition matrices from arrival to arrival; arrivals are the rates that go with the load."""
+    first = torch.eye(inputs.shape[1])[0].to(inputs)  # the load, and no other input
+    with torch.no_grad():
+        twice, thrice = (model.edge_rates(inputs * (1 + more * first), theta) for more in (1, 2))
+    rates = twice - generator.rates
+    if not torch.allclose(thrice - twice, rates) or bool((rates < -1e-9 * twice).any()):
+        raise InputError(
+            f"the chain's own correlation cannot be used: the rates of {type(model).__name__} do "
+            f"not grow in proportion to the load"
+        )
+    arriving = Generator(generator.edges, rates.clamp_min(0.0)).dense().numpy()
+    load = inputs[:, 0].numpy()[:, None, None]
+    identity = np.eye(generator.n)
+    joins = identity + arriving / load
+    rest = generator.dense().detach().numpy() - arriving
+    if joins.min() < -1e-9:
+        raise InputError(
+            f"the chain's own correlation cannot be used: in {type(model).__name__} more than the "
+            f"load arrives in some state"
+        )
+    return np.asarray(joins @ np.linalg.inv(identity - rest / load))
+
+
+def _covariance(E: Array, pi: Array, f: Array, looks: float) -> Array:
+    """Covariance ``[P, P]`` of the sums of the columns of ``f [n, P]`` over successive looks."""
+    f = f - pi @ f
+    deviate = scipy.linalg.lu_factor(np.eye(len(E)) - E + pi)
+    once = scipy.linalg.lu_solve(deviate, f)
+    twice = scipy.linalg.lu_solve(deviate, once)
+    late = np.linalg.matrix_power(E, int(looks) - 1) @ twice
+    later = (looks - 1) * E @ once - E @ E @ (twice - late)
+    weighted = f.T * pi
+    cross = weighted @ later
+    result: Array = looks * weighted @ f + cross + cross.T
+    return result

@@ -1,0 +1,118 @@
+"""From a model and windows to an `Estimate`, by one of the methods."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import torch
+from torch import Tensor
+
+from stationary.data.windows import Windows
+from stationary.errors import InputError, StationaryError
+from stationary.learning.covariances import CovarianceKind
+from stationary.learning.covariances import covariance as covariance_at
+from stationary.learning.estimate import Estimate
+from stationary.learning.likelihood import Likelihood
+from stationary.learning.methods import Found, Method
+from stationary.learning.newton import Newton, minimise
+from stationary.models import Model
+from stationary.solvers import Solver
+
+
+def estimate(
+    model: Model,
+    windows: Windows,
+    method: Method | None = None,
+    *,
+    solver: Solver | None = None,
+    covariance: CovarianceKind | None = None,
+    seed: int = 0,
+) -> tuple[Estimate, Found]:
+    """Fit a model to windows; return the estimate, and what the method found on the way."""
+    likelihood = Likelihood(model, windows, solver)
+    found = (method or Newton()).run(likelihood, windows, seed)
+    return recorded(likelihood, windows, found, covariance, seed), found
+
+
+def recorded(
+    likelihood: Likelihood,
+    windows: Windows,
+    found: Found,
+    covariance: CovarianceKind | None = None,
+    seed: int = 0,
+    below: float = math.inf,
+) -> Estimate:
+    """Return the record of what a method found."""
+    return Estimate(
+        model=at(likelihood.model, found.theta),
+        covariance=covariance_at(likelihood, windows, found.theta, covariance),
+        nll=found.nll,
+        ended=found.ended,
+        gradient_norm=found.gradient_norm,
+        evaluations=found.evaluations,
+        starts=found.starts,
+        seed=seed,
+        below=below,
+        heavy_tails=found.heavy_tails,
+    )
+
+
+def refit_below(whole: Estimate, windows: Windows, cut: float) -> Estimate | None:
+    """Refit a model to the windows up to a load, from its estimates; None if it cannot be."""
+    light = windows.between(None, cut)
+    model = at(whole.model, restart(whole))
+    likelihood = Likelihood(model, light)
+    try:
+        found = _from_here(likelihood) or Newton(starts=3).run(likelihood, light, whole.seed)
+        return recorded(likelihood, light, found, seed=whole.seed, below=cut)
+    except StationaryError:
+        return None
+
+
+def refitted(model: Model, windows: Windows, start: Tensor, weights: Tensor) -> Tensor | None:
+    """Parameters of a refit to weighted windows from a start; None if it did not converge."""
+    likelihood = Likelihood(at(model, start), windows, weights=weights)
+    try:
+        found = _from_here(likelihood)
+    except StationaryError:
+        return None
+    return None if found is None or not found.ended.converged else found.theta
+
+
+def _from_here(likelihood: Likelihood) -> Found | None:
+    """Return the minimum next to the model's own parameters, if there is one."""
+    model = likelihood.model
+    best = minimise(likelihood, model.free(model.theta.detach()).numpy(), start=1)
+    if best is None or not best.ended.converged:
+        return None
+    return Found(
+        model.natural(torch.from_numpy(best.x)),
+        best.fun * likelihood.total,
+        float(abs(best.jac).max(initial=0.0)),
+        best.ended,
+        likelihood.evaluations,
+    )
+
+
+def restart(estimate: Estimate) -> Tensor:
+    """Where a refit starts: at the estimates, but for rates that were estimated at zero."""
+    # From zero, a refit would take leaving it for running away.
+    scale = estimate.covariance.scale
+    at_zero = estimate.model.positive & ~scale.log
+    return torch.where(at_zero, scale.unit / 10, estimate.theta)
+
+
+def at(model: Model, theta: Tensor) -> Model:
+    """Return a copy of a model at other parameters."""
+    fitted = copy.deepcopy(model)
+    fitted.set_theta(theta)
+    return fitted
+
+
+def check_model(model: object) -> None:
+    """Raise unless this is a model, and no name or class of one."""
+    if not isinstance(model, Model):
+        raise InputError(
+            f"the model must be one such as st.models.MMmK(servers=1, capacity=20); got {model!r}"
+        )

@@ -1,0 +1,156 @@
+"""How sure a fit is: the covariance of its estimates, and intervals for what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.special
+import scipy.stats
+from torch import Tensor
+
+from stationary.errors import InputError
+from stationary.learning.likelihood import Likelihood
+from stationary.models.measures import Measure
+from stationary.models.scales import Scale
+
+Array = np.ndarray[Any, Any]
+
+UNDETERMINED = 1e3
+"""Standard deviation, in e-folds, given to a direction the data does not determine."""
+
+_TINY = float(np.finfo(float).tiny)
+
+FLAT = 1e-4
+"""Curvature, in nats for a factor of e, below which a direction counts as flat."""
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Covariance of the free parameters.
+
+    Attributes
+    ----------
+    matrix : ndarray [P, P]
+        Covariance of the coordinates ``z`` of ``scale``.
+    df : int
+        Degrees of freedom of the t quantiles; 0 for a normal one.
+    kind : str
+        How it was got: ``sandwich``, ``correlated``, ``dispersed``, ``information``, or the name of
+        a way of one's own.
+    flat : ndarray [P, F]
+        Unit directions of ``z`` that the data leaves open.
+    scale : Scale
+        What ``z`` is.
+    inflation : float
+        How many times the variance that independent counts would have.
+    block : int
+        Successive windows that were taken as one.
+    linear : bool
+        Whether the likelihood is closer to a parabola in the parameters themselves than in the
+        coordinates, so that draws move the former: the data may know sums of rates of which each
+        alone is hardly known.
+    """
+
+    matrix: Array
+    df: int
+    kind: str
+    flat: Array
+    scale: Scale
+    inflation: float = 1.0
+    block: int = 1
+    linear: bool = False
+
+    @property
+    def stderr(self) -> Array:
+        """Standard errors of ``z``: relative ones where it is a logarithm."""
+        return np.sqrt(np.diag(self.matrix))
+
+    def on(self, scale: Scale, theta: Tensor) -> Array:
+        """Return the matrix on another scale, near ``theta``."""
+        factor = (scale.slope(theta) / self.scale.slope(theta)).numpy()
+        return self.matrix * factor[:, None] * factor
+
+    def quantile(self, level: float) -> float:
+        """How many standard errors an interval of this level reaches each way."""
+        check_level(level)
+        tail = 0.5 + level / 2
+        return float(scipy.stats.t.ppf(tail, self.df) if self.df else scipy.stats.norm.ppf(tail))
+
+
+def check_level(level: float) -> None:
+    """Raise unless this is the coverage of an interval."""
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise InputError(f"level must lie between 0 and 1, as in 0.95; got {level!r}")
+
+
+def finite_hessian(likelihood: Likelihood, z: Array) -> Array:
+    """Hessian in which second derivatives that overflow are zero: they say nothing."""
+    return np.nan_to_num(likelihood.hessian(z), posinf=0.0, neginf=0.0)
+
+
+def nats_above_minimum(likelihood: Likelihood, z: Array) -> float:
+    """Newton's estimate of how far the likelihood lies above its minimum near ``z``.
+
+    Infinite where it curves downwards, so that no minimum is near.
+    """
+    _, slope = likelihood.value_and_gradient(z)
+    curvature, basis = np.linalg.eigh(finite_hessian(likelihood, z))
+    if not (curvature > -FLAT).all():
+        return float("inf")
+    along = basis.T @ slope
+    steep = curvature > FLAT
+    return float((along[steep] ** 2 / curvature[steep]).sum() / 2)
+
+
+class Link:
+    """The scale on which an interval of a measure is built, so that it stays inside its range.
+
+    Logit for a bounded measure, log for a positive one, the measure itself for one of either sign.
+
+    Examples
+    --------
+    >>> link = Link(Measure(lambda point: point.pi[..., -1], 0.0, 1.0))
+    >>> round(float(link.back(link.to(np.array(0.2)))), 12)
+    0.2
+    """
+
+    def __init__(self, measure: Measure) -> None:
+        self.low, self.width = measure.low, measure.high - measure.low
+        self.bounded = bool(np.isfinite(self.width))
+        self.free = not np.isfinite(self.low)
+
+    def inside(self, value: Array) -> Array:
+        """Nearest value that has a finite place on the scale."""
+        if self.bounded:
+            return np.clip(value, self.low + _TINY, self.low + self.width * (1 - 1e-16))
+        return value if self.free else np.maximum(value, self.low + _TINY)
+
+    def to(self, value: Array) -> Array:
+        """Value on the scale."""
+        if self.free:
+            return value
+        if self.bounded:
+            return np.asarray(scipy.special.logit((value - self.low) / self.width))
+        return np.asarray(np.log(value - self.low))
+
+    def level(self, value: Tensor) -> Tensor:
+        """Value on the scale, differentiable; nearly at an end of the range, where it is beyond."""
+        if self.free:
+            return value
+        share = ((value - self.low) / (self.width if self.bounded else 1.0)).clamp_min(_TINY)
+        if not self.bounded:
+            return share.log()
+        share = share.clamp_max(1 - 1e-16)
+        return share.log() - (-share).log1p()
+
+    def back(self, scaled: Array) -> Array:
+        """Value from the scale."""
+        if self.free:
+            return scaled
+        if self.bounded:
+            return np.asarray(self.low + self.width * scipy.special.expit(scaled))
+        with np.errstate(over="ignore"):  # an interval may have no upper end
+            return np.asarray(self.low + np.exp(scaled))

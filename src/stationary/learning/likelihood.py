@@ -1,0 +1,231 @@
+"""What a fit minimises, as a function of the free parameters: value, gradient, Hessian.
+
+A fit moves ``z``, the logarithm of every positive parameter and the others as they are, so that no
+step can leave the parameter space and a unit step means the same for every rate.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stationary.data._base import Counts
+from stationary.data.states import States
+from stationary.data.windows import Windows
+from stationary.errors import InputError
+from stationary.learning.derivatives import by_input
+from stationary.learning.visits import Visit, Visits
+from stationary.models import Model, Point
+from stationary.models.chunks import in_parts, is_large, probabilities
+from stationary.models.scales import Scale
+from stationary.solvers import Auto, Solver
+
+Array = np.ndarray[Any, Any]
+
+_MOST_PARAMETERS = 40
+"""Up to here the Hessian of a large chain costs little beside its factor."""
+
+
+class Likelihood:
+    """Penalised negative log-likelihood of a model on windows, whatever was observed in them.
+
+    Parameters
+    ----------
+    model : Model
+        The chain; its own parameters are not touched.
+    windows : Windows
+        The data. Windows of equal inputs are added up, which leaves the likelihood as it is.
+    solver
+        As for `steady_state`.
+    weights : Tensor [M], optional
+        How often each window counts: zero leaves it out, as a refit below a load does, and a
+        bootstrap counts some of them several times.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        windows: Windows,
+        solver: Solver | None = None,
+        weights: Tensor | None = None,
+    ) -> None:
+        data, size = windows.data, windows.size
+        if weights is not None:
+            data, size = weights[:, None] * data, weights * size
+            kept = weights > 0
+            windows, data, size = windows.select(kept), data[kept], size[kept]
+        distinct, where = torch.unique(windows.x, dim=0, return_inverse=True)
+        self.model = model
+        self.x = model.as_inputs(distinct)
+        self.data = data.new_zeros(len(distinct), data.shape[1]).index_add(0, where, data)
+        self.observations = [kind.on(model) for kind in windows.observations]
+        self._widths = [kind.data.shape[1] for kind in self.observations]
+        self.total = float(size.sum())
+        self._check_kinds()
+        self.solver = Auto() if solver is None else solver
+        self.scale = model.scale()
+        self.start = model.start(self.x)
+        self.evaluations = 0
+        self.visits = Visits()
+
+    @torch.no_grad()
+    def _check_kinds(self) -> None:
+        """Raise unless kinds of a user's own give as many terms as they have columns."""
+        new = [kind for kind in self.observations if not isinstance(kind, States)]
+        if not new:
+            return
+        point = Point(self.model, self.x[:1], self.model.theta.detach())
+        for kind in new:
+            terms, width = kind.log_terms(point), kind.data.shape[1]
+            if terms.shape != (1, width):
+                raise InputError(
+                    f"{type(kind).__name__} must give one term per column, [..., M, {width}]; got "
+                    f"shape {tuple(terms.shape)} for one window"
+                )
+            total = float(terms.exp().sum())
+            if isinstance(kind, Counts) and abs(total - 1) > 1e-6:
+                raise InputError(
+                    f"probabilities of {type(kind).__name__} must add up to 1 in every window; "
+                    f"they add up to {total:g}"
+                )
+
+    def on(self, scale: Scale) -> Likelihood:
+        """Return the same likelihood as a function of other coordinates."""
+        other = copy.copy(self)
+        other.scale, other.visits = scale, Visits()
+        return other
+
+    def __call__(self, z: Tensor) -> Tensor:
+        """Differentiable value, to any order."""
+        return self._nll(z, self.x, self.data) + self.model.penalty(self.scale.natural(z))
+
+    def _nll(self, z: Tensor, x: Tensor, data: Tensor) -> Tensor:
+        return -(data * self.log_terms(z, x)).sum()
+
+    def log_terms(self, z: Tensor, x: Tensor) -> Tensor:
+        """What the data at inputs ``x`` is multiplied by in the log-likelihood, ``[..., M, S]``."""
+        point = Point(self.model, x, self.scale.natural(z), self.solver)
+        return self.terms_at(point)
+
+    def terms_at(self, point: Point) -> Tensor:
+        """The same at a point."""
+        parts = [kind.log_terms(point) for kind in self.observations]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+
+    def value_and_gradient(self, z: Array) -> tuple[float, Array]:
+        """Value and exact gradient, with the chain rule written out.
+
+        The same number as backpropagation through `__call__`, without the autograd engine between
+        loss and rates, which at fifty windows of twenty states costs more than the mathematics.
+        """
+        self.evaluations += 1
+        if self._is_large(len(z)):
+            return self._visit(z)[:2]
+
+        def of_part(x: Tensor, data: Tensor) -> tuple[float, Array]:
+            free = torch.from_numpy(z.copy()).requires_grad_()
+            theta = self.scale.natural(free)
+            generator = self.model.generator(x, theta)
+            factor = self.solver.factor(generator)
+            point = Point(self.model, x, theta.detach()).with_pi(factor.pi)
+            value, by_pi, by_theta = self._parts(point, data)
+            outputs, slopes = [generator.rates], [factor.rate_gradient(by_pi)]
+            if by_theta is not None:
+                outputs.append(theta)
+                slopes.append(by_theta)
+            (gradient,) = torch.autograd.grad(outputs, free, slopes)
+            return value, gradient.numpy()
+
+        parts = in_parts(of_part, self.model.edges, self.x, self.data)
+        value = sum(nll for nll, _ in parts)
+        gradient = np.sum([slope for _, slope in parts], axis=0)
+        free = torch.from_numpy(z.copy()).requires_grad_()
+        penalty = self.model.penalty(self.scale.natural(free))
+        if isinstance(penalty, Tensor):
+            gradient = gradient + torch.autograd.grad(penalty, free)[0].numpy()
+            penalty = penalty.item()
+        return value + penalty, gradient
+
+    def _parts(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor | None]:
+        """Value and slopes in ``pi`` and ``theta``, added up over the observations."""
+        if len(self.observations) == 1:
+            return self.observations[0].nll_and_gradient(point, data)
+        value, by_pi, by_theta = 0.0, torch.zeros_like(point.pi), torch.zeros_like(point.theta)
+        for kind, part in zip(self.observations, data.split(self._widths, -1), strict=True):
+            more, slope, other = kind.nll_and_gradient(point, part)
+            value, by_pi = value + more, by_pi + slope
+            by_theta = by_theta if other is None else by_theta + other
+        return value, by_pi, by_theta
+
+    def curvature(self, z: Array) -> Callable[[Array], Array]:
+        """Return the product of the Hessian at ``z`` with a vector, one backward pass each."""
+        free = torch.tensor(z, requires_grad=True)
+        (gradient,) = torch.autograd.grad(self(free), free, create_graph=True)
+
+        def product(vector: Array) -> Array:
+            along = torch.from_numpy(vector)
+            return torch.autograd.grad(gradient, free, along, retain_graph=True)[0].numpy()
+
+        return product
+
+    def hessian(self, z: Array) -> Array:
+        """Exact second derivatives, one pass of double backpropagation per parameter."""
+        if self._is_large(len(z)):
+            return self._visit(z)[2]
+        H = np.stack(list(map(self.curvature(z), np.eye(len(z)))))
+        return (H + H.T) / 2
+
+    def slopes(self, z: Array) -> Array:
+        """Derivatives ``[U, S, P]`` of the log-terms at every distinct input."""
+        return by_input(self.log_terms, z, self.x, self.model.edges)[1]
+
+    def _is_large(self, parameters: int) -> bool:
+        """Whether a factor costs so much more than what it is used for that it is used for all."""
+        return is_large(self.model.edges) and parameters <= _MOST_PARAMETERS
+
+    def _visit(self, z: Array) -> Visit:
+        """Value, gradient and Hessian, a few inputs at a time, each with one factor; remembered."""
+        known = self.visits.get(z)
+        if known is not None:
+            return known
+
+        def of_part(x: Tensor, data: Tensor) -> list[Array]:
+            return _derivatives(lambda free: self._nll(free, x, data), z)
+
+        parts = in_parts(of_part, self.model.edges, self.x, self.data)
+        parts.append(_derivatives(lambda free: self.model.penalty(self.scale.natural(free)), z))
+        value, gradient, hessian = (sum(terms) for terms in zip(*parts, strict=True))
+        return self.visits.keep(z, (float(value), gradient, (hessian + hessian.T) / 2))
+
+
+def _derivatives(function: Callable[[Tensor], Tensor | float], z: Array) -> list[Array]:
+    """A function's value, gradient and Hessian."""
+    size, free = len(z), torch.tensor(z, requires_grad=True)
+    value = function(free)
+    if not isinstance(value, Tensor):
+        return [np.array(value), np.zeros(size), np.zeros((size, size))]
+    (gradient,) = torch.autograd.grad(value, free, create_graph=True)
+    rows = [torch.autograd.grad(slope, free, retain_graph=True)[0] for slope in gradient]
+    return [part.detach().numpy() for part in (value, gradient, torch.stack(rows))]
+
+
+@torch.no_grad()
+def solved(model: Model, windows: Windows, theta: Tensor | None = None) -> Point:
+    """Return a model at the inputs of windows, each distinct one solved once."""
+    x, group = torch.unique(windows.x, dim=0, return_inverse=True)
+    theta = model.theta.detach() if theta is None else theta
+    pi = probabilities(model, x, theta)
+    return Point(model, model.as_inputs(windows.x), theta).with_pi(pi[group])
+
+
+@torch.no_grad()
+def log_terms(model: Model, windows: Windows, theta: Tensor | None = None) -> Array:
+    """Log-terms ``[M, S]`` of every window, in their order."""
+    point = solved(model, windows, theta)
+    kinds = [kind.on(model) for kind in windows.observations]
+    return torch.cat([kind.log_terms(point) for kind in kinds], -1).numpy()

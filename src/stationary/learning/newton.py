@@ -1,0 +1,272 @@
+"""Maximum likelihood by second-order steps on all windows at once, from several starts."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.optimize import OptimizeResult, minimize
+
+from stationary._support.parallel import as_ready
+from stationary.data.windows import Windows
+from stationary.errors import InputError, RateError, ReducibleError, SolverError
+from stationary.learning.checkpoints import fingerprint
+from stationary.learning.estimate import End, Ended
+from stationary.learning.inference import Array, finite_hessian
+from stationary.learning.likelihood import Likelihood
+from stationary.learning.methods import Found, Method, check_whole, largest_slope
+from stationary.learning.visits import Visits
+from stationary.models.chunks import is_large
+from stationary.simulation.paths import as_random
+
+Progress = Callable[[int, int, float], None]
+"""Called as ``progress(start, evaluations, nll)``."""
+
+_MOST_NEWTON = 40
+"""Parameters up to which whole Hessians pay; beyond, products with them."""
+
+_COARSE = 1e-6
+"""Gradient at which quasi-Newton steps hand over to Newton steps, where there are many parameters.
+
+Line searches compare values, of which float64 holds 16 digits: they stall above `_TOLERANCE`.
+"""
+
+_TOLERANCE = 1e-8
+"""Largest gradient, in nats per count for a factor of e, at which a fit counts as converged."""
+
+_REACH = 20.0
+"""How many e-folds from its start a parameter may go before it counts as running away."""
+
+
+@dataclass(frozen=True)
+class Newton(Method):
+    """Second-order steps on all windows at once, from several starts.
+
+    Parameters
+    ----------
+    starts : int, optional
+        Starting points: the model's own and others scattered around it. Three by default, and one
+        where a chain is large.
+    max_iterations : int
+        For each start.
+    cluster : str, optional
+        Address of a Dask scheduler that has the starts run side by side. On this machine they run
+        one after the other: a large chain uses its cores anyway.
+    folder : Path, optional
+        Where the fit of a large chain keeps the points it visited.
+    resume : bool
+        Go on with what was left in the folder, if there is something.
+    progress : callable, optional
+        See `Progress`.
+    """
+
+    starts: int | None = None
+    max_iterations: int = 1000
+    cluster: str | None = None
+    folder: Path | None = None
+    resume: bool = False
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        check_whole(self.starts, "starts", optional=True)
+        check_whole(self.max_iterations, "max_iterations")
+        if self.resume and self.folder is None:
+            raise InputError("resume=True needs folder=, where the unfinished fit is")
+
+    def run(self, likelihood: Likelihood, windows: Windows, seed: int) -> Found:
+        """Return the best minimum of all starts."""
+        model = likelihood.model
+        large = is_large(model.edges)
+        if large and self.folder is not None:
+            owner = fingerprint(model, windows) | {"start": likelihood.start.tolist()}
+            likelihood.visits = Visits(self.folder, json.dumps(owner), self.resume)
+        starts = self.starts if self.starts is not None else 1 if large else 3
+        best = self._best(likelihood, starts, seed)
+        likelihood.visits.finish()
+        return Found(
+            model.natural(torch.tensor(best.x)),
+            best.fun * likelihood.total,
+            largest_slope(best.jac, 1.0),
+            best.ended,
+            likelihood.evaluations,
+            starts,
+        )
+
+    def _best(self, likelihood: Likelihood, starts: int, seed: int) -> OptimizeResult:
+        first = likelihood.model.free(likelihood.start).numpy()
+        random = as_random(seed)
+        # Apart in shape, and rates further apart in level: many rates have optima at many levels.
+        level = 2 * random.normal(size=(starts, 1)) * likelihood.model.positive.numpy()
+        spread = random.normal(size=(starts, len(first))) + level
+        spread[0] = 0.0
+        points = list(enumerate(first + spread))
+        if self.cluster is None or starts == 1:
+            tried = [
+                minimise(likelihood, z0, self.max_iterations, self.progress, k) for k, z0 in points
+            ]
+        else:
+            tried = self._on_cluster(likelihood, points, self.cluster)
+        results = [result for result in tried if result is not None]
+        if not results:
+            loads = likelihood.x[:, 0]
+            raise InputError(
+                f"the likelihood is not finite at any start: float64 cannot hold how unlikely the "
+                f"observed states are there; check the units of the loads "
+                f"({loads.min().item():g} to {loads.max().item():g}), take a smaller model, or try "
+                f"more starts"
+            )
+        best = min(results, key=lambda result: result.fun)
+        as_good = [r for r in results if r.ended.converged and r.fun <= best.fun + 1e-9]
+        return as_good[0] if as_good else best
+
+    def _on_cluster(
+        self, likelihood: Likelihood, points: list[tuple[int, Array]], cluster: str
+    ) -> list[OptimizeResult | None]:
+        """Minimise from every point on a Dask cluster; return what was found, in their order."""
+        tried: dict[int, OptimizeResult | None] = {}
+        least = np.inf
+        descent = _Descent(likelihood, self.max_iterations)
+        with closing(as_ready(descent, points, cluster=cluster)) as ready:
+            for place, (result, evaluations) in ready:
+                tried[place] = result
+                likelihood.evaluations += evaluations
+                least = least if result is None else min(least, result.fun * likelihood.total)
+                if self.progress is not None:
+                    self.progress(len(tried), likelihood.evaluations, least)
+        return [tried[k] for k, _ in points]
+
+
+@dataclass(frozen=True)
+class _Descent:
+    """The minimum from one start, and the evaluations that it took."""
+
+    likelihood: Likelihood
+    max_iterations: int
+
+    def __call__(self, point: tuple[int, Array]) -> tuple[OptimizeResult | None, int]:
+        start, z0 = point
+        own = copy.copy(self.likelihood)  # whose evaluations no other thread counts
+        own.evaluations = 0
+        result = minimise(own, z0, self.max_iterations, None, start)
+        return result, own.evaluations
+
+
+def minimise(
+    likelihood: Likelihood,
+    z0: Array,
+    max_iterations: int = 1000,
+    progress: Progress | None = None,
+    start: int = 0,
+) -> OptimizeResult | None:
+    """Minimise the likelihood per count by trust-region Newton steps from ``z0``.
+
+    None if it cannot start there; the first ``start`` raises what is wrong instead.
+
+    With few parameters the steps take the Hessian. With many, L-BFGS-B gets near the minimum, and
+    steps by conjugate gradients on Hessian products reach it.
+    """
+    try:
+        value, gradient = likelihood.value_and_gradient(z0)
+    except (RateError, ReducibleError, SolverError):
+        if start == 0:
+            raise  # bad input, and not a start scattered too far
+        return None
+    if not (np.isfinite(value) and np.isfinite(gradient).all()):
+        return None
+
+    def value_and_gradient(z: Array) -> tuple[float, Array]:
+        # What over- or underflows is too long a step, and a value of infinity refuses it.
+        try:
+            value, gradient = likelihood.value_and_gradient(z)
+        except (RateError, ReducibleError, SolverError):
+            return np.inf, np.zeros_like(z)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return np.inf, np.zeros_like(z)
+        if progress is not None:
+            progress(start, likelihood.evaluations, value)
+        return value / likelihood.total, gradient / likelihood.total
+
+    newton = {"gtol": _TOLERANCE / 10, "maxiter": max_iterations, "max_trust_radius": 4.0}
+    if len(z0) <= _MOST_NEWTON:
+        result = minimize(
+            value_and_gradient,
+            z0,
+            jac=True,
+            hess=lambda z: finite_hessian(likelihood, z) / likelihood.total,
+            method="trust-exact",
+            options=newton,
+        )
+        _polish(likelihood, value_and_gradient, result)
+    else:
+        near = minimize(
+            value_and_gradient,
+            z0,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(a - _REACH, a + _REACH) for a in z0],
+            options={"gtol": _COARSE, "ftol": 1e-15, "maxiter": max_iterations, "maxcor": 30},
+        )
+        result = minimize(
+            value_and_gradient,
+            near.x,
+            jac=True,
+            hessp=_products(likelihood),
+            method="trust-ncg",
+            options=newton,
+        )
+    return _judge(likelihood, result, z0)
+
+
+def _polish(
+    likelihood: Likelihood,
+    value_and_gradient: Callable[[Array], tuple[float, Array]],
+    result: OptimizeResult,
+) -> None:
+    """Take the last Newton step without asking whether the value falls: rounding hides that."""
+    if not _TOLERANCE < np.abs(result.jac).max(initial=0.0) < _COARSE:
+        return
+    H = finite_hessian(likelihood, result.x) / likelihood.total
+    z = result.x - np.linalg.lstsq(H, result.jac, rcond=1e-12)[0]
+    value, gradient = value_and_gradient(z)
+    if np.abs(gradient).max() < np.abs(result.jac).max() and np.isfinite(value):
+        result.x, result.fun, result.jac = z, value, gradient
+
+
+def _products(likelihood: Likelihood) -> Callable[[Array, Array], Array]:
+    """Hessian products per count, from one graph for all those at the same point."""
+    at: Array = np.empty(0)
+    product: Callable[[Array], Array]
+
+    def multiply(z: Array, vector: Array) -> Array:
+        nonlocal at, product
+        if not np.array_equal(at, z):
+            at, product = z.copy(), likelihood.curvature(z)
+        return product(vector) / likelihood.total
+
+    return multiply
+
+
+def _judge(likelihood: Likelihood, result: OptimizeResult, z0: Array) -> OptimizeResult:
+    """Decide whether the gradient vanished at a point that is not running away.
+
+    A rate that goes to zero is no run-away: its edge is simply not used.
+    """
+    step, positive = result.x - z0, likelihood.model.positive.numpy()
+    far = np.where(positive, step, np.abs(step)) > 0.95 * _REACH
+    if far.any():
+        theta = likelihood.model.natural(torch.tensor(result.x))
+        first = int(far.argmax())
+        result.ended = Ended(
+            End.RAN_AWAY, False, likelihood.model.param_names[first], float(theta[first])
+        )
+    elif float(np.abs(result.jac).max(initial=0.0)) > _TOLERANCE:
+        result.ended = Ended(End.STALLED, False, detail=str(result.message))
+    else:
+        result.ended = Ended(End.CONVERGED, True)
+    return result

@@ -1,0 +1,356 @@
+"""Stochastic fitting: one window or a few at a time, with any gradient strategy.
+
+A step takes the mean negative log-likelihood of its windows plus the model's penalty over the
+number of all windows, the objective of the full fit per window; clips the gradient; moves; and
+projects positive parameters to ``max(theta, floor)``, the paper's rule.
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from stationary._support.files import replacing
+from stationary.data.windows import Windows
+from stationary.errors import InputError, RunError, SolverError
+from stationary.gradients import Exact, Gradient
+from stationary.learning import checkpoints
+from stationary.learning.estimate import End, Ended
+from stationary.learning.inference import nats_above_minimum
+from stationary.learning.likelihood import Likelihood
+from stationary.learning.methods import Found, Method, check_whole, largest_slope
+from stationary.learning.optimisers import Adam, StepRule
+from stationary.models import Model, Point
+from stationary.models.chunks import split
+from stationary.solvers import Auto, Solver
+
+_EVERY = 2.0
+"""Seconds between checkpoints, at least."""
+
+_SHARE = 0.05
+"""Share of the time that checkpoints may take: those of large chains hold a guess a window."""
+
+_NEAR = 0.05
+"""Nats above the optimum up to which an estimate counts as converged.
+
+There its estimates are within a third of a standard error of the maximum-likelihood ones.
+"""
+
+_CHECKPOINT, _HISTORY = "checkpoint.safetensors", "history.csv"
+_COLUMNS = ("step", "epoch", "loss", "gradient_norm", "terms")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happened in one step; what a callback receives and the history keeps.
+
+    ``gradient_norm`` is before clipping, ``terms`` the mean number of terms of a random series.
+    """
+
+    step: int
+    epoch: int
+    loss: float
+    gradient_norm: float
+    terms: float
+    theta: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Stochastic(Method):
+    """A few windows at a time, with any gradient strategy: the paper's way.
+
+    Parameters
+    ----------
+    gradient : Gradient
+        How derivatives reach the rates; `Exact()` by default.
+    epochs : int
+        Passes over the windows.
+    rule : StepRule
+        `Adam` or `RobbinsMonro`.
+    batch : int
+        Windows a step.
+    clip : float
+        Largest norm of a gradient; infinity for none.
+    floor : float
+        Smallest value of a positive parameter.
+    average : bool
+        Return the mean of the iterates of the second half (Polyak and Ruppert).
+    patience : int, optional
+        Stop after so many epochs without a lower mean training loss.
+    folder : Path, optional
+        Where checkpoints and the history go, so that the run can be resumed.
+    resume : bool
+        Go on with what was left in the folder, if there is something.
+    callback : callable, optional
+        Called with every `Step`; returning True ends the run.
+    """
+
+    gradient: Gradient = field(default_factory=Exact)
+    epochs: int = 50
+    rule: StepRule = field(default_factory=Adam)
+    batch: int = 1
+    clip: float = 5.0
+    floor: float = 1e-6
+    average: bool = False
+    patience: int | None = None
+    folder: Path | None = None
+    resume: bool = False
+    callback: Callable[[Step], bool | None] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "patience"):
+            check_whole(getattr(self, name), name, optional=name == "patience")
+        for name in ("clip", "floor"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not value > 0:
+                raise InputError(f"{name} must be positive; got {value!r}")
+        if not isinstance(self.rule, StepRule):
+            raise InputError(f"rule must be one such as Adam(lr=0.1); got {self.rule!r}")
+        if not isinstance(self.gradient, Gradient):
+            raise InputError(
+                f"gradient must be a strategy such as Exact() or Infinity(p=0.1); got "
+                f"{self.gradient!r}"
+            )
+        if self.resume and self.folder is None:
+            raise InputError("resume=True needs folder=, where the unfinished fit is")
+
+    def run(self, likelihood: Likelihood, windows: Windows, seed: int) -> Found:
+        """Train to the end, and judge the result by the exact likelihood."""
+        trainer = Trainer(likelihood.model, windows, self, likelihood.solver, seed)
+        ended = trainer.run()
+        found = judged(likelihood, trainer.estimate, ended, trainer.step)
+        return replace(found, history=trainer.frame(), heavy_tails=trainer.heavy_tails)
+
+
+class Trainer:
+    """A stochastic fit in progress: its whole state, which it can save and take up again.
+
+    Parameters
+    ----------
+    model, windows, solver
+        As for `stationary.fit`.
+    training : Stochastic
+        How to run.
+    seed : int
+        Of the order of the windows.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        windows: Windows,
+        training: Stochastic,
+        solver: Solver | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.model, self.windows, self.gradient = model, windows, training.gradient.fresh()
+        self.training = training
+        self.solver = Auto() if solver is None else solver
+        self.x = model.as_inputs(windows.x)
+        self.observations = [kind.on(model) for kind in windows.observations]
+        start = model.start(self.x).clamp_min(training.floor)
+        self.theta = torch.where(model.positive, start, model.start(self.x)).requires_grad_()
+        self.heavy_tails = any(
+            self.gradient.has_heavy_tails(model.generator(part, self.theta.detach()))
+            for part in split(self.x, model.edges)
+        )
+        self.optimiser = training.rule.make(self.theta, self.heavy_tails)
+        self.order = torch.Generator().manual_seed(seed)
+        self.epoch = self.position = self.step = 0
+        self.permutation = torch.empty(0, dtype=torch.long)
+        self.loss_sum, self.best, self.stale = 0.0, float("inf"), 0
+        self.mean, self.averaged = torch.zeros_like(self.theta, requires_grad=False), 0
+        self.history: list[Step] = []
+        self.ended: Ended | None = None
+        self._written = 0
+
+    def run(self) -> Ended:
+        """Train to the end and return how it ended."""
+        folder = self.training.folder
+        if folder is not None:
+            self._open(folder, self.training.resume)
+        due = time.monotonic() + _EVERY
+        while self.ended is None:
+            self._advance()
+            if folder is not None and time.monotonic() > due:
+                began = time.monotonic()
+                self._save(folder)
+                due = time.monotonic() + max(_EVERY, (time.monotonic() - began) / _SHARE)
+        if folder is not None:
+            self._save(folder)
+        return self.ended
+
+    def frame(self) -> pd.DataFrame:
+        """Return the history, one row a step."""
+        rows = [[getattr(s, name) for name in _COLUMNS] + list(s.theta) for s in self.history]
+        return pd.DataFrame(rows, columns=[*_COLUMNS, *self.model.param_names])
+
+    @property
+    def estimate(self) -> Tensor:
+        """The last iterate, or the mean of the second half."""
+        return self.mean.clone() if self.averaged else self.theta.detach().clone()
+
+    def _advance(self) -> None:
+        """Take one step, and close the epoch at its end."""
+        training, count = self.training, len(self.windows)
+        if self.position == 0:
+            self.permutation = torch.randperm(count, generator=self.order)
+        chosen = self.permutation[self.position : self.position + training.batch]
+        loss, norm = self._move(chosen)
+        self.loss_sum += loss * len(chosen)
+        terms, theta = self.gradient.terms_taken(), tuple(self.theta.tolist())
+        record = Step(self.step, self.epoch, loss, norm, terms, theta)
+        self.history.append(record)
+        self.step += 1
+        self.position += len(chosen)
+        if training.average and 2 * self.epoch >= training.epochs:
+            self.averaged += 1
+            self.mean += (self.theta.detach() - self.mean) / self.averaged
+        if self.position >= count:
+            self._close_epoch()
+        if training.callback is not None and training.callback(record):
+            self.ended = self.ended or Ended(End.STOPPED, False, epochs=self.epoch)
+
+    def _move(self, chosen: Tensor) -> tuple[float, float]:
+        """Loss and gradient norm of these windows, after the step along them."""
+        point = Point(self.model, self.x[chosen], self.theta, self.solver, self.gradient, chosen)
+        terms = torch.cat([kind.log_terms(point) for kind in self.observations], -1)
+        nll = -(self.windows.data[chosen] * terms).sum(-1).mean()
+        loss = nll + self.model.penalty(self.theta) / len(self.windows)
+        self.optimiser.zero_grad()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_([self.theta], self.training.clip)
+        if not bool(norm.isfinite()):
+            raise SolverError(
+                f"the gradient of step {self.step} is {norm.item()}; use a smaller learning rate, "
+                f"or a gradient strategy of smaller variance"
+            )
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.training.rule.rate(self.step)
+        self.optimiser.step()
+        with torch.no_grad():
+            floored = self.theta.clamp_min(self.training.floor)
+            self.theta.copy_(torch.where(self.model.positive, floored, self.theta))
+        return loss.item(), norm.item()
+
+    def _close_epoch(self) -> None:
+        mean = self.loss_sum / len(self.windows)
+        self.stale = 0 if mean < self.best else self.stale + 1
+        self.best = min(self.best, mean)
+        self.epoch, self.position, self.loss_sum = self.epoch + 1, 0, 0.0
+        if self.epoch >= self.training.epochs:
+            self.ended = Ended(End.EPOCHS, False, epochs=self.epoch)
+        elif self.training.patience is not None and self.stale >= self.training.patience:
+            self.ended = Ended(End.PATIENCE, False, epochs=self.epoch, stale=self.stale)
+
+    def _open(self, folder: Path, resume: bool) -> None:
+        file = folder / _CHECKPOINT
+        if file.exists() and not resume:
+            raise InputError(
+                f"{folder} holds an unfinished run; resume it (--resume), or delete the folder to "
+                f"start again"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        if file.exists():
+            self._restore(checkpoints.read(file), folder)
+
+    def _fingerprint(self) -> dict[str, Any]:
+        """What must be the same for a checkpoint to be this run's."""
+        kept = ("rule", "batch", "clip", "floor", "average")
+        return {
+            **checkpoints.fingerprint(self.model, self.windows),
+            "gradient": checkpoints.identity(self.gradient),
+            "training": {name: checkpoints.identity(getattr(self.training, name)) for name in kept},
+            "seed": self.order.initial_seed(),
+        }
+
+    def _save(self, folder: Path) -> None:
+        self._write_history(folder)
+        plain = ("epoch", "position", "step", "loss_sum", "best", "stale", "averaged")
+        state = {name: getattr(self, name) for name in plain}
+        state["ended"] = None if self.ended is None else str(self.ended.why)
+        state["best"] = repr(self.best)  # it may be infinite, which JSON cannot say
+        state |= {
+            "fingerprint": self._fingerprint(),
+            "theta": self.theta,
+            "mean": self.mean,
+            "permutation": self.permutation,
+            "order": self.order.get_state(),
+            "optimiser": {str(k): v for k, v in self.optimiser.state.get(self.theta, {}).items()},
+            "strategy": self.gradient.export(),
+        }
+        checkpoints.write(folder / _CHECKPOINT, state)
+
+    def _restore(self, state: checkpoints.State, folder: Path) -> None:
+        if state["fingerprint"] != self._fingerprint():
+            raise RunError(
+                f"{folder} holds the checkpoint of another run (other data, model, gradient or "
+                f"step rule); delete it, or start with the same arguments"
+            )
+        for name in ("epoch", "position", "step", "loss_sum", "stale", "averaged"):
+            setattr(self, name, state[name])
+        self.best = float(state["best"])
+        self.mean, self.permutation = state["mean"], state["permutation"]
+        self.order.set_state(state["order"])
+        with torch.no_grad():
+            self.theta.copy_(state["theta"])
+        if state["optimiser"]:
+            self.optimiser.state[self.theta] = state["optimiser"]
+        self.gradient.restore(state["strategy"])
+        self.history = _read_history(folder / _HISTORY, self.step)
+        with replacing(folder / _HISTORY) as part:  # which may run ahead of the checkpoint
+            self.frame().to_csv(part, index=False)
+        self._written = len(self.history)
+        why = state["ended"]
+        # More epochs may be asked for than last time.
+        if why is not None and (self.epoch >= self.training.epochs or why != End.EPOCHS):
+            self.ended = Ended(End(why), False, epochs=self.epoch, stale=self.stale)
+
+    def _write_history(self, folder: Path) -> None:
+        """Append the steps since the last call."""
+        with (folder / _HISTORY).open("a", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream)
+            if not self._written:
+                writer.writerow([*_COLUMNS, *self.model.param_names])
+            for record in self.history[self._written :]:
+                writer.writerow([*(getattr(record, name) for name in _COLUMNS), *record.theta])
+        self._written = len(self.history)
+
+
+def _read_history(file: Path, steps: int) -> list[Step]:
+    """Return the first ``steps`` records of a history file."""
+    try:
+        with file.open(newline="", encoding="utf-8") as stream:
+            rows = list(csv.reader(stream))[1 : steps + 1]
+        if len(rows) < steps:
+            raise ValueError(f"{len(rows)} rows for {steps} steps")
+        return [
+            Step(
+                int(step),
+                int(epoch),
+                float(loss),
+                float(norm),
+                float(terms),
+                tuple(map(float, theta)),
+            )
+            for step, epoch, loss, norm, terms, *theta in rows
+        ]
+    except (OSError, ValueError, IndexError) as error:
+        raise RunError(f"{file} is damaged ({error}); delete its folder to start again") from None
+
+
+def judged(likelihood: Likelihood, theta: Tensor, ended: Ended, evaluations: int) -> Found:
+    """Return parameters that were found in another way, judged by the exact likelihood."""
+    z = likelihood.scale.free(theta).numpy()
+    nll, slope = likelihood.value_and_gradient(z)
+    gap = nats_above_minimum(likelihood, z)
+    ended = replace(ended, converged=gap <= _NEAR, above=gap)
+    return Found(theta, nll, largest_slope(slope, likelihood.total), ended, evaluations)

@@ -1,0 +1,1 @@
+"""Models in the language of PRISM, read by Storm."""

@@ -1,0 +1,287 @@
+"""What Storm makes of a PRISM file: a chain whose rates are rational functions, as plain data.
+
+Nothing of Storm leaves this file, and nothing loads Storm before a PRISM model is asked for: it is
+an optional library under another licence.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stationary.errors import InputError, MissingError
+from stationary.models.prism._prism_text import spelled_out, undefined, without_comments
+from stationary.models.prism._rational import ONE, Polynomial, Ratio
+from stationary.models.rules._space import MOST_STATES
+
+_NOT_OURS = ("init", "deadlock")
+"""Labels that Storm adds to every model."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """For each edge or state one of a few functions."""
+
+    ratios: tuple[Ratio, ...]
+    which: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """The reachable states of a PRISM model and how it moves between them."""
+
+    src: NDArray[np.int64]
+    dst: NDArray[np.int64]
+    rates: Shared
+    """Of every edge."""
+    variables: dict[str, NDArray[Any]]
+    """Value of every variable in every state."""
+    labels: dict[str, NDArray[np.int64]]
+    """States of every label, in the order of the file."""
+    rewards: dict[str, Shared]
+    """What every state earns per unit time, transitions out of it included."""
+    defined: dict[str, float]
+    """Values that the file itself gives to the free constants."""
+
+
+def read(source: str, constants: Mapping[str, float], free: Sequence[str]) -> Chain:
+    """Build the chain of a PRISM model.
+
+    Parameters
+    ----------
+    source : str
+        The text of the file.
+    constants : mapping
+        Values of constants, whether or not the file defines them.
+    free : sequence of str
+        Constants that stay free; rates are functions of them.
+    """
+    with _storm() as stormpy:
+        code = without_comments(source)
+        program = _program(stormpy, code)
+        _check_names(program, constants, free)
+        defined = _definitions(stormpy, undefined(code, constants), constants, free)
+        program = _program(stormpy, spelled_out(undefined(code, [*constants, *free])))
+        program = _fixed(stormpy, program, constants)
+        _check_free(stormpy, program, free)
+        options = stormpy.BuilderOptions()
+        options.set_build_state_valuations()
+        options.set_build_all_labels()
+        options.set_build_all_reward_models()
+        with _blaming("build the chain"):
+            model = stormpy.build_model[stormpy.RationalFunction](program, options=options)
+        if model.nr_states > MOST_STATES:
+            raise InputError(
+                f"the PRISM model has {model.nr_states} states, more than {MOST_STATES}: give its "
+                f"constants smaller values, or forbid more with guards"
+            )
+        src, dst, rates = _edges(model)
+        return Chain(
+            src=src,
+            dst=dst,
+            rates=rates,
+            variables=_variables(program, model),
+            labels={
+                label.name: np.array(list(model.labeling.get_states(label.name)), dtype=np.int64)
+                for label in program.labels
+                if label.name not in _NOT_OURS
+            },
+            rewards={
+                # A file may have one structure of rewards without a name.
+                part.name or "reward": _rewards(model, model.reward_models[part.name])
+                for part in program.reward_models
+            },
+            defined=defined,
+        )
+
+
+@contextmanager
+def _storm() -> Iterator[Any]:
+    """Storm, if it is there, kept from writing to the terminal: what matters is raised."""
+    try:
+        import stormpy
+        from stormpy import developer
+    except ImportError:
+        raise MissingError("PRISM models need Storm: pip install 'stationary[prism]'") from None
+    before = developer.get_log_level()
+    developer.set_log_level(developer.LogLevel.OFF)
+    try:
+        yield stormpy
+    finally:
+        developer.set_log_level(before)
+
+
+@contextmanager
+def _blaming(what: str) -> Iterator[None]:
+    """Make an error of Storm one of ours."""
+    try:
+        yield
+    except RuntimeError as error:
+        said = re.sub(r"^\w+Exception: ", "", str(error)).strip().rstrip(".")
+        if (
+            "any_cast" in said or "rational function" in said
+        ):  # what Storm says of an operator it has no algebra for
+            said = (
+                "where constants are inputs or learnt, rates and rewards are made by +, -, *, /, "
+                "whole powers, min, max and ?: only; floor, ceil, mod and log are not among them"
+            )
+        raise InputError(f"Storm cannot {what} of the PRISM model: {said}") from None
+
+
+def _program(stormpy: Any, code: str) -> Any:
+    with tempfile.TemporaryDirectory() as folder, _blaming("read the text"):
+        file = Path(folder, "model.sm")
+        file.write_text(code, encoding="utf-8")
+        program = stormpy.parse_prism_program(file, prism_compatibility=True, simplify=False)
+    kind = str(program.model_type).rpartition(".")[2].lower()
+    if kind != "ctmc":
+        raise InputError(
+            f"the PRISM model is a {kind}; only continuous-time Markov chains (ctmc) have rates to "
+            f"learn"
+        )
+    return program
+
+
+def _check_names(program: Any, constants: Mapping[str, float], free: Sequence[str]) -> None:
+    known = [constant.name for constant in program.constants]
+    for name in [*constants, *free]:
+        if name not in known:
+            raise InputError(
+                f"the PRISM model has no constant {name!r}; it has {', '.join(known) or 'none'}"
+            )
+    for constant in program.constants:
+        if constant.name in free and constant.type.is_boolean:
+            raise InputError(
+                f"constant {constant.name!r} is true or false, so it can be no input and cannot be "
+                f"learnt: give it a value in constants"
+            )
+    given = {*constants, *free}
+    missing = [c.name for c in program.constants if not c.defined and c.name not in given]
+    if missing:
+        raise InputError(
+            f"constant {missing[0]!r} of the PRISM model has no value: give it one in constants "
+            f"(--constants {missing[0]}=5), or name it among the inputs x or the parameters theta"
+        )
+
+
+def _fixed(stormpy: Any, program: Any, constants: Mapping[str, float]) -> Any:
+    kinds = {constant.name: constant.type for constant in program.constants}
+    values: dict[str, Any] = {}
+    for name, value in constants.items():
+        kind = kinds[name]
+        if kind.is_boolean != isinstance(value, bool):
+            expected = "true or false" if kind.is_boolean else "a number"
+            raise InputError(f"constant {name!r} must be {expected}; got {value!r}")
+        if kind.is_integer and not float(value).is_integer():
+            raise InputError(f"constant {name!r} must be a whole number; got {value!r}")
+        # Storm takes a number for a constant of its own type only.
+        values[name] = value if kind.is_boolean else (int if kind.is_integer else float)(value)
+    with _blaming("set the constants"):
+        return stormpy.instantiate_constants(program, values)[0]
+
+
+def _definitions(
+    stormpy: Any, code: str, constants: Mapping[str, float], free: Sequence[str]
+) -> dict[str, float]:
+    """Values that the file gives to the constants that are to be free, where it gives one."""
+    program = _fixed(stormpy, _program(stormpy, code), constants).substitute_constants()
+    return {
+        c.name: float(c.definition.evaluate_as_double())
+        for c in program.constants
+        if c.name in free and c.defined and not c.definition.contains_variables()
+    }
+
+
+def _check_free(stormpy: Any, program: Any, free: Sequence[str]) -> None:
+    """Raise unless the free constants leave it open only how fast the chain moves, not where."""
+    if program.undefined_constants_are_graph_preserving:
+        return
+    for name in free:
+        others = {other: 1.0 for other in free if other != name}
+        alone = _fixed(stormpy, program, others)
+        if not alone.undefined_constants_are_graph_preserving:
+            raise InputError(
+                f"constant {name!r} occurs in a guard, a range, an update, a label or a choice "
+                f"(?:, min, max) of the PRISM model, so it decides more than how fast it moves: "
+                f"give it a value in constants (--constants {name}=5)"
+            )
+
+
+def _edges(model: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], Shared]:
+    """Sources, destinations and rates; a move to the state itself changes nothing in a CTMC."""
+    known: dict[Any, int] = {}
+    src, dst, which = np.empty((3, model.nr_transitions), dtype=np.int64)
+    end = 0
+    for row in range(model.nr_states):
+        for entry in model.transition_matrix.get_row(row):
+            if entry.column != row:
+                src[end], dst[end] = row, entry.column
+                which[end] = known.setdefault(entry.value, len(known))
+                end += 1
+    src, dst, which = (ends[:end].copy() for ends in (src, dst, which))
+    return src, dst, Shared(tuple(map(_ratio, known)), which)
+
+
+def _variables(program: Any, model: Any) -> dict[str, NDArray[Any]]:
+    parts = [
+        *program.global_integer_variables,
+        *program.global_boolean_variables,
+        *(v for m in program.modules for v in [*m.integer_variables, *m.boolean_variables]),
+    ]
+    values = {
+        variable.name: np.array(model.state_valuations.get_values_states(variable))
+        for variable in model.state_valuations.get_all_variables()
+    }
+    if not values:
+        raise InputError("the PRISM model has no variables, so it has but one state")
+    return {part.name: values[part.name] for part in parts}
+
+
+def _rewards(model: Any, rewards: Any) -> Shared:
+    known: dict[Any, int] = {}
+    exits = model.exit_rates
+    which = np.empty(model.nr_states, dtype=np.int64)
+    for state in range(model.nr_states):
+        parts = []
+        if rewards.has_state_rewards:
+            parts.append(rewards.get_state_reward(state))
+        if rewards.has_state_action_rewards:
+            # Storm keeps the mean reward of a move; this many moves there are per unit time.
+            parts.append(rewards.get_state_action_reward(state) * exits[state])
+        total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+        which[state] = known.setdefault(total, len(known))
+    return Shared(tuple(map(_ratio, known)), which)
+
+
+def _ratio(value: Any) -> Ratio:
+    over, under = _polynomial(value.numerator), _polynomial(value.denominator)
+    if len(under) == 1 and not under[0][1]:  # a number: divide by it now, and exactly
+        over, under = tuple((weight / under[0][0], names) for weight, names in over), ONE
+    elif all(weight <= 0 for weight, _ in under):
+        over, under = _negated(over), _negated(under)
+    return Ratio(over, under)
+
+
+def _negated(polynomial: Polynomial) -> Polynomial:
+    return tuple((-weight, names) for weight, names in polynomial)
+
+
+def _polynomial(value: Any) -> Polynomial:
+    if value.is_constant():
+        return ((Fraction(str(value.constant_part())), ()),)
+    return tuple(
+        (
+            Fraction(str(term.coeff)),
+            tuple(variable.name for variable, power in term.monomial or () for _ in range(power)),
+        )
+        for term in value.polynomial()
+    )

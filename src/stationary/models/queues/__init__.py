@@ -1,0 +1,1 @@
+"""Queues: requests arrive, wait and are served."""

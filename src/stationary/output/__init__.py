@@ -1,0 +1,1 @@
+"""What is written for people and programs: saved plans, pictures, alerts, the report."""

@@ -1,0 +1,69 @@
+"""A page in Markdown that grows as tables and figures are written beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from stationary._support.files import replacing
+from stationary.paper.cells import markdown
+
+
+@dataclass
+class Page:
+    """Text, tables (``tables/``), figures (``figures/``) and numbers in one folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where everything goes.
+    name : str
+        Of the page and of its numbers; the folder's README if it is empty.
+    """
+
+    folder: Path
+    name: str = ""
+    text: list[str] = field(default_factory=list)
+
+    def write(self, *paragraphs: str) -> None:
+        """Add paragraphs."""
+        self.text += [f"{paragraph}\n" for paragraph in paragraphs]
+
+    def table(self, name: str, lines: list[list[str]]) -> None:
+        """Add a table, if it has lines under its header."""
+        if len(lines) > 1:
+            self.file(f"tables/{name}.md", markdown(lines))
+            self.text.append(markdown(lines))
+
+    def figure(self, name: str, figure: Figure, caption: str) -> None:
+        """Add a figure, as PNG on the page and as SVG beside it."""
+        for ending in ("png", "svg"):
+            file = self.folder / "figures" / f"{name}.{ending}"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(file) as part:
+                figure.savefig(part, format=ending, dpi=110)
+        self.write(f"![{caption}](figures/{name}.png)", caption)
+
+    def csv(self, name: str, frame: pd.DataFrame) -> None:
+        """Write numbers beside the page."""
+        self.file(f"{name}.csv", frame.to_csv(index=False, float_format="%.10g"))
+
+    def file(self, name: str, text: str) -> None:
+        """Write a file whole."""
+        file = self.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as part:
+            part.write_text(text, encoding="utf-8")
+
+    def named(self, name: str) -> str:
+        """Name of a file of numbers that belongs to this page."""
+        return f"{name}-{self.name}" if self.name else name
+
+    def save(self) -> Path:
+        """Write the page itself."""
+        name = f"{self.name or 'README'}.md"
+        self.file(name, "\n".join(self.text))
+        return self.folder / name

@@ -1,0 +1,161 @@
+"""The settings of ``paper.toml`` as objects: rows, what was printed, and the data they make."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stationary.data.windows import Windows
+from stationary.models import Model
+from stationary.models.registry import build
+from stationary.simulation.simulate import Events, simulate
+from stationary.steady import steady_state
+
+Printed = dict[str, list[float]]
+"""A printed mean and the half-width of its interval, where there is one, by method."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the paper's tables: a chain, where it is observed, where it is judged.
+
+    The fields are those of ``paper.toml``, which explains them.
+    """
+
+    name: str
+    title: str
+    model: dict[str, Any]
+    train: list[float]
+    observe: list[int]
+    margin: float
+    lr: float
+    epochs: int
+    studies: list[str]
+    truth: list[float] | None = None
+    test: list[float] | None = None
+    windows: int = 1
+    starts: int = 1
+    reading: str = "numbers"
+    p: list[float] | None = None
+    gaps: list[float] | None = None
+    theta: list[float] | None = None
+    mape: Printed = field(default_factory=dict)
+    mse: Printed = field(default_factory=dict)
+    loss_alpha: Printed = field(default_factory=dict)
+    loss_p: Printed = field(default_factory=dict)
+
+    def family(self) -> Model:
+        """Return the model that a method learns, which knows nothing of the truth."""
+        return build(dict(self.model))
+
+    def build(self) -> Model:
+        """Return the model, at its truth where it has one."""
+        model = self.family()
+        if self.truth is not None:
+            model.set_theta(self.truth)
+        return model
+
+    @property
+    def simulated(self) -> bool:
+        """Whether there is a truth to simulate from, and not a recording."""
+        return self.truth is not None
+
+    def settings(self) -> dict[str, Any]:
+        """What a run depends on: all fields but the titles and the printed numbers."""
+        shown = ("title", "studies", "reading", *PRINTED)
+        return {name: value for name, value in vars(self).items() if name not in shown}
+
+    def train_loads(self) -> list[float]:
+        """Load of every training window."""
+        return [x for x in _grid(self.train) for _ in range(self.windows)]
+
+    def test_loads(self) -> list[float]:
+        """Loads the forecast is judged at."""
+        return _grid(self.test or self.train)
+
+
+PRINTED = ("gaps", "theta", "mape", "mse", "loss_alpha", "loss_p")
+"""Fields of a row that hold what the paper prints."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A data set of a row: all that a method may learn from, and what it is judged by.
+
+    Attributes
+    ----------
+    windows : Windows
+        Training windows with the counts of every state. Methods look at ``observe`` only; the
+        trivial baselines may look at the last state.
+    x : Tensor [T, 1]
+        Test loads.
+    target : Tensor [T]
+        The true, or measured, probability of the last state there.
+    """
+
+    row: Row
+    windows: Windows
+    x: Tensor
+    target: Tensor
+
+    @property
+    def counts(self) -> Tensor:
+        """Counts of the observed states ``[M, C]``; a window may have none."""
+        return self.windows.counts[:, self.row.observe]
+
+    def observed(self) -> Windows:
+        """Windows a fit takes: the observed states, without windows that saw none of them."""
+        seen = self.counts.sum(-1) > 0
+        return Windows(
+            self.windows.x[seen], self.counts[seen], self.row.observe, self.windows.sampling
+        )
+
+
+def draw(row: Row, seed: int) -> Problem:
+    """Simulate a data set of a row by the paper's Algorithm 1."""
+    model, loads = row.build(), row.train_loads()
+    with torch.no_grad():
+        gamma = model(loads).exit_rates().amax(-1) + row.margin
+        windows = simulate(model, loads, seed=seed, scheme=Events(gamma=gamma.tolist()))
+        x = model.as_inputs(row.test_loads())
+        return Problem(row, windows, x, steady_state(model(x)).pi[:, -1])
+
+
+@cache
+def rows() -> dict[str, Row]:
+    """All rows by name; another reading of a row shares what is printed of it."""
+    found: dict[str, Row] = {}
+    for entry in _file()["rows"]:
+        given = dict(entry)
+        other = found.get(given.pop("of", ""))
+        printed = {name: getattr(other, name) for name in PRINTED} if other else {}
+        found[given["name"]] = Row(**{**printed, **given})
+    return found
+
+
+def section(name: str) -> dict[str, Any]:
+    """A section of the file other than the rows."""
+    return dict(_file()[name])
+
+
+def defaults() -> dict[str, Any]:
+    """What all rows share."""
+    return section("defaults")
+
+
+@cache
+def _file() -> dict[str, Any]:
+    text = (files("stationary") / "experiments" / "paper.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def _grid(bounds: list[float]) -> list[float]:
+    first, last, step = bounds
+    return np.arange(first, last + step / 2, step, dtype=np.float64).tolist()

@@ -1,0 +1,265 @@
+r"""The paper's testbed recording, looked at with exact maximum likelihood.
+
+Three findings, each a function that makes its table:
+
+- `facts`: what the recording counts, and what its light load already shows.
+- `undetermined`: the upper-triangular model on states {1, 2} says nothing about overload. Multiply
+  every rate out of the overload state by s: what flows in and how it is split on the way out stay
+  the same, so all other states keep their ratios, and with them the likelihood, while the odds of
+  overload are divided by s. Any forecast at all has the same likelihood.
+- `ladder`: with all states of the training windows observed, chains chosen by a backtest inside the
+  training windows. The one it picks has arrivals in bursts and a server that stalls.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.optimize import brentq, isotonic_regression
+from torch import Tensor
+
+from stationary.data.readers import read_windows
+from stationary.data.states import Sampling
+from stationary.data.windows import Windows
+from stationary.errors import InputError
+from stationary.learning.likelihood import Likelihood, log_terms
+from stationary.learning.methods import Found
+from stationary.learning.newton import Newton
+from stationary.models import Model
+from stationary.paper.chains import FULL, candidates
+from stationary.paper.columns import METHODS
+from stationary.paper.runner import errors
+from stationary.paper.settings import Problem, rows
+from stationary.steady import steady_state
+
+_LIGHT = 1000.0
+"""Heaviest load of the training windows."""
+
+_CUTS = (300.0, 400.0, 500.0, 600.0, 700.0)
+"""Loads at which the backtest cuts the training windows into fitted and held out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """The recording, cut at load 1000.
+
+    Attributes
+    ----------
+    light, heavy : Windows
+        Counts of queue sizes 0..20 and of overload, of the training and of the test windows.
+    failed : Tensor
+        Calls that really failed, in each test window.
+    agree : int
+        Windows in which the counts of all queue sizes add up to the successful calls.
+    """
+
+    light: Windows
+    heavy: Windows
+    failed: Tensor
+    agree: int
+
+    @property
+    def target(self) -> Tensor:
+        """Overload over calls sent in each test window: what the paper predicts."""
+        return self.heavy.counts[:, -1] / self.heavy.loads
+
+
+def read_recording(path: str | os.PathLike[str]) -> Recording:
+    """Read the recording; idle windows are left out."""
+    if not Path(path).is_file():
+        raise InputError(f"{path}: there is no such file")
+    given = ("callrate", "successful_calls", "failed_calls")
+    windows = read_windows(path, x=given, counts="Q={}", loads=(1.0, None))
+    if len(windows.observe) <= FULL:
+        raise InputError(f"{path}: the testbed recording has columns Q=0 to Q={FULL} or more")
+    x, (_, successful, failed) = windows.x[:, :1], windows.x.T
+    counts = torch.cat(
+        [windows.counts[:, :FULL], windows.counts[:, FULL:].sum(-1, keepdim=True)], -1
+    )
+    light = windows.loads <= _LIGHT
+    if not bool(light.any() and (~light).any()):
+        raise InputError(f"{path}: the testbed recording has loads below and above {_LIGHT:g}")
+
+    def part(kept: Tensor) -> Windows:
+        return Windows(x[kept], counts[kept], range(FULL + 1), Sampling.ARRIVAL)
+
+    agree = int((counts.sum(-1) == successful).sum())
+    return Recording(part(light), part(~light), failed[~light], agree)
+
+
+def problems(recording: Recording) -> dict[str, Problem]:
+    """The testbed rows' problems."""
+    return {
+        row.name: Problem(row, recording.light, recording.heavy.x, recording.target)
+        for row in rows().values()
+        if not row.simulated
+    }
+
+
+def facts(recording: Recording) -> list[list[str]]:
+    """What the recording counts, line by line."""
+    light, heavy = recording.light, recording.heavy
+    over, failed = heavy.counts[:, -1], recording.failed
+    train = light.counts[:, -1].sum() / light.counts.sum()
+    agree = np.corrcoef(over / heavy.loads, failed / heavy.loads)[0, 1]
+    slope, at_zero = _plateau(light)
+    most = heavy.counts.sum(-1).max().item()
+    some = (light.loads >= 500) & (light.loads <= 600)
+    waiting = 1 - (light.counts[some, 0].sum() / light.counts[some].sum()).item()
+    load = light.loads[some].mean().item()
+    return [
+        ["question", "answer"],
+        ["training and test windows", f"{len(light)} and {len(heavy)}"],
+        [
+            "overload, the target, against calls that failed, test windows",
+            f"{over.sum():.0f} against {failed.sum():.0f}; the target is above the failures in "
+            f"{int((over > failed).sum())} of {len(heavy)} windows, correlation {agree:.2f}",
+        ],
+        [
+            "windows in which the counts of all queue sizes add up to the successful calls",
+            f"{recording.agree} of {len(light) + len(heavy)}; where they do, the target counts "
+            f"calls that were slow and succeeded",
+        ],
+        ["overload at light load", f"{train:.1%} of requests, at most {_LIGHT:g} calls a second"],
+        [
+            "requests that found others waiting, load 500 to 600",
+            f"{waiting:.0%}; with Poisson arrivals it would be the utilisation, at most "
+            f"{load / most:.0%} (the server has answered {most:.0f} a second)",
+        ],
+        [
+            "queue size up to which all sizes are about equally frequent",
+            f"{at_zero:.1f} + {1e3 * slope:.1f} for every 1000 calls a second: as many as arrive "
+            f"in {1e3 * slope:.0f} ms, as if they came in bursts of that period",
+        ],
+    ]
+
+
+def undetermined(recording: Recording, at: float = 1500.0) -> pd.DataFrame:
+    """Fits of equal likelihood that forecast any overload at a load of ``at``."""
+    problem = problems(recording)["testbed"]
+    model, windows = problem.row.family(), problem.observed()
+    likelihood = Likelihood(model, windows)
+    theta = Newton(starts=problem.row.starts).run(likelihood, windows, seed=0).theta
+    # The parameters are the rates of the edges down, which are listed last.
+    leaving = model.edges.src[-len(theta) :] == FULL
+
+    def scaled(log_s: float) -> Tensor:
+        return torch.where(leaving, theta * np.exp(log_s), theta)
+
+    def log_odds(log_s: float) -> float:
+        pi = _pi(model, torch.tensor([[at]], dtype=torch.float64), scaled(log_s))[0]
+        return float(pi[-1].log() - pi[:-1].sum().log())
+
+    lines = []
+    for p in (1e-6, 0.01, 0.05, 0.5, 0.99, 1 - 1e-6):
+        want = np.log(p / (1 - p))
+        there = scaled(brentq(lambda s, want=want: log_odds(s) - want, -200.0, 200.0))
+        predicted = _pi(model, problem.x, there)[:, -1]
+        lines.append(
+            {
+                "overload": p,
+                "nll": likelihood(likelihood.scale.free(there)).item(),
+                **_scores(predicted, problem.target),
+                "predicted": predicted.tolist(),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def ladder(
+    recording: Recording, progress: Callable[[int, str], None] | None = None
+) -> pd.DataFrame:
+    """Chains on all states, ranked by the backtest; then forecasts that need no chain.
+
+    The backtest fits the training windows up to each of five loads and scores those above: the
+    negative log-likelihood a request, every window with the same weight. Test windows play no part
+    in the choice; their scores stand beside it.
+    """
+    light, heavy = recording.light, recording.heavy
+    lines = []
+    for done, (name, model) in enumerate(candidates().items(), 1):
+        held = [_held_out(model, light, cut) for cut in _CUTS]
+        found = _fitted(model, light)
+        estimates = zip(model.param_names, found.theta.tolist(), strict=True)
+        predicted = torch.from_numpy(np.exp(log_terms(model, heavy, found.theta))[:, -1])
+        lines.append(
+            {
+                "model": name,
+                "parameters": len(model.param_names),
+                "nll": found.nll,
+                "aic": 2 * (found.nll + len(model.param_names)),
+                "backtest": float(np.mean(held)),
+                **_scores(predicted, recording.target),
+                "estimates": ", ".join(f"{k} {v:.4g}" for k, v in estimates),
+                "predicted": predicted.tolist(),
+            }
+        )
+        if progress is not None:
+            progress(done, name)
+    frame = pd.DataFrame(lines).sort_values("backtest").reset_index(drop=True)
+    frame.insert(0, "picked", [k == 0 for k in range(len(frame))])
+    return pd.concat([frame, _without_a_chain(recording)], ignore_index=True)
+
+
+def _held_out(model: Model, windows: Windows, cut: float) -> float:
+    """Negative log-likelihood a request above the cut, of a fit to what lies below."""
+    theta = _fitted(model, windows.between(None, cut)).theta
+    above = windows.select(windows.loads > cut)
+    nll = -(above.data.numpy() * log_terms(model, above, theta)).sum(-1)
+    return float((nll / above.size.numpy()).mean())
+
+
+def _fitted(model: Model, windows: Windows) -> Found:
+    return Newton().run(Likelihood(model, windows), windows, seed=0)
+
+
+def _without_a_chain(recording: Recording) -> pd.DataFrame:
+    """Trivial baselines, and how well a curve fitted to the test windows themselves can do."""
+    target, x = recording.target, recording.heavy.loads
+    order = x.argsort()
+    curve = torch.empty_like(target)
+    curve[order] = torch.from_numpy(isotonic_regression(target[order].numpy()).x)
+    problem = problems(recording)["testbed"]
+    lines = [
+        (METHODS[name].title, METHODS[name].run([problem], [0], 1.0)[0].predicted[-1])
+        for name in ("zero", "mean", "logistic")
+    ]
+    lines.append(("monotone curve through the test windows", curve))
+    return pd.DataFrame(
+        [
+            {"picked": False, "model": name, **_scores(p, target), "predicted": p.tolist()}
+            for name, p in lines
+        ]
+    )
+
+
+def _scores(predicted: Tensor, target: Tensor) -> dict[str, Any]:
+    found = errors(predicted, target)
+    return {"mape": found["mape"], "mse": found["mse"]}
+
+
+@torch.no_grad()
+def _pi(model: Model, x: Tensor, theta: Tensor) -> Tensor:
+    return steady_state(model.generator(x, theta)).pi
+
+
+def _plateau(windows: Windows) -> tuple[float, float]:
+    """Slope and intercept over load of the queue size at which the counts fall to half."""
+    edges, loads = [], []
+    for counts, load in zip(windows.counts.numpy(), windows.loads.tolist(), strict=True):
+        level = np.median(counts[2:5])
+        below = np.flatnonzero(counts[:FULL] < level / 2)
+        if load >= 300 and level > 20 and len(below):
+            edges.append(int(below[0]))
+            loads.append(load)
+    if len(set(loads)) < 2:
+        raise InputError("the recording has too few windows at loads of 300 to 1000 to go by")
+    slope, at_zero = np.polyfit(loads, edges, 1)
+    return float(slope), float(at_zero)

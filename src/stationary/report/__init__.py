@@ -1,6 +1,0 @@
-"""The report: one HTML file that opens anywhere, offline, and is mailed around."""
-
-from stationary.report.headline import Answer as Answer
-from stationary.report.headline import answer as answer
-from stationary.report.page import check_path as check_path
-from stationary.report.page import write_report as write_report

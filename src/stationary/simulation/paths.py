@@ -1,0 +1,182 @@
+"""One path of a chain, jump by jump, and what every simulation starts from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from stationary.data.checks import as_duration
+from stationary.errors import InputError
+from stationary.generator import Generator
+from stationary.models import Model
+from stationary.simulation import _kernels
+from stationary.steady import steady_state
+from stationary.terms.categories import as_state
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MOST_JUMPS = 2e8
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """One path of a chain.
+
+    Attributes
+    ----------
+    times : ndarray
+        When the chain entered each state, starting with 0.
+    states : ndarray
+        The states it entered.
+    duration : float
+        When the path ends.
+    """
+
+    times: Floats
+    states: Ints
+    duration: float
+
+    def occupancy(self, n: int) -> Floats:
+        """Share of time in each of the states ``0..n-1``."""
+        if n <= self.states.max():
+            raise InputError(f"the path visits state {self.states.max()}; got n={n}: it is too few")
+        spent = np.diff(self.times, append=self.duration)
+        share: Floats = np.bincount(self.states, weights=spent, minlength=n) / self.duration
+        return share
+
+    def at(self, times: Any) -> Ints:
+        """States at these times."""
+        when = np.asarray(times, dtype=np.float64)
+        if not bool(((when >= 0) & (when <= self.duration)).all()):
+            raise InputError(f"times must lie on the path, in [0, {self.duration:g}]")
+        found: Ints = self.states[np.searchsorted(self.times, when, side="right") - 1]
+        return found
+
+
+def trajectory(
+    model: Model | Generator,
+    x: Any = None,
+    *,
+    duration: float,
+    seed: int | np.random.Generator = 0,
+    start: int | str | None = None,
+) -> Trajectory:
+    """Simulate one path, jump by jump (Gillespie).
+
+    Parameters
+    ----------
+    model : Model or Generator
+        A model with the inputs ``x`` of one window, or one chain.
+    x : array_like
+        Inputs for a model.
+    duration : float
+        Length of the path.
+    seed : int or numpy.random.Generator
+        The same seed gives the same path.
+    start : int or str, optional
+        First state; drawn from the steady state by default.
+
+    Examples
+    --------
+    >>> from stationary.models import MMmK
+    >>> path = trajectory(MMmK(capacity=1, service_rate=3.0), x=1.0, duration=1e4, seed=1)
+    >>> path.occupancy(2).round(1)
+    array([0.8, 0.2])
+    """
+    duration, rng = as_duration(duration), as_random(seed)
+    with torch.no_grad():
+        generator = _one_chain(model, x)
+        exits = generator.exit_rates()
+        if start is None:
+            pi = steady_state(generator).pi.detach()
+            first_state = int(draw_states(pi.cpu().numpy()[None], rng)[0])
+            speed = float(exits @ pi)
+        else:
+            first_state = _state_index(model, generator, start)
+            speed = float(exits.max())
+    check_moves(speed * duration, MOST_JUMPS, "jumps")
+    first, target, order = by_source(generator)
+    rates = np.ascontiguousarray(generator.rates.detach().cpu().numpy()[order])
+    times, states = _kernels.walk(first, target, rates, first_state, duration, rng)
+    times.flags.writeable = states.flags.writeable = False
+    return Trajectory(times, states, duration)
+
+
+def _one_chain(model: Model | Generator, x: Any) -> Generator:
+    if isinstance(model, Model):
+        if x is None:
+            raise InputError("a model needs x=, the inputs of one window")
+        generator = model(as_inputs(model, x))
+    elif not isinstance(model, Generator):
+        raise InputError(f"trajectory takes a model or a generator; got {type(model).__name__}")
+    elif x is not None:
+        raise InputError("x= goes with a model; a generator has its rates already")
+    else:
+        generator = model
+    if math.prod(generator.batch_shape) != 1:
+        raise InputError(
+            f"a path belongs to one chain; got a batch of shape {tuple(generator.batch_shape)}: "
+            f"give the inputs of one window, or pick one chain"
+        )
+    return Generator(generator.edges, generator.rates.reshape(-1))
+
+
+def _state_index(model: Model | Generator, generator: Generator, start: int | str) -> int:
+    if isinstance(model, Model):
+        return model.state_index(str(as_state(start)))
+    index = as_state(start)
+    if isinstance(index, str) or index >= generator.n:
+        raise InputError(f"start must be a state 0..{generator.n - 1}; got {start!r}")
+    return index
+
+
+def draw_states(pi: Floats, rng: np.random.Generator) -> Ints:
+    """Draw a state from each row."""
+    below = np.cumsum(pi, -1)
+    mark = rng.random((len(pi), 1)) * below[:, -1:]  # as rows add up to 1 only up to rounding
+    drawn: Ints = (below <= mark).sum(-1)
+    return drawn
+
+
+def by_source(generator: Generator) -> tuple[Ints, Ints, Ints]:
+    """Where each state's edges begin, their targets, and the order that sorts them so."""
+    source, target = generator.edges.numpy
+    order = np.argsort(source, kind="stable")
+    first = np.searchsorted(source[order], np.arange(generator.n + 1))
+    return first, np.ascontiguousarray(target[order]), order
+
+
+def as_inputs(model: Model, x: Any) -> torch.Tensor:
+    """Return the inputs ``[M, d]`` of a model, at least one row of them and finite."""
+    inputs = model.as_inputs(x)
+    if not len(inputs):
+        raise InputError("x is empty; give the inputs of at least one window")
+    if not bool(inputs.isfinite().all()):
+        row = int((~inputs.isfinite()).nonzero()[0, 0])
+        raise InputError(f"x must be finite; got {inputs[row].tolist()} in window {row}")
+    return inputs.detach()
+
+
+def as_random(seed: int | np.random.Generator) -> np.random.Generator:
+    """Return the random numbers that follow from a seed."""
+    if isinstance(seed, bool | None):
+        raise InputError(f"seed must be a whole number from 0 up; got {seed!r}")
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise InputError(f"seed must be a whole number from 0 up; got {seed!r}") from None
+
+
+def check_moves(expected: float, most: float, what: str) -> None:
+    """Refuse what would run for hours or fill the memory."""
+    if expected > most:
+        raise InputError(
+            f"this would simulate about {expected:.1e} {what}, more than {most:.0e}; shorten "
+            f"duration or take fewer windows"
+        )

@@ -1,0 +1,1 @@
+"""How far a model may be believed: refits, comparison, checks, identifiability."""

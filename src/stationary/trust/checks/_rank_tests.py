@@ -1,0 +1,90 @@
+r"""Rank tests of a residual against a regressor, with the inputs' own influence taken out of both.
+
+Residuals ``r`` lose a smooth function of the inputs and are replaced by their ranks ``u``; the
+regressor loses the same and becomes ``d``. The slope ``d.u / d.d`` has the variance
+
+    s^2  d' R d / (d.d)^2,    R_ij = rho^|i - j|,
+
+where rho is the lag-1 autocorrelation of what is left: windows cut from one run resemble their
+neighbours, and a test that took them as independent would see trends everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.stats
+from numpy.polynomial.chebyshev import chebvander
+from scipy.signal import lfilter
+
+from stationary.learning.inference import Array
+
+_LEAST_OWN = 0.1
+"""Share of a regressor that the inputs must leave unexplained for a test to make sense."""
+
+
+class Association(NamedTuple):
+    """Slope of the ranks on the regressor, and the two-sided p-value of the test against none."""
+
+    slope: float
+    p_value: float
+
+
+def smooth(x: Array) -> Array:
+    """Orthonormal smooth functions of the inputs ``[M, k]``, a constant among them.
+
+    A cubic of the first input, the load, straight lines of the others; fewer with few windows.
+    """
+    windows = len(x)
+    columns = [np.ones((windows, 1))]
+    for k, values in enumerate(x.T):
+        values = np.log(values) if (values > 0).all() else values
+        low, high = values.min(), values.max()
+        if low == high:
+            continue
+        distinct = len(np.unique(values))
+        degree = min(3 if k == 0 else 1, distinct - 1, max(1, windows // 10))
+        columns.append(chebvander(2 * (values - low) / (high - low) - 1, degree)[:, 1:])
+    return orthonormal(np.hstack(columns))
+
+
+def orthonormal(columns: Array) -> Array:
+    """Orthonormal basis of what the columns span; those that depend on others add nothing."""
+    basis, size, _ = np.linalg.svd(columns, full_matrices=False)
+    return basis[:, size > 1e-9 * size[0]]
+
+
+def without(values: Array, basis: Array) -> Array:
+    """What an orthonormal basis leaves unexplained."""
+    left: Array = values - basis @ (basis.T @ values)
+    return left
+
+
+def ranks_without(values: Array, basis: Array) -> Array:
+    """Ranks, about zero, of what a basis leaves unexplained."""
+    ranks = scipy.stats.rankdata(without(values, basis))
+    return ranks - ranks.mean()
+
+
+def autocorrelation(values: Array) -> float:
+    """Lag-1 autocorrelation of values about zero."""
+    return float(values[1:] @ values[:-1] / max(values @ values, 1e-290))
+
+
+def association(residual: Array, regressor: Array, basis: Array) -> Association | None:
+    """Test a residual against a regressor; None where the inputs explain the regressor."""
+    own = without(regressor, basis)
+    about_mean = regressor - regressor.mean()
+    freedom = len(residual) - basis.shape[1] - 1
+    if freedom < 1 or own @ own <= _LEAST_OWN * (about_mean @ about_mean):
+        return None
+    ranks = ranks_without(residual, basis)
+    slope = own @ ranks / (own @ own)
+    left = ranks - slope * own
+    rho = min(max(autocorrelation(left), 0.0), 0.95)
+    # d' R d, for the R of the module's docstring: what came before, carried on.
+    carried = lfilter([1.0], [1.0, -rho], own)
+    spread = 2 * own @ carried - own @ own
+    error = np.sqrt(max(left @ left, 1e-290) / freedom * spread) / (own @ own)
+    return Association(float(slope), float(2 * scipy.stats.t.sf(abs(slope) / error, freedom)))

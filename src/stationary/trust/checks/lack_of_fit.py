@@ -1,0 +1,111 @@
+r"""Check that the model fits the loads it saw.
+
+Windows go into a few groups by load. In each, the excess of a category is summed and held against
+its spread from window to window, which counts the correlation inside windows. Deep queues come in
+rare long runs, so a group that happens to miss them shows too small a spread: it is taken as no
+smaller than the binomial one times the group's overall overdispersion. The smallest p-value over
+groups and categories is multiplied by their number (Bonferroni), which needs no inverse of a
+covariance and so works with more categories than windows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import scipy.stats
+
+from stationary.learning.inference import Array
+from stationary.terms.findings import Check, Finding, Verdict
+from stationary.trust.checks._residuals import FEWEST, LEVEL, Residuals
+
+_MOST_GROUPS = 5
+
+_RELATIVE, _ABSOLUTE = 0.1, 0.01
+"""Differences of a share, relative and absolute, that matter when both are exceeded."""
+
+
+def lack_of_fit(residuals: Residuals) -> Finding:
+    """Check that at no load a category is more or less frequent than the model says."""
+    table = shares_by_load(residuals)
+    table = table[table[["observed", "predicted"]].max(axis=1) > _ABSOLUTE]
+    if table.empty:
+        least = {"least": _ABSOLUTE}
+        return Finding(Check.LACK_OF_FIT, Verdict.UNKNOWN, "rare_categories", least)
+    off = (table["observed"] - table["predicted"]).abs()
+    score = off / np.maximum(table["stderr"], 1e-290)
+    single = 2 * scipy.stats.t.sf(score, table["windows"] - 1)
+    p_values = np.minimum(1.0, single * len(table))
+    smaller = np.minimum(table["observed"], table["predicted"])
+    matters = (off > _ABSOLUTE) & (off > _RELATIVE * smaller)
+    alarms = table[matters & (p_values < LEVEL)]
+    p_value = float(p_values.min())
+    if alarms.empty:
+        seen = {"windows": len(residuals)}
+        return Finding(Check.LACK_OF_FIT, Verdict.OK, "fits", seen, p_value)
+    worst = alarms.loc[off[alarms.index].idxmax()]
+    facts = {
+        "category": str(worst["category"]),
+        **{name: float(worst[name]) for name in ("low", "high", "observed", "predicted")},
+    }
+    return Finding(Check.LACK_OF_FIT, Verdict.WARNING, "misfit", facts, p_value)
+
+
+def shares_by_load(residuals: Residuals) -> pd.DataFrame:
+    """Observed and predicted shares of windows pooled into a few groups by load.
+
+    Returns
+    -------
+    DataFrame
+        One row per group and category: ``group``, loads ``low`` to ``high``, ``windows``,
+        ``category``, ``observed`` and ``predicted`` share, and the ``stderr`` of their difference
+        by the spread between windows; NaN for a single window.
+    """
+    parts = []
+    for number, rows in enumerate(load_groups(residuals.loads)):
+        totals, predicted = residuals.totals[rows], residuals.predicted[rows]
+        counted = totals.sum()
+        excess = residuals.excess[rows]
+        bias = excess.sum(0) / counted
+        parts.append(
+            pd.DataFrame(
+                {
+                    "group": number,
+                    "low": residuals.loads[rows].min(),
+                    "high": residuals.loads[rows].max(),
+                    "windows": len(rows),
+                    "category": np.array(residuals.labels, dtype=object),
+                    "observed": residuals.counts[rows].sum(0) / counted,
+                    "predicted": totals @ predicted / counted,
+                    "stderr": _spread(excess - totals[:, None] * bias, totals, predicted) / counted,
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def load_groups(loads: Array) -> list[Array]:
+    """Positions of windows in a few groups by load, about equal in size, equal loads together."""
+    order = np.argsort(loads, kind="stable")
+    groups = max(1, min(_MOST_GROUPS, len(loads) // FEWEST))
+    cuts = loads[order][[len(loads) * k // groups for k in range(1, groups)]]
+    which = np.searchsorted(np.unique(cuts), loads, side="right")
+    found: list[Array] = []
+    for k in np.unique(which):
+        rows = np.flatnonzero(which == k)
+        # Ties may leave a group too small to have a spread: it joins the lighter one.
+        if found and min(len(rows), len(found[-1])) < FEWEST:
+            found[-1] = np.sort(np.append(found[-1], rows))
+        else:
+            found.append(rows)
+    return found
+
+
+def _spread(left: Array, totals: Array, predicted: Array) -> Array:
+    """Standard error ``[C]`` of the summed excess of a group."""
+    windows = len(left)
+    if windows < 2:
+        return np.full(left.shape[1], np.nan)
+    binomial = (totals[:, None] * predicted * (1 - predicted)).sum(0)
+    squares = (left**2).sum(0) * windows / (windows - 1)
+    overdispersion = squares.sum() / max(binomial.sum(), 1e-290)
+    return np.sqrt(np.maximum(squares, overdispersion * binomial))

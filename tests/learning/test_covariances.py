@@ -1,0 +1,148 @@
+"""Kinds of covariance: against simulation, sums by hand, and each other."""
+
+import numpy as np
+import pytest
+
+import stationary as st
+from stationary.errors import InputError
+from stationary.learning.autocorrelation import score_covariance
+from stationary.learning.covariances import Curved, overdispersion
+from stationary.learning.likelihood import Likelihood
+
+M = st.models
+TRUTH = M.MMmK(servers=1, capacity=9, service_rate=25.0)
+
+
+def looks(load, per_time, duration, windows, seed):
+    """Windows of regular looks at one long path."""
+    path = st.data.trajectory(TRUTH, x=load, duration=windows * duration, seed=seed)
+    many = round(per_time * duration)
+    times = np.arange(windows)[:, None] * duration + (np.arange(many) + 0.5) / per_time
+    states = np.asarray(path.at(times.ravel())).reshape(windows, many)
+    counts = np.stack([(states == k).sum(1) for k in range(10)], 1)
+    return st.Windows([load] * windows, counts, range(10), duration=duration)
+
+
+def ratio(model, windows):
+    """Scatter of the windows' scores, over what the chain's autocorrelation says."""
+    theta = model.theta.detach()
+    minimum = Curved(Likelihood(model, windows), windows, theta)
+    says = score_covariance(model, windows, theta, minimum.slopes, minimum.group)
+    return np.diag(minimum.scores().T @ minimum.scores()) / np.diag(says)
+
+
+@pytest.mark.parametrize(("load", "per_time"), [(20.0, 30.0), (15.0, 100.0), (24.0, 10.0)])
+def test_regular_looks_scatter_as_the_chain_says(load, per_time):
+    windows = looks(load, per_time, duration=2.0, windows=3000, seed=3)
+    assert ratio(TRUTH, windows) == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("duration", [1.0, 20.0])
+@pytest.mark.parametrize("observe", [[0, 1], range(10)])
+def test_arrivals_scatter_as_the_chain_says(duration, observe):
+    windows = st.simulate(TRUTH, [20.0] * 3000, duration, seed=1, scheme=st.data.Arrivals())
+    seen = windows.counts[:, list(observe)].sum(-1) > 0  # a window may see none of them
+    windows = windows.select(seen.numpy()).observing(observe)
+    assert ratio(TRUTH, windows) == pytest.approx(1.0, abs=0.1)
+
+
+def test_arrivals_of_a_model_with_several_parameters():
+    truth = M.MultiDiagonal(depth=3, capacity=9, rate_1=16.0, rate_2=8.0, rate_3=4.0)
+    windows = st.simulate(truth, [12.0] * 3000, 10.0, seed=2, scheme=st.data.Arrivals())
+    assert ratio(truth, windows) == pytest.approx(1.0, abs=0.12)
+
+
+def fit(windows, **options):
+    return st.fit(M.MMmK(servers=1, capacity=9), windows, method=st.Newton(starts=1), **options)
+
+
+@pytest.fixture(scope="module")
+def arrivals():
+    loads = np.repeat(np.arange(11.0, 21.0), 20)
+    return st.simulate(TRUTH, loads, 10.0, seed=5, scheme=st.data.Arrivals()).observing(
+        [0, 1, 2, 3]
+    )
+
+
+def test_kinds_that_know_of_correlation_agree_and_the_naive_one_is_too_sure(arrivals):
+    kinds = [st.covariances.Sandwich(), st.covariances.Correlated(), st.covariances.Information()]
+    sandwich, correlated, naive = (
+        fit(arrivals, covariance=kind).covariance.stderr[0] for kind in kinds
+    )
+    assert correlated == pytest.approx(sandwich, rel=0.15)
+    assert naive < 0.75 * sandwich
+
+
+def test_correlated_covers_with_few_windows_where_the_naive_one_does_not():
+    hits = dict.fromkeys((st.covariances.Correlated(), st.covariances.Information()), 0)
+    for seed in range(100):
+        windows = st.simulate(
+            TRUTH, [20.0, 21.0, 22.0, 23.0], 10.0, seed=seed, scheme=st.data.Arrivals()
+        )
+        for kind in hits:
+            row = fit(windows, covariance=kind).table(level=0.9).iloc[0]
+            hits[kind] += row["low"] <= 25.0 <= row["high"]
+    assert hits[st.covariances.Correlated()] >= 82
+    assert hits[st.covariances.Information()] <= 60
+
+
+def test_information_is_the_inverse_hessian(arrivals):
+    found = fit(arrivals, covariance=st.covariances.Information())
+    H = Likelihood(found.model, arrivals).hessian(np.log(found.model.theta.detach().numpy()))
+    np.testing.assert_allclose(found.covariance.matrix, np.linalg.inv(H), rtol=1e-9)
+    assert any("independent, which they are not" in note for note in found.warnings())
+
+
+def test_overdispersion_of_independent_counts_is_one_and_of_repeated_ones_their_number():
+    loads = np.repeat(np.arange(11.0, 21.0), 30)
+    counts = st.simulate(TRUTH, loads, 10.0, seed=6, scheme=st.data.PoissonCounts())
+    windows = counts.observing([0, 1, 2, 3])
+    model = fit(windows).model
+    phi, df = overdispersion(model, windows, model.theta.detach())
+    assert phi == pytest.approx(1.0, abs=0.1)
+    assert df == 3 * len(windows) - 1
+    thrice = st.Windows(windows.x, 3 * windows.counts, windows.observe, windows.sampling)
+    phi, _ = overdispersion(model, thrice, model.theta.detach())
+    assert phi == pytest.approx(3.0, rel=0.1)
+    plain, wide = (
+        fit(thrice, covariance=kind).covariance
+        for kind in (st.covariances.Information(), st.covariances.Dispersed())
+    )
+    assert wide.matrix[0, 0] == pytest.approx(phi * plain.matrix[0, 0], rel=1e-3)
+
+
+def test_a_block_sandwich_sees_what_hangs_together(arrivals):
+    doubled = arrivals.select(np.repeat(np.arange(len(arrivals)), 2))  # every window twice over
+    plain = fit(doubled, covariance=st.covariances.Sandwich()).covariance
+    blocks = fit(doubled, covariance=st.covariances.Sandwich(block=2)).covariance
+    whole = fit(arrivals, covariance=st.covariances.Sandwich()).covariance
+    assert blocks.matrix[0, 0] == pytest.approx(whole.matrix[0, 0], rel=1e-6)
+    assert plain.matrix[0, 0] == pytest.approx(whole.matrix[0, 0] / 2, rel=0.01)
+    assert blocks.df == len(arrivals) - 1
+    assert (blocks.kind, blocks.block) == ("sandwich", 2)
+
+
+@pytest.mark.parametrize(
+    ("count", "duration", "kind"),
+    [
+        (9, None, "sandwich"),
+        (8, None, "dispersed"),
+        (8, 1.0, "correlated"),
+    ],
+)
+def test_the_best_kind_is_what_the_data_can_carry(count, duration, kind):
+    made = st.simulate(TRUTH, np.linspace(11, 15, count), duration=1.0, seed=4)
+    windows = st.Windows(made.x, made.counts, made.observe, duration=duration)
+    found = fit(windows)
+    assert found.covariance.kind == kind
+    assert any("they suppose that" in note for note in found.warnings()) == (count == 8)
+
+
+def test_what_cannot_be_had_is_said():
+    windows = st.Windows([10.0, 12.0], [[60, 24], [52, 25]], [0, 1])
+    with pytest.raises(InputError, match="pass duration= "):
+        fit(windows, covariance=st.covariances.Correlated())
+    with pytest.raises(InputError, match="more windows than parameters"):
+        fit(windows, covariance=st.covariances.Sandwich(block=2))
+    with pytest.raises(InputError, match="block must be at least 1"):
+        st.covariances.Sandwich(block=0)

@@ -1,0 +1,319 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import stationary as st
+from stationary.errors import ConvergenceWarning, InputError, RunError, SolverError
+from stationary.learning.estimate import End
+from stationary.learning.likelihood import Likelihood
+from stationary.learning.stochastic import Trainer
+
+LOADS = np.repeat(np.arange(11.0, 16.0), 4)
+TRUTH = st.models.MMmK(servers=1, capacity=9, service_rate=25.0)
+WINDOWS = st.simulate(TRUTH, LOADS, duration=5.0, seed=3).observing([0, 1])
+MODEL = st.models.MMmK(servers=1, capacity=9)
+EXACT = st.fit(MODEL, WINDOWS)
+
+
+def low_variance():
+    return st.Infinity(p="auto", seed=0, series=st.gradients.Doubling())
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        st.Infinity(p="auto", seed=0),
+        st.Infinity(p="auto", seed=0, control=True),
+        low_variance(),
+        st.Exact(),
+        st.BPTT(steps=128),
+        st.DivideAndConquerBPTT(steps=512),
+    ],
+    ids=["plain", "control", "doubling", "exact", "bptt", "dc-bptt"],
+)
+def test_every_strategy_finds_the_maximum(gradient):
+    method = st.Stochastic(gradient, 40, st.optimisers.Adam(lr=0.5), batch=2, average=True)
+    fit = st.fit(MODEL, WINDOWS, method=method)
+    assert fit.converged
+    assert fit.nll - EXACT.nll < 0.05
+    ended = fit.estimate.ended
+    assert (ended.why, ended.epochs) == (End.EPOCHS, 40)
+    assert ended.above == pytest.approx(fit.nll - EXACT.nll, abs=0.01)
+    assert len(fit.history) == 40 * len(WINDOWS) / 2
+
+
+def test_a_short_horizon_does_not():
+    # The model must be asked about a chain that has not mixed in two steps.
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        fit = st.fit(MODEL, WINDOWS, gradient=st.DivideAndConquerBPTT(steps=2), epochs=20)
+    assert fit.nll - EXACT.nll > 0.5
+
+
+def test_step_rules_batches_and_averages():
+    for method in (
+        st.Stochastic(low_variance(), epochs=40, rule=st.optimisers.RobbinsMonro(lr=5.0), batch=5),
+        st.Stochastic(
+            low_variance(),
+            epochs=40,
+            rule=st.optimisers.RobbinsMonro(lr=5.0, delay=1000.0),
+            batch=3,
+            average=True,
+        ),
+        st.Stochastic(
+            low_variance(),
+            epochs=150,
+            rule=st.optimisers.Adam(lr=0.5, amsgrad=True),
+            batch=20,
+            average=True,
+        ),
+    ):
+        fit = st.fit(MODEL, WINDOWS, method=method)
+        assert fit.nll - EXACT.nll < 0.05, method
+        assert len(fit.history) == method.epochs * -(-len(WINDOWS) // method.batch)
+
+
+def test_average_is_the_mean_of_the_second_half():
+    training = st.Stochastic(epochs=4, average=True)
+    trainer = Trainer(MODEL, WINDOWS, training)
+    trainer.run()
+    half = trainer.frame().query("epoch >= 2")["service_rate"].mean()
+    assert trainer.estimate.item() == pytest.approx(half, rel=1e-12)
+
+
+def test_robbins_monro_steps_shrink():
+    rule = st.optimisers.RobbinsMonro(lr=1.0, power=0.75, delay=10.0)
+    rates = [rule.rate(k) for k in (0, 10, 1000)]
+    assert rates[0] == 1
+    assert rates[1] == pytest.approx(2**-0.75)
+    assert rates[2] == pytest.approx(101**-0.75)
+
+
+def test_penalties_add_up_over_an_epoch():
+    model = st.models.Relaxed(MODEL, alpha=10.0, initial=0.1)
+    trainer = Trainer(model, WINDOWS, st.Stochastic(epochs=1, rule=st.optimisers.Adam(lr=1e-12)))
+    trainer.run()
+    likelihood = Likelihood(model, WINDOWS)
+    total = likelihood(model.free(likelihood.start)).item()
+    assert trainer.frame()["loss"].sum() == pytest.approx(total, rel=1e-6)
+
+
+def test_parameters_stay_above_the_floor_and_gradients_are_clipped():
+    training = st.Stochastic(epochs=2, rule=st.optimisers.RobbinsMonro(lr=1e3), clip=1.0, floor=0.5)
+    trainer = Trainer(MODEL, WINDOWS, training)
+    trainer.run()
+    frame = trainer.frame()
+    assert frame["service_rate"].min() == 0.5
+    assert frame["gradient_norm"].max() > 1  # before clipping
+    steps = frame["service_rate"].diff().abs().dropna()
+    assert steps.max() <= 1e3
+
+
+def test_early_stopping_looks_at_the_training_loss_only():
+    training = st.Stochastic(low_variance(), 60, st.optimisers.Adam(lr=3.0), patience=3)
+    trainer = Trainer(MODEL, WINDOWS, training)
+    ended = trainer.run()
+    means = trainer.frame().groupby("epoch")["loss"].mean()
+    assert (ended.why, ended.stale) == (End.PATIENCE, 3)
+    assert ended.epochs == len(means) < 60
+    assert (means.iloc[-3:].to_numpy() >= means.iloc[:-3].min()).all()
+
+
+def test_a_callback_sees_every_step_and_may_end_the_run():
+    seen = []
+    training = st.Stochastic(epochs=5, callback=lambda s: seen.append(s) or len(seen) == 7)
+    trainer = Trainer(MODEL, WINDOWS, training)
+    assert trainer.run().why is End.STOPPED
+    assert [s.step for s in seen] == list(range(7))
+    assert seen[0].epoch == 0
+    assert seen[3].theta == (trainer.frame()["service_rate"][3],)
+
+
+def test_infinite_variance_is_diagnosed():
+    wild, chain = st.Infinity(p=0.6, seed=0), TRUTH([14.0])
+    assert wild.has_heavy_tails(chain)
+    assert not st.Infinity(p="auto").has_heavy_tails(chain)
+    assert not st.Infinity(p=0.6, series=st.gradients.Doubling()).has_heavy_tails(chain)
+    assert not st.Exact().has_heavy_tails(chain)
+    trainer = Trainer(MODEL, WINDOWS, st.Stochastic(wild, epochs=1))
+    assert trainer.optimiser.param_groups[0]["amsgrad"]
+    assert trainer.heavy_tails
+    tame = Trainer(MODEL, WINDOWS, st.Stochastic(low_variance(), epochs=1))
+    assert not tame.optimiser.param_groups[0]["amsgrad"]
+    assert not tame.heavy_tails
+
+
+def test_heavy_tails_and_history_are_saved(tmp_path):
+    with pytest.warns(ConvergenceWarning):
+        fit = st.fit(MODEL, WINDOWS, gradient=st.Infinity(p=0.6, seed=0), epochs=1)
+    fit.save(tmp_path / "run")
+    again = st.load(tmp_path / "run")
+    assert again.estimate.heavy_tails
+    assert again.warnings() == fit.warnings()
+    assert any("variance" in warning for warning in again.warnings())
+    pd.testing.assert_frame_equal(again.history, fit.history)
+
+
+def test_a_gradient_that_is_not_finite_raises():
+    class Broken(st.models.MMmK):
+        def rates(self, load, p):
+            return super().rates(load, p) + 0 * (p.service_rate - 13).sqrt()  # infinite slope
+
+    with pytest.raises(SolverError, match="gradient of step 0"):
+        st.fit(Broken(1, 9), WINDOWS, epochs=1)
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+import stationary as st
+from stationary.learning import stochastic
+
+stochastic._EVERY = 0.05
+folder, pause = Path(sys.argv[1]), float(sys.argv[2])
+windows = st.read_windows(sys.argv[3])
+gradient = st.Infinity(p=0.05, seed=4, control=True)
+method = st.Stochastic(
+    gradient, epochs=12, batch=3, average=True, folder=folder, resume=True,
+    callback=lambda step: time.sleep(pause),
+)
+model = st.models.MMmK(servers=1, capacity=9)
+fit = st.fit(model, windows, method=method, seed=7)
+fit.history.to_parquet(folder / "all.parquet")
+print(fit.estimates["service_rate"].hex())
+"""
+
+
+def test_killed_and_resumed_gives_the_same_bits(tmp_path):
+    """SIGKILL, several times, at whatever moment it falls; nothing differs but the time."""
+    data = tmp_path / "windows.csv"
+    WINDOWS.to_csv(data)
+
+    def start(name, pause):
+        command = [sys.executable, "-c", SCRIPT, tmp_path / name, str(pause), data]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    straight = start("straight", 0.0)
+    expected = straight.communicate(timeout=120)[0]
+    assert straight.returncode == 0
+    kills = 0
+    for _ in range(3):
+        process = start("killed", 0.03)
+        deadline, mark = time.monotonic() + 60, tmp_path / "killed" / "checkpoint.safetensors"
+        before = mark.stat().st_mtime_ns if mark.exists() else 0
+        while time.monotonic() < deadline and process.poll() is None:
+            if mark.exists() and mark.stat().st_mtime_ns != before:
+                time.sleep(0.2)
+                os.kill(process.pid, signal.SIGKILL)
+                break
+            time.sleep(0.01)
+        process.communicate()
+        kills += process.returncode == -signal.SIGKILL
+    assert kills >= 2
+    last = start("killed", 0.0)
+    found = last.communicate(timeout=120)[0]
+    assert last.returncode == 0
+    assert found == expected
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(tmp_path / "killed" / "all.parquet"),
+        pd.read_parquet(tmp_path / "straight" / "all.parquet"),
+        check_exact=True,
+    )
+    pd.testing.assert_frame_equal(
+        pd.read_csv(tmp_path / "killed" / "history.csv"),
+        pd.read_csv(tmp_path / "straight" / "history.csv"),
+        check_exact=True,
+    )
+
+
+def test_a_strategy_serves_several_fits():
+    """A fit works on a fresh copy: the same draws, and no guesses from another model."""
+    strategy = st.Infinity(p="auto", seed=0, control=True)
+    small = st.models.MMmK(servers=1, capacity=4)
+    training = st.Stochastic(strategy, epochs=2)
+    first = Trainer(MODEL, WINDOWS, training)
+    first.run()
+    Trainer(small, WINDOWS, training).run()
+    again = Trainer(MODEL, WINDOWS, training)
+    again.run()
+    assert first.history == again.history
+
+
+def test_schedules_and_factors_can_be_resumed(tmp_path):
+    def run(epochs):
+        factor = st.solvers.GTH().factor(TRUTH(WINDOWS.x))
+        series = st.gradients.Preconditioned(factor)
+        strategy = st.Infinity(p=lambda step: 0.3, seed=0, series=series)
+        training = st.Stochastic(strategy, epochs=epochs, folder=tmp_path, resume=True)
+        trainer = Trainer(MODEL, WINDOWS, training)
+        trainer.run()
+        return trainer
+
+    run(1)
+    assert run(2).epoch == 2
+
+
+def test_more_epochs_go_on_where_the_last_ended(tmp_path):
+    def run(epochs, folder, resume):
+        gradient = st.Infinity(p=0.2, seed=0)
+        training = st.Stochastic(gradient, epochs=epochs, folder=folder, resume=resume)
+        trainer = Trainer(MODEL, WINDOWS, training)
+        trainer.run()
+        return trainer
+
+    run(2, tmp_path / "a", False)
+    longer = run(5, tmp_path / "a", True)
+    whole = run(5, tmp_path / "b", False)
+    assert torch.equal(longer.estimate, whole.estimate)
+    assert longer.history == whole.history
+
+
+def test_checkpoints_of_other_runs_are_refused(tmp_path):
+    def run(seed=0, resume=True):
+        training = st.Stochastic(st.Infinity(seed=seed), 1, folder=tmp_path, resume=resume)
+        Trainer(MODEL, WINDOWS, training).run()
+
+    run(resume=False)
+    with pytest.raises(InputError, match="unfinished run"):
+        run(resume=False)
+    with pytest.raises(RunError, match="another run"):
+        run(seed=1)
+    (tmp_path / "history.csv").write_text("step\n1,2\n")
+    with pytest.raises(RunError, match=r"history\.csv is damaged"):
+        run()
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(RunError, match="delete it to start again"):
+        run()
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"epochs": 0}, "epochs"),
+        ({"batch": 1.5}, "batch"),
+        ({"patience": -1}, "patience"),
+        ({"clip": 0.0}, "clip"),
+        ({"floor": -1.0}, "floor"),
+    ],
+)
+def test_bad_training(options, part):
+    with pytest.raises(InputError, match=part):
+        st.Stochastic(**options)
+
+
+def test_bad_step_rules():
+    with pytest.raises(InputError, match="lr"):
+        st.optimisers.Adam(lr=0.0)
+    with pytest.raises(InputError, match="power"):
+        st.optimisers.RobbinsMonro(power=0.4)
+
+
+def test_a_method_and_the_short_way_to_one_do_not_go_together():
+    with pytest.raises(InputError, match="method=, or gradient= and epochs="):
+        st.fit(MODEL, WINDOWS, method=st.Stochastic(), epochs=3)

@@ -1,0 +1,112 @@
+"""Measures of a queue, by hand and by Little's law."""
+
+import math
+
+import pytest
+import torch
+
+import stationary as st
+from stationary.errors import InputError
+from stationary.models import measures
+
+
+def tensor(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+QUEUE = st.models.MMmK(servers=2, capacity=3)
+POINT = QUEUE.at([4.0]).with_pi(tensor([0.1, 0.2, 0.3, 0.4]))
+
+
+@pytest.mark.parametrize(
+    ("measure", "value"),
+    [
+        ("loss", 0.4),
+        ("mean_queue", 0.2 + 2 * 0.3 + 3 * 0.4),
+        ("throughput", 4.0 * 0.6),
+        ("response_time", 2.0 / 2.4),
+        ("utilisation", 0.5 * 0.2 + 0.3 + 0.4),
+    ],
+)
+def test_measures_by_hand(measure, value):
+    named = QUEUE.measure(measure)
+    assert named(POINT).tolist() == pytest.approx([value])
+    assert named.about
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+@pytest.mark.parametrize("load", [1.0, 7.0, 40.0])
+def test_a_queue_obeys_its_laws(servers, load):
+    model = st.models.MMmK(servers=servers, capacity=9, service_rate=2.5)
+    point = model.at([load], model.theta.detach())
+    value = {name: float(model.measure(name)(point)) for name in model.measures}
+    # What is accepted is what leaves: busy servers at 2.5 each.
+    assert value["throughput"] == pytest.approx(load * (1 - value["loss"]))
+    assert value["throughput"] == pytest.approx(2.5 * servers * value["utilisation"])
+    # Little's law.
+    assert value["mean_queue"] == pytest.approx(value["throughput"] * value["response_time"])
+
+
+def test_response_time_of_an_almost_infinite_queue():
+    # M/M/1: 1 / (service rate - load).
+    model = st.models.MMmK(servers=1, capacity=400, service_rate=5.0)
+    assert model.measure("response_time")(model.at([3.0])).tolist() == pytest.approx([0.5])
+
+
+def test_response_time_without_waiting_room_is_one_service():
+    model = st.models.MMmK(servers=4, capacity=4, service_rate=5.0)
+    found = model.measure("response_time")(model.at([1.0, 100.0]))
+    assert found.tolist() == pytest.approx([0.2, 0.2])
+
+
+def test_measures_carry_gradients():
+    model = st.models.MMmK(servers=2, capacity=5)
+    for name in model.measures:
+        measure = model.measure(name)
+        assert torch.autograd.gradcheck(
+            lambda theta, measure=measure: measure(model.at([3.0, 1.0], theta)),
+            model.theta.detach().clone().requires_grad_(),
+        )
+
+
+@pytest.mark.parametrize(
+    ("measure", "low", "high"),
+    [
+        ("loss", 0.0, 1.0),
+        ("mean_queue", 0.0, 20.0),
+        ("throughput", 0.0, math.inf),
+        ("response_time", 0.0, math.inf),
+        ("utilisation", 0.0, 1.0),
+    ],
+)
+def test_measures_know_their_range(measure, low, high):
+    named = st.models.MMmK().measure(measure)
+    assert (named.low, named.high) == (low, high)
+
+
+def test_rewards_and_probabilities():
+    profit = measures.reward(tensor(-5.0, 1.0, 2.0, 3.0))
+    assert profit(POINT).tolist() == pytest.approx([-0.5 + 0.2 + 0.6 + 1.2])
+    assert (profit.low, profit.high) == (-math.inf, math.inf)
+    ends = measures.probability(torch.tensor([1, 0, 0, 1]))
+    assert ends(POINT).tolist() == pytest.approx([0.5])
+    assert (ends.low, ends.high) == (0.0, 1.0)
+
+
+def test_a_rare_loss_keeps_its_digits():
+    # 1 - throughput / load would have none left.
+    model = st.models.MMmK(servers=1, capacity=30, service_rate=10.0)
+    loss = model.measure("loss")(model.at([1.0]))
+    assert loss.tolist() == pytest.approx([0.9e-30 / (1 - 1e-31)], rel=1e-13)
+
+
+def test_a_measure_of_ones_own():
+    model = st.models.MMmK(servers=1, capacity=3)
+    idle = measures.Measure(lambda point: point.pi[..., 0], 0.0, 1.0, "nobody here")
+    assert idle(model.at([1.0])).tolist() == pytest.approx([0.25])
+    assert idle(model.at([1.0])).tolist() == model.measure("p_0")(model.at([1.0])).tolist()
+
+
+def test_what_is_no_measure_is_told_which_there_are():
+    with pytest.raises(InputError, match=r"MMmK.*'waiting'.*loss, mean_queue, throughput"):
+        st.models.MMmK().measure("waiting")

@@ -1,0 +1,264 @@
+"""Pictures of a fit and its forecast: what is on the axes, and the files they become."""
+
+import subprocess
+import sys
+
+import matplotlib.colors
+import matplotlib.image
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+
+import stationary as st
+from stationary.errors import InputError
+from stationary.output.plots import (
+    plot_calibration,
+    plot_forecast,
+    plot_generator,
+    plot_residuals,
+    save_figure,
+)
+
+
+def frame():
+    x = np.array([30.0, 10.0, 20.0])  # not in order
+    return pd.DataFrame(
+        {
+            "load": x,
+            "loss": x / 100,
+            "loss_low": x / 200,
+            "loss_high": x / 50,
+            "mean_queue": x,
+            "mean_queue_low": x - 5,
+            "mean_queue_high": x + 5,
+            "trusted": True,
+            "reason": "",
+        }
+    )
+
+
+def bands(ax):
+    return [c for c in ax.collections if isinstance(c, PolyCollection)]
+
+
+def labels(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_the_line_and_its_band():
+    ax = plot_forecast(frame(), "mean_queue")
+    (line,) = ax.lines
+    np.testing.assert_array_equal(line.get_xydata(), [[10, 10], [20, 20], [30, 30]])
+    (band,) = bands(ax)
+    corners = {tuple(point) for point in band.get_paths()[0].vertices.tolist()}
+    assert {(10, 5), (20, 15), (30, 25), (10, 15), (20, 25), (30, 35)} <= corners
+    assert labels(ax) == ["forecast", "interval"]
+    assert ax.get_xlabel() == "load"
+    assert ax.get_ylabel() == "mean queue"
+    assert ax.get_yscale() == "linear"
+
+
+def test_measured_points_limit_and_fitted_range():
+    ax = plot_forecast(
+        frame(), observed=([12.0, 25.0], [0.1, 0.3]), bound=0.15, fitted=(11.0, 15.0)
+    )
+    drawn = {line.get_label(): line for line in ax.lines}
+    np.testing.assert_array_equal(drawn["measured"].get_xydata(), [[12, 0.1], [25, 0.3]])
+    assert drawn["measured"].get_linestyle() == "None"
+    assert set(drawn["limit 0.15"].get_ydata()) == {0.15}
+    (span,) = ax.patches
+    assert (span.get_x(), span.get_x() + span.get_width()) == (11.0, 15.0)
+    assert labels(ax) == ["forecast", "interval", "measured", "loads the fit saw", "limit 0.15"]
+
+
+def test_losses_are_drawn_over_many_orders_of_magnitude():
+    ax = plot_forecast(frame().assign(loss=[0.3, 1e-12, 1e-4]))
+    assert ax.get_yscale() == "symlog"
+    assert ax.get_ylim() == (0, 1)
+    assert ax.yaxis.get_transform().linthresh == pytest.approx(1e-4)
+
+
+def test_a_loss_of_nothing_can_be_drawn(tmp_path):
+    none = frame().assign(loss=0.0, loss_low=0.0, loss_high=0.0)
+    save_figure(plot_forecast(none), tmp_path / "none.png")
+    one = plot_forecast(frame().head(1))
+    save_figure(one, tmp_path / "one.png")
+
+
+def test_draws_on_axes_that_are_given():
+    ax = Figure().add_subplot()
+    assert plot_forecast(frame(), ax=ax) is ax
+    plot_forecast(frame(), "mean_queue", ax=ax)
+    assert len(ax.lines) == 2
+
+
+def test_the_frame_is_left_as_it_was():
+    before = frame()
+    given = before.copy()
+    plot_forecast(given)
+    pd.testing.assert_frame_equal(given, before)
+
+
+@pytest.mark.parametrize("measure", ["delay", "load", "trusted", "loss_low"])
+def test_what_is_no_measure_is_refused(measure):
+    with pytest.raises(InputError, match=f"the measure '{measure}'.*has the measures loss, mean_q"):
+        plot_forecast(frame(), measure)
+
+
+def test_a_forecast_of_two_inputs_cannot_be_drawn():
+    two = frame()
+    two.insert(1, "warmth", 1.0)
+    with pytest.raises(InputError, match=r"one input, the column 'load'.*has load, warmth"):
+        plot_forecast(two)
+    with pytest.raises(InputError, match=r"column 'load'.*has no input"):
+        plot_forecast(frame().drop(columns="load"))
+
+
+@pytest.mark.parametrize(
+    ("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
+def test_the_ending_chooses_the_format(tmp_path, ending, start):
+    path = tmp_path / f"forecast.{ending}"
+    save_figure(plot_forecast(frame(), bound=0.2), path)
+    assert path.read_bytes().startswith(start)
+    assert path.stat().st_size > 1000
+
+
+def test_a_picture_is_not_blank(tmp_path):
+    ax = plot_forecast(frame(), "mean_queue")
+    save_figure(ax, tmp_path / "forecast.png")
+    pixels = matplotlib.image.imread(tmp_path / "forecast.png")[..., :3]
+    line = np.array(matplotlib.colors.to_rgb("C0"))
+    assert (np.abs(pixels - line).max(-1) < 0.02).sum() > 500
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("forecast", "give the plot an ending"),
+        (".", "give the plot an ending"),
+        ("forecast.xyz", "cannot be written: Format 'xyz' is not supported"),
+        ("nowhere/forecast.png", "cannot be written.*No such file"),
+    ],
+)
+def test_a_picture_that_cannot_be_written_is_said(tmp_path, name, message):
+    with pytest.raises(InputError, match=message):
+        save_figure(plot_forecast(frame()), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_window_toolkit_is_touched():
+    code = "import stationary.output.plots, sys; sys.exit('matplotlib.pyplot' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# Pictures of a fit.
+
+M = st.models
+
+
+@pytest.fixture(scope="module")
+def fit():
+    windows = st.simulate(M.MMmK(1, 6, 20.0), [8.0, 12.0, 10.0] * 10, duration=5.0, seed=0)
+    return st.fit(M.MMmK(1, 6), windows)
+
+
+def test_residuals_of_every_category_against_load(fit):
+    ax = fit.plot_residuals()
+    drawn = {line.get_label(): line for line in ax.lines}
+    table = fit.residuals()
+    for label in fit.windows.labels:
+        part = table[table["category"] == label]
+        points = drawn[f"category {label}"].get_xydata()
+        np.testing.assert_array_equal(points, part[["load", "standardised"]])
+    assert ax.get_xlabel() == "load"
+
+
+def test_a_legend_names_a_few_of_many_categories(tmp_path):
+    windows = st.simulate(M.MMmK(1, 40, 20.0), [15.0, 18.0] * 10, duration=5.0, seed=0)
+    many = st.fit(M.MMmK(1, 40), windows)
+    ax = plot_residuals(many.estimate, many.windows)
+    assert len(ax.lines) == 42  # the categories, and zero
+    assert len(labels(ax)) == 9
+    assert {"category 0", "category 40"} <= set(labels(ax))
+    save_figure(ax, tmp_path / "residuals.png")
+
+
+def test_calibration_is_by_load_with_the_diagonal(fit):
+    ax = fit.plot_calibration()
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert labels(ax) == ["as predicted", "load 8", "load 10", "load 12"]
+    diagonal = ax.lines[0].get_xydata()
+    np.testing.assert_array_equal(diagonal[:, 0], diagonal[:, 1])
+    light = fit.windows.between(8, 8).counts.sum(0)
+    pi = fit.model.closed_form([8.0])[0].detach()
+    points = ax.containers[0].lines[0].get_xydata()
+    np.testing.assert_allclose(points[:, 0], pi[light > 0])
+    np.testing.assert_allclose(points[:, 1], (light / light.sum())[light > 0])
+
+
+def test_a_category_never_seen_is_a_triangle_at_the_edge(tmp_path):
+    windows = st.Windows([4.0, 5.0] * 10, [[60, 20, 0], [55, 25, 0]] * 10, [0, 1, 2])
+    ax = st.fit(M.MMmK(1, 5), windows).plot_calibration()
+    edge = ax.get_ylim()[0]
+    triangles = [line for line in ax.lines if line.get_marker() == "v" and len(line.get_xdata())]
+    assert triangles
+    assert all((line.get_ydata() == edge).all() for line in triangles)
+    save_figure(ax, tmp_path / "calibration.png")
+
+
+def test_a_fit_to_one_window_can_be_drawn(tmp_path):
+    one = st.fit(M.MMmK(1, 5), st.Windows([4.0], [[60, 20]], [0, 1]))
+    for k, draw in enumerate([one.plot_residuals, one.plot_calibration, one.plot_generator]):
+        save_figure(draw(), tmp_path / f"{k}.png")
+
+
+def test_the_forecast_of_a_fit_says_what_it_saw(fit):
+    ax = fit.plot_forecast(range(8, 31), "mean_queue", bound=3.0)
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), np.arange(8, 31))
+    (span,) = ax.patches
+    assert (span.get_x(), span.get_x() + span.get_width()) == (8.0, 12.0)
+    assert "limit 3" in labels(ax)
+
+
+def test_the_generator_shows_the_rates_and_nothing_else(fit):
+    ax = fit.plot_generator()
+    (image,) = ax.images
+    shown = image.get_array()
+    mu = fit.estimates["service_rate"]
+    expected = np.diag(np.full(6, 12.0), 1) + np.diag(np.full(6, mu), -1)
+    np.testing.assert_array_equal(shown.mask, expected == 0)
+    np.testing.assert_allclose(shown.filled(0.0), expected)
+    assert isinstance(image.norm, matplotlib.colors.LogNorm)
+    assert ax.get_title() == "rates at load 12"
+    assert [text.get_text() for text in ax.get_yticklabels()] == list("0123456")
+    assert fit.plot_generator(9.5).get_title() == "rates at load 9.5"
+    # The colour scale is beside it, on the same figure.
+    assert len(ax.figure.axes) == 2
+
+
+def test_many_states_are_named_in_part(tmp_path):
+    ax = plot_generator(M.ErlangService(3, 40, 5.0), 2.0)
+    names = [text.get_text() for text in ax.get_xticklabels()]
+    assert len(names) <= 20
+    assert names[:2] == ["0", "3.1"]
+    save_figure(ax, tmp_path / "generator.png")
+
+
+def test_equal_rates_can_be_drawn(tmp_path):
+    save_figure(plot_generator(M.MMmK(1, 3, 2.0), 2.0), tmp_path / "equal.png")
+
+
+def test_one_load_at_a_time():
+    with pytest.raises(InputError, match="rates at one load; got 2"):
+        plot_generator(M.MMmK(1, 3), [[1.0], [2.0]])
+    with pytest.raises(InputError, match="too large to draw"):
+        plot_generator(M.MMmK(1, 6000), 1.0)
+
+
+@pytest.mark.parametrize("draw", [plot_residuals, plot_calibration])
+def test_pictures_of_a_fit_go_on_axes_that_are_given(fit, draw):
+    ax = Figure().add_subplot()
+    assert draw(fit.estimate, fit.windows, ax) is ax

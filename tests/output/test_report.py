@@ -1,0 +1,488 @@
+"""The report: what it says, and what it still says where there is less to say."""
+
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import stationary as st
+from reports import (
+    CAPACITY,
+    FINDINGS,
+    LOADS,
+    LOST,
+    RANGES,
+    beside,
+    failing,
+    found,
+    identified,
+    no_pictures,
+    page,
+    small_fit,
+    two_state,
+    whole_windows,
+)
+from stationary.errors import InputError
+from stationary.learning.estimate import End
+from stationary.output.report import answer
+from stationary.output.report.ahead import measured
+from stationary.terms.trust import Chosen
+from stationary.words import number
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    no_pictures(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return whole_windows()
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return small_fit()
+
+
+@pytest.fixture(scope="module")
+def several(fit):
+    return beside(fit)
+
+
+def complete(whole):
+    """Fit all states."""
+    return st.fit(st.models.MMmK(servers=1, capacity=CAPACITY), whole)
+
+
+def loss(load, rate):
+    """Loss of M/M/1/K in closed form."""
+    rho = load / rate
+    return rho**CAPACITY * (1 - rho) / (1 - rho ** (CAPACITY + 1))
+
+
+def value(text):
+    """Read a number as the report writes it."""
+    raised = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+    mantissa, _, power = text.replace("−", "-").partition(" × 10")
+    return float(mantissa) * 10.0 ** int(power.translate(raised) or 0)
+
+
+# What it says.
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_answer_comes_first_and_is_right(fit, tmp_path):
+    shown = page(fit, tmp_path, slos="loss<1%")
+    said = shown.text("h1")
+    found = re.fullmatch(
+        r"Loss stays at or below 0\.01 up to a load of ([\d.]+) "
+        r"\(95% interval ([\d.]+) to ([\d.]+)\)\.",
+        said,
+    )
+    load, low, high = map(float, found.groups())
+    assert low < load < high
+    assert loss(load, fit.estimates["service_rate"]) == pytest.approx(0.01, rel=2e-3)
+    assert said in shown.text("title")
+    headings = [s["id"] for s in shown.having("section")]
+    assert headings == [
+        *("measure", "forecast", "identifiability"),
+        *("checks", "diagnostics", "generator", "made"),
+    ]
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_first_of_several_slos_to_be_missed_is_the_headline(fit, tmp_path):
+    both = ["loss<1%", "response_time<100ms"]
+    each = {slo: fit.max_load(slo).load for slo in both}
+    assert each[both[1]] < each[both[0]]
+    said = answer(fit, both)
+    assert said.limit.load == pytest.approx(each[both[1]])
+    assert said.measure == "response_time"
+    assert said.bounds == {"loss": 0.01, "response_time": 0.1}
+    shown = page(fit, tmp_path, slos=both)
+    assert f"up to a load of {number(said.limit.load)}" in shown.text("h1")
+    assert "response time is the first to be missed" in shown.text("h1")
+    assert "response time = 0.1" in shown.text("measure")
+    assert "the dashed line is its bound, 0.01" in shown.text("measures")
+    [(head, *_)] = shown.tables["forecast"]
+    assert [name for name in head if name in ("loss", "response time")] == ["response time", "loss"]
+    other = answer(fit, ["loss<0.1%", "response_time<100ms"])
+    assert other.measure == "loss"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_plan_says_what_must_hold(several, tmp_path):
+    asked = several.having(question=several.asking("loss<2%", 0.9, 12.0))
+    assert answer(asked).limit == several.max_load("loss<2%", level=0.9, present=12.0)
+    shown = page(asked, tmp_path, identifiability=identified())
+    assert shown.text("h1").startswith("Loss stays at or below 0.02 up to a load of")
+    assert "(90% interval" in shown.text("h1")
+    assert "The present load, 12, may grow by" in shown.text("answer")
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_plan_of_several_models_answers_with_all_of_them(several, tmp_path):
+    pooled = several.having(pooled=True, known_draws=None)
+    shown = page(pooled, tmp_path, slos="loss<1%", identifiability=identified())
+    assert f"up to a load of {number(pooled.max_load(loss=0.01).load)}" in shown.text("h1")
+    assert "models" in [s["id"] for s in shown.having("section")]
+    assert "all models, weighted" not in shown.text("measure")  # the curve itself is theirs
+    assert f"Of {pooled.name}," in shown.text("diagnostics")
+
+
+@pytest.mark.usefixtures("quick")
+def test_nothing_is_fitted_or_checked_by_a_report(several, tmp_path, monkeypatch):
+    def refuse(*args, **options):
+        raise AssertionError("a report only reads")
+
+    assert several.findings
+    for name in (
+        "planning.record.study",
+        "planner.estimate",
+        "trust.study.fit_all",
+        "learning.fitting.refitted",
+    ):
+        monkeypatch.setattr(f"stationary.{name}", refuse)
+    asked = []
+    forecast = type(several).forecast
+    monkeypatch.setattr(
+        type(several),
+        "forecast",
+        lambda plan, x, level, measures: (
+            asked.append((plan.pooled, tuple(measures))) or forecast(plan, x, level, measures)
+        ),
+    )
+    page(several, tmp_path, slos="loss<1%")
+    # The plan's own for all that is shown, and that of all models for one curve.
+    assert asked == [(False, several.model.measures), (True, ("loss",))]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_what_if_shows_only_what_holds_for_it(several, tmp_path):
+    changed = several.what_if(servers=2)
+    shown = page(changed, tmp_path, slos="loss<1%")
+    assert [s["id"] for s in shown.having("section")] == [
+        *("measure", "forecast", "checks", "diagnostics", "generator", "made"),
+    ]
+    assert "not observed" in shown.text("aside")
+    assert "servers 1 -> 2" in shown.text("aside")
+    assert "see its own report" in shown.text("checks")
+    assert list(measured(changed)) == ["load"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_sections_stand_in_order(several, tmp_path):
+    shown = page(found(several, FINDINGS), tmp_path, identifiability=identified())
+    assert [s["id"] for s in shown.having("section")] == [
+        *("measure", "forecast", "models", "identifiability"),
+        *("checks", "diagnostics", "generator", "made"),
+    ]
+
+
+def test_headroom_against_the_present_load(fit):
+    limit = fit.max_load(loss=0.01)
+    said = answer(fit, "loss<1%", present=10.0)
+    room = f"{10 * (limit.load - 10):.3g}%"
+    ends = f"({10 * (limit.low - 10):.3g}% to {10 * (limit.high - 10):.3g}%)"
+    assert said.headroom == (
+        f"The present load, 10, may grow by {room} {ends} before the limit is reached."
+    )
+    assert dict(said.facts)["headroom"] == room
+    over = answer(fit, "loss<1%", present=2 * limit.load)
+    assert over.headroom.endswith("is over the limit by 100%.")
+    assert dict(over.facts)["headroom"] == "none (100% over)"
+    between = answer(fit, "loss<1%", present=(limit.low + limit.load) / 2)
+    assert "may be over the limit already" in between.headroom
+    assert answer(fit, "loss<1%").headroom.startswith("The heaviest load in the data, 21,")
+
+
+@pytest.mark.parametrize("present", [0.0, -3.0, math.nan, math.inf])
+@pytest.mark.usefixtures("quick")
+def test_a_present_load_that_is_none(fit, tmp_path, present):
+    with pytest.raises(InputError, match="present load must be positive and finite"):
+        page(fit, tmp_path, present=present)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_forecast_table_is_the_closed_form(fit, tmp_path):
+    [table] = page(fit, tmp_path).tables["forecast"]
+    head, *rows = table
+    interval = "95% interval"
+    assert head == ["load", "trusted", "loss", interval, "response time", interval, "data"]
+    assert 6 <= len(rows) <= 14
+    for load, trusted, shown, between, _, _, where in rows:
+        expected = loss(value(load), fit.estimates["service_rate"])
+        assert value(shown) == pytest.approx(expected, rel=6e-3)
+        low, high = map(value, between.split(" to "))
+        assert low <= value(shown) * 1.006
+        assert high >= value(shown) / 1.006
+        assert where == "above" if value(load) > 21 else where in ("inside", "below")
+        assert trusted == "yes"
+
+
+@pytest.mark.usefixtures("quick")
+def test_rows_that_cannot_be_trusted_say_why(fit, tmp_path):
+    estimate = fit.estimate
+    ended = replace(estimate.ended, why=End.STALLED, converged=False, detail="out of steps")
+    lost = fit.having(fitted={fit.name: replace(estimate, ended=ended)})
+    shown = page(lost, tmp_path, present=14.0)
+    [table] = shown.tables["forecast"]
+    assert {row[1] for row in table[1:]} == {"no (1)"}
+    assert "(1) Not trusted: the fit did not converge." in shown.text("forecast")
+    assert "The fit did not converge: the gradient is still" in shown.text("aside")
+    assert "out of steps" in shown.text("aside")
+    assert shown.text("answer").count("cannot be said to meet the limit") == 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_no_warning_where_there_is_no_reason(fit, tmp_path):
+    shown = page(fit, tmp_path)
+    assert not shown.having("aside")
+    assert "Forecasts are trusted up to a load of" in shown.text("answer")
+
+
+@pytest.mark.usefixtures("quick")
+def test_checks_are_listed_worst_first_and_not_by_colour_alone(fit, tmp_path):
+    shown = page(found(fit, FINDINGS), tmp_path, identifiability=identified())
+    kinds = [li["class"] for li in shown.having("li") if li.get("class")]
+    assert kinds == ["warning", "unknown", "ok"]
+    text = shown.text("checks")
+    assert "! warning Serial correlation. Successive windows resemble one another" in text
+    assert "or record longer windows. (p = 0.003)" in text
+    assert "? unknown Steady state." in text
+    assert "✓ ok Drift." in text
+    assert "A check warns: serial correlation." in shown.text("aside")
+
+
+@pytest.mark.usefixtures("quick")
+def test_models_compared(fit, several, tmp_path):
+    shown = page(several, tmp_path, identifiability=identified())
+    [(head, *rows)] = shown.tables["models"]
+    assert head[:4] == ["model", "kind", "parameters", "held-out NLL"]
+    ranking = several.ranking()
+    assert [row[0] for row in rows] == ranking["model"].tolist()
+    assert [row[1] for row in rows] == ranking["kind"].tolist()
+    chains = [row for row in rows if row[1] == "chain"]
+    assert sorted(row[2] for row in chains) == ["1", "2"]
+    assert value(rows[0][3]) == pytest.approx(ranking["backtest"][0], rel=1e-3)
+    assert "Take mmmk: " in shown.text("models")
+    assert sum(row.get("class") == "strong" for row in shown.having("tr")) == 1
+    assert "all models, weighted" in shown.text("measure")
+    assert "All models together, weighted: loss stays" in shown.text("answer")
+    assert not shown.having("aside") or "recommended" not in shown.text("aside")
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_comparison_may_speak_for_another_model_or_for_none(fit, tmp_path):
+    none = beside(fit, why=Chosen.WRONG, best="mmmk", share=0.2)
+    shown = page(none, tmp_path, identifiability=identified())
+    assert "Of the models compared, none is to be trusted" in shown.text("aside")
+    assert not any(row.get("class") == "strong" for row in shown.having("tr"))
+    other = beside(fit, model="slowing")
+    shown = page(other, tmp_path, identifiability=identified())
+    assert "Another of the models compared is recommended. Take slowing" in shown.text("aside")
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_is_not_determined(fit, tmp_path):
+    shown = page(fit, tmp_path, identifiability=identified())
+    text = shown.text("identifiability")
+    assert "The data determine 1 of 2" in text
+    assert "Multiplying one_rate and another by one common factor" in text
+    [table] = shown.tables["identifiability"]
+    assert table[1] == ["150", "loss", "0.25", "0.125", "0.5", "yes"]
+    assert table[2] == ["200", "response time", "2.5", "2", "3", "no"]
+    of_two = identified(ranges=RANGES.rename(columns={"load": "warmth"}))
+    [(head, *_)] = page(fit, tmp_path, identifiability=of_two).tables["identifiability"]
+    assert head == ["warmth", "measure", "forecast", "at least", "at most", "determined"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_a_large_chain_leaves_open_is_not_searched(fit, tmp_path, monkeypatch):
+    monkeypatch.setattr("stationary.output.report.page.MOST_STATES", CAPACITY)
+    assert not page(fit, tmp_path).text("identifiability")
+    assert page(fit, tmp_path, identifiability=identified()).text("identifiability")
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_bootstrap_says_so(fit, tmp_path):
+    drawn = fit.bootstrap(20, jobs=1)
+    shown = page(drawn, tmp_path, identifiability=identified())
+    assert "standard errors bootstrap, 20 refits" in shown.text("made")
+
+
+@pytest.mark.usefixtures("quick")
+def test_how_it_was_made(fit, tmp_path):
+    shown = page(fit, tmp_path, command="stationary report run/ --slo 'loss<0.01'")
+    text = shown.text("made")
+    assert "stationary report run/ --slo 'loss<0.01'" in text
+    for fact in (
+        f"stationary {st.__version__}",
+        f"torch {torch.__version__}",
+        f"negative log-likelihood {fit.nll:.6f}",
+        "windows 33",
+        "loads 11 to 21",
+        "observed 0, 1, 2",
+        "states sampled at times of their own",
+        "window length 10",
+        "seed 0",
+    ):
+        assert fact in text
+    assert re.search(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC", shown.text("time"))
+    [(_, row)] = shown.tables["made"]
+    assert row[0] == "service_rate"
+    assert value(row[1]) == pytest.approx(fit.estimates["service_rate"], rel=1e-3)
+    recipe = {"command": "stationary fit windows.csv", "method": "Stochastic()"}
+    recorded = fit.having(recipe=recipe)
+    again = page(recorded, tmp_path)
+    assert again.text("pre") == "stationary fit windows.csv"
+    assert "method Stochastic()" in again.text("made")
+
+
+# What was measured.
+
+
+def test_windows_that_count_every_state_show_the_measures(whole):
+    fit = complete(whole)
+    shown = measured(fit)
+    counts = whole.counts.numpy()
+    share = counts / counts.sum(1, keepdims=True)
+    np.testing.assert_allclose(shown["load"], whole.loads)
+    np.testing.assert_allclose(shown["loss"], share[:, -1])
+    np.testing.assert_allclose(shown["mean_queue"], share @ np.arange(CAPACITY + 1.0))
+    np.testing.assert_allclose(shown["utilisation"], 1 - share[:, 0])
+    np.testing.assert_allclose(shown["throughput"], whole.loads.numpy() * (1 - share[:, -1]))
+
+
+def test_windows_that_leave_states_out_show_none(fit):
+    assert list(measured(fit)) == ["load"]
+
+
+def test_requests_that_do_not_see_time_averages_show_none(whole, monkeypatch):
+    seen = st.Windows(whole.x, whole.counts, whole.observe, sampling="arrival")
+    fit = complete(seen)
+    assert "loss" in measured(fit)
+    monkeypatch.setattr(type(fit.model), "arrivals", lambda model, point: torch.ones(CAPACITY + 1))
+    assert list(measured(fit)) == ["load"]
+
+
+def test_a_category_of_several_states_shows_what_does_not_hang_on_their_shares(whole):
+    counts = whole.counts.numpy()
+    merged = np.column_stack([counts[:, 0], counts[:, 1:-1].sum(1), counts[:, -1]])
+    observe = [0, range(1, CAPACITY), CAPACITY]
+    lumped = st.Windows(whole.x, merged, observe)
+    shown = measured(st.fit(st.models.MMmK(servers=1, capacity=CAPACITY), lumped))
+    assert sorted(shown) == ["load", "loss", "throughput", "utilisation"]
+    np.testing.assert_allclose(shown["loss"], counts[:, -1] / counts.sum(1))
+
+
+def test_many_windows_are_added_up(whole):
+    fit = complete(whole)
+    x = np.random.default_rng(0).uniform(11, 21, 900)
+    counts = np.tile(whole.counts.numpy(), (30, 1))[:900]
+    shown = measured(fit.having(windows=st.Windows(x, counts, whole.observe)))
+    assert 150 < len(shown) <= 200
+    # The first of them holds the windows of the first 200th part of the loads.
+    first = x <= x.min() + (x.max() - x.min()) / 200
+    assert shown["loss"][0] == pytest.approx(counts[first, -1].sum() / counts[first].sum())
+    weights = counts[first].sum(1)
+    assert shown["load"][0] == pytest.approx(np.average(x[first], weights=weights))
+
+
+@pytest.mark.usefixtures("quick")
+def test_measured_values_may_be_given(fit, tmp_path):
+    heavy = pd.DataFrame({"load": [30.0, 40.0], "loss": [0.2, 0.4], "note": ["a", "b"]})
+    assert "not used in the fit" in page(fit, tmp_path, observed=heavy).text("measure")
+    with pytest.raises(InputError, match=r"observed needs a column 'load'.*it has x, loss"):
+        page(fit, tmp_path, observed=heavy[["load", "loss"]].rename(columns={"load": "x"}))
+
+
+# Cases in which there is less to say.
+
+
+def test_a_limit_that_no_load_breaks(tmp_path):
+    def rates(load, p):  # down no more than half the time, at any load
+        return {("up", "down"): load, ("down", "up"): load + p.mend}
+
+    fit = two_state(rates, LOADS, LOADS / (2 * LOADS + 4), measures=LOST)
+    shown = page(fit, tmp_path, slos="loss<0.6")
+    assert shown.text("h1").startswith("Loss stays at or below 0.6 at any load")
+    assert "10, meets the limit." in shown.text("answer")
+    assert "The largest load is not to be trusted: no data tests the model" in shown.text("aside")
+    assert len(shown.having("svg")) == 5
+
+
+def test_a_limit_that_no_load_meets(tmp_path):
+    def rates(load, p):  # down a third of the time even without load
+        return {("up", "down"): 2 + load, ("down", "up"): p.mend}
+
+    fit = two_state(rates, LOADS, (2 + LOADS) / (6 + LOADS), measures=LOST)
+    shown = page(fit, tmp_path)
+    assert shown.text("h1").startswith("Loss stays at or below 0.001 at no load")
+    assert "misses the limit, as does any other" in shown.text("answer")
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_model_without_loss(tmp_path):
+    fit = two_state(failing, LOADS, LOADS / (4 + LOADS))
+    shown = page(fit, tmp_path)
+    expected = number(4 / 14)
+    assert shown.text("h1").startswith(f"p_up is {expected[:4]}")
+    assert "at a load of 10 (95% interval" in shown.text("h1")
+    assert "No largest load is given: FromFunction has no measure 'loss'" in shown.text("answer")
+    with pytest.raises(InputError, match="no measure 'loss'"):
+        page(fit, tmp_path, slos="loss<1%")
+    asked = page(fit, tmp_path, slos={"p_down": 0.5})
+    assert "p_down stays at or below 0.5 up to a load of 4" in asked.text("h1")
+
+
+def test_a_model_of_two_inputs(tmp_path):
+    warm = np.tile([1.0, 2.0, 3.0], 4)
+
+    def rates(load, warmth, p):
+        return {("up", "down"): load * warmth, ("down", "up"): p.mend}
+
+    down = LOADS * warm / (4 + LOADS * warm)
+    x = np.column_stack([LOADS, warm])
+    fit = two_state(rates, x, down, ("load", "warmth"), LOST)
+    shown = page(fit, tmp_path)
+    assert value(re.match(r"Loss is ([\d.]+)", shown.text("h1"))[1]) == pytest.approx(
+        20 / 24, rel=2e-3
+    )
+    assert "needs a model of one input; this one has load, warmth" in shown.text("answer")
+    assert "held at their medians in the data: warmth 2." in shown.text("measure")
+    row = shown.tables["forecast"][0][3]
+    load = value(row[0])
+    assert value(row[2]) == pytest.approx(2 * load / (4 + 2 * load), rel=6e-3)
+
+
+def test_a_model_without_measures(tmp_path, monkeypatch):
+    monkeypatch.setattr(st.models.FromFunction, "measures", ())
+    fit = two_state(failing, LOADS, LOADS / (4 + LOADS))
+    shown = page(fit, tmp_path)
+    assert shown.text("h1") == "The model has no measures, so there is nothing to forecast."
+    assert shown.having("section")[0]["id"] == "checks"
+
+
+def test_a_limit_the_data_cannot_carry(whole, tmp_path):
+    few = whole.select([0, 1]).observing([0, 1])
+    shown = page(st.fit(st.models.StateDependent(capacity=CAPACITY), few), tmp_path)
+    assert "largest load 8.105, not trusted" in shown.text("answer")
+    assert "open by more than a factor of 10" in shown.text("aside")
+    assert "The data do not determine" in shown.text("aside")
+    assert "Not trusted: the data leave" in shown.text("forecast")
+
+
+@pytest.mark.usefixtures("quick")
+def test_triangles_are_explained_where_there_are_some(whole, tmp_path):
+    fit = complete(whole)
+    assert (whole.counts[:, -1] == 0).any()
+    assert "Triangles on the axis" in page(fit, tmp_path).text("measure")
+    linear = page(fit, tmp_path, slos="response_time<200ms")
+    assert "Triangles" not in linear.text("measure")
+    assert "windows the fit saw" in linear.text("measure")

@@ -1,0 +1,254 @@
+"""The file of a report: its pictures, that it is safe, alone, and written whole or not at all."""
+
+import re
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import stationary as st
+from reports import (
+    FINDINGS,
+    LOADS,
+    LOST,
+    RANGES,
+    Page,
+    beside,
+    demo_fit,
+    failing,
+    found,
+    identified,
+    losses,
+    no_pictures,
+    page,
+    small_fit,
+    two_state,
+    weighed,
+)
+from stationary.errors import InputError
+from stationary.output.report import write_report
+from stationary.output.report.svg import draw
+from stationary.terms.findings import Check, Finding, Verdict
+from stationary.terms.trust import Choice, Chosen
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    no_pictures(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return small_fit()
+
+
+# Pictures.
+
+
+def ids(text):
+    return re.findall(r'\bid="([^"]*)"', text)
+
+
+def test_pictures_take_ids_of_their_own_and_colours_of_the_page(fit, tmp_path):
+    write_report(beside(fit), tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert len(ids(text)) == len(set(ids(text))) > 100
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', text)) <= set(ids(text))
+    pictures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(pictures) == 2 + 4 + 2 + 1
+    for svg in pictures:
+        assert "currentColor" in svg
+        assert "#0102" not in svg
+        assert "font-family" not in svg
+        assert re.match(r'<svg viewBox="0 0 [\d.]+ [\d.]+" role="img" aria-label="[^"]+">', svg)
+        assert "<style" not in svg
+    assert "var(--accent)" in pictures[0]
+    assert "var(--second)" in pictures[0]
+
+
+def test_coordinates_survive_the_cleaning():
+    def paint(ax):
+        ax.plot([0, 1, 2], [0, 1, 0])
+        ax.set_xlim(0, 2)
+        ax.set_ylim(0, 1)
+        ax.set_position([0.25, 0.25, 0.5, 0.5])
+
+    svg = draw("tent", "a tent", (400, 200), paint)
+    [path] = [
+        tag["d"]
+        for name, tag in Page(str(svg)).tags
+        if name == "path" and "var(--accent)" in tag.get("style", "")
+    ]
+    points = [tuple(map(float, p)) for p in re.findall(r"[ML] ?([\d.]+) ([\d.]+)", path)]
+    np.testing.assert_allclose(points, [(100, 150), (200, 50), (300, 150)], atol=0.01)
+
+
+def test_colours_of_others_are_moved_to_where_light_and_dark_carry_them():
+    given = ["#440154", "#fde725", "#ffff00", "#0000ff", "#21918c"]
+
+    def paint(ax):
+        for k, color in enumerate(given):
+            ax.plot([0, 1], [k, k], color=color)
+        ax.axhline(9, color="0.3")
+
+    svg = str(draw("lines", "lines", (300, 200), paint))
+    drawn = re.findall(r"stroke: (#[0-9a-f]{6})", svg)
+    assert len(drawn) == len(given)
+    for color in drawn:
+        parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        light = np.dot(linear, [0.2126, 0.7152, 0.0722])
+        assert 1.05 / (light + 0.05) >= 2.95  # on white
+        assert (light + 0.05) / 0.0592 >= 2.95  # on the dark page
+    assert drawn[-1] == given[-1]  # this one was fine
+    assert "stroke: var(--quiet)" in svg
+
+
+def test_a_legend_moves_below_the_picture():
+    def paint(ax):
+        ax.plot([0, 1], [0, 1], label="a curve")
+        ax.set_ylabel("a label that is much longer than the axis it goes with")
+        ax.legend()
+
+    texts = [
+        tag
+        for name, tag in Page(str(draw("legend", "x", (320, 240), paint))).tags
+        if name == "text"
+    ]
+    shown = Page(str(draw("legend", "x", (320, 240), paint))).text("svg")
+    assert "a curve" in shown
+    ticks_of_x = [float(t["y"]) for t in texts if "text-anchor: middle" in t["style"]]
+    assert float(texts[-1]["y"]) > max(ticks_of_x)
+    assert "a label that is much longer" in shown
+
+
+def test_a_picture_that_cannot_be_drawn_leaves_its_reason(fit, tmp_path, monkeypatch):
+    def refuse(estimate, windows, ax=None):
+        raise InputError("there are too few windows")
+
+    monkeypatch.setattr("stationary.output.plots.plot_residuals", refuse, raising=False)
+    text = page(fit, tmp_path).text("diagnostics")
+    assert "There is no picture: there are too few windows." in text
+
+
+# The file.
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path):
+    fit, heavy = demo_fit()
+    several, pages = beside(fit), []
+    for name in ("one.html", "two.htm"):
+        write_report(several, tmp_path / name, observed=losses(heavy))
+        lines = (tmp_path / name).read_bytes().splitlines()
+        pages.append([line for line in lines if not line.startswith(b"<time>")])
+        assert len(pages[-1]) == len(lines) - 1
+    assert pages[0] == pages[1]
+    assert (tmp_path / "one.html").stat().st_size < 500_000
+
+
+def test_nothing_is_asked_of_the_network(fit, tmp_path):
+    write_report(found(beside(fit), FINDINGS), tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    text = re.sub(r"data:image/png;base64,[\w+/=\s]*", "data:", text)  # has slashes of its own
+    assert not re.search(r"https?:|//\w|@import|@font-face|url\((?!#)", text)
+    shown = Page(text)
+    assert not {tag for tag, _ in shown.tags} & {"script", "iframe", "img", "object", "video"}
+    for _, attrs in shown.tags:
+        assert "src" not in attrs
+        assert re.match("#|data:", attrs.get("href", "#"))
+
+
+EVIL = "<script>document.title='had'</script>"
+
+
+def test_names_are_text_and_never_markup(tmp_path):
+    facts = {"low": 1.0, "high": 2.0, "category": EVIL, "observed": 0.5, "predicted": 0.1}
+    evil_finding = Finding(Check.LACK_OF_FIT, Verdict.WARNING, "misfit", facts, 0.001)
+    measures = {EVIL: LOST["loss"], "$x^$": LOST["loss"], **LOST}
+    down = LOADS / (4 + LOADS)
+    fit = two_state(failing, LOADS, down, (f"{EVIL} $x^$",), measures, f"{EVIL} $y^$")
+    fit = found(fit, [evil_finding])
+    (study,) = fit.studies.values()
+    fit = fit.having(
+        fitted={EVIL: fit.estimate, "other": fit.estimate},
+        failed={f"{EVIL} too": f"why not {EVIL}"},
+        known_studies={EVIL: study, "other": study},
+    )
+    several = fit.having(known_comparison=weighed(fit, Choice(Chosen.ONLY, EVIL)))
+    shown = page(
+        several,
+        tmp_path,
+        slos={EVIL: 0.01},
+        identifiability=identified((EVIL, "another"), RANGES.assign(measure=EVIL)),
+        command=f"x {EVIL}",
+    )
+    assert not shown.having("script")
+    for name in ("h1", "measure", "forecast", "checks", "models", "identifiability", "made", "pre"):
+        assert EVIL[1:] in shown.text(name), name
+
+
+def test_the_report_does_not_load_the_plan_that_writes_it():
+    code = "import stationary.output.report, sys; sys.exit('stationary.facade' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", ["report", "report.pdf", "run"])
+def test_a_report_is_an_html_file(fit, tmp_path, name):
+    with pytest.raises(InputError, match=r"give the file the ending \.html"):
+        write_report(fit, tmp_path / name)
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_cannot_be_written_is_said(fit, tmp_path):
+    with pytest.raises(InputError, match="the report cannot be written: No such file"):
+        write_report(fit, tmp_path / "nowhere" / "r.html")
+    (tmp_path / "r.html").mkdir()
+    with pytest.raises(InputError, match="the report cannot be written"):
+        write_report(fit, tmp_path / "r.html")
+    assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_report_that_fails_leaves_the_old_one(fit, tmp_path, monkeypatch):
+    old = tmp_path / "r.html"
+    write_report(fit, old)
+    before = old.read_bytes()
+
+    def fail(self, *args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_text", fail)
+    with pytest.raises(InputError, match="No space left"):
+        write_report(fit, old, level=0.5)
+    assert old.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_plan_of_one_model_is_shown_beside_its_ladder(tmp_path):
+    truth = st.models.MMmK(servers=1, capacity=4, service_rate=3.0)
+    windows = st.simulate(truth, np.tile([0.6, 1.0, 1.5, 2.0], 8), duration=200.0, seed=2)
+    fit = st.fit(st.models.MMmK(servers=1, capacity=4), windows)
+    several = fit.report(tmp_path / "r.html")
+    assert several.name == fit.name
+    assert len(several.fitted) > 3
+    shown = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
+    names = {row[0] for row in shown.tables["models"][0][1:]}
+    assert {"mmmk", "slowing", "batch", "Universal Scalability Law"} <= names
+
+
+@pytest.mark.usefixtures("quick")
+def test_where_no_model_is_determined_the_report_says_so(recording_file, tmp_path):
+    given = {"x": "callrate", "counts": "Q={}", "loads": (1.0, 1000.0)}
+    windows = st.read_windows(recording_file, observe=[1, 2], **given)
+    model = st.models.MultiDiagonal(depth=5, capacity=21)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        st.fit(model, windows, method=st.Newton(starts=1)).report(
+            tmp_path / "r.html", compare=False
+        )
+    shown = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert "What the data cannot determine" in shown.text("identifiability")
+    assert "do not determine all of the answer" in shown.text("aside")

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+import torch
+
+from stationary.paper.settings import draw, rows
+from stationary.paper.tables import gap_table, spectral_gaps
+
+SIMULATED = [name for name, row in rows().items() if row.simulated]
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_gaps_are_the_printed_ones_in_the_reading_of_the_numbers(name):
+    row = rows()[name]
+    _, line = gap_table([row])
+    assert line[-1] == ("yes" if row.reading == "numbers" else "no")
+
+
+def test_gaps_are_those_of_the_eigenvalues_of_a_birth_death_chain():
+    """M/M/1/K: the second eigenvalue of Q is -(x + mu) + 2 sqrt(x mu) cos(pi / n)."""
+    row = rows()["mm1k-slow"]
+    x = np.arange(21, 31)
+    gap = (x + 25 - 2 * np.sqrt(25 * x) * np.cos(np.pi / 20)) / (x + 25 + row.margin)
+    assert spectral_gaps(row) == pytest.approx((gap.min(), gap.max()), rel=1e-9)
+
+
+def test_a_data_set_is_reproducible_and_fresh_by_seed():
+    row = rows()["mm1k-fast"]
+    first, again, other = draw(row, 3), draw(row, 3), draw(row, 4)
+    assert torch.equal(first.windows.counts, again.windows.counts)
+    assert not torch.equal(first.windows.counts, other.windows.counts)
+    assert len(first.windows) == 50
+    assert first.windows.loads.unique().tolist() == [11, 12, 13, 14, 15]
+
+
+def test_the_target_is_the_closed_form_loss():
+    problem = draw(rows()["mm1k-fast"], 0)
+    rho = problem.x[:, 0] / 25
+    loss = rho**19 * (1 - rho) / (1 - rho**20)
+    assert torch.allclose(problem.target, loss, rtol=1e-12)
+
+
+def test_events_a_window_follow_the_event_rate():
+    """Looks a window are Poisson(gamma) + 1, with gamma the row's margin above the exit rates."""
+    row = rows()["mm1k-fast"]
+    looks = torch.cat([draw(row, seed).windows.counts.sum(-1) for seed in range(40)])
+    gamma = sum(x + 25 + row.margin for x in range(11, 16)) / 5
+    assert abs(looks.mean() - 1 - gamma) < 4 * (gamma / len(looks)) ** 0.5
+
+
+def test_what_a_method_sees_is_the_observed_states():
+    problem = draw(rows()["mmmmr"], 0)
+    seen = problem.observed()
+    assert seen.observe == (0, 1)
+    assert seen.counts.sum() == problem.windows.counts[:, :2].sum()
+    assert len(seen) < len(problem.windows) == 50  # some windows saw neither
+
+
+@pytest.mark.parametrize("name", ["mm1k-fast", "multiple", "gap-multiple"])
+def test_a_method_is_not_told_the_truth(name):
+    """Where a fit starts depends on the loads only."""
+    row = rows()[name]
+    start = row.family().start(torch.tensor(row.train_loads(), dtype=torch.float64)[:, None])
+    assert len(set(start.tolist())) == 1
+    assert row.family().theta.tolist() != row.truth

@@ -1,0 +1,140 @@
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from stationary.paper import cells, examples, tables
+from stationary.paper.runner import Reading, Task, read, run
+from stationary.paper.settings import rows
+
+ROW = rows()["mm1k-fast"]
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    wanted = [
+        Task(ROW, name, reading, seeds, share=0.04)
+        for name, seeds in (("infinity", (0, 1, 2)), ("mle", (0, 1, 2)), ("zero", (0, 1, 2)))
+        for reading in (Reading.ONE, Reading.FRESH)
+    ]
+    wanted.append(Task(ROW, "mle", Reading.LUCK, (20,), share=0.04))
+    run(wanted, folder, jobs=1)
+    return read(wanted, folder)
+
+
+def test_interval_is_the_t_interval():
+    data = [1.0, 2.0, 4.0, 7.0]
+    mean, half = cells.interval(data)
+    low, high = stats.t.interval(0.95, 3, loc=np.mean(data), scale=stats.sem(data))
+    assert (mean - half, mean + half) == pytest.approx((low, high))
+    assert math.isnan(cells.interval([1.0])[1])
+
+
+def test_tidy_measures_from_the_floor_of_the_same_data(records):
+    frame = tables.tidy(records)
+    assert len(frame) == 18
+    assert (frame.loc[frame["method"] == "mle", "nll_gap"] == 0).all()
+    assert (frame.loc[frame["method"] == "infinity", "nll_gap"] > 0).all()
+    assert frame.loc[frame["method"] == "zero", "nll_gap"].isna().all()
+
+
+def test_metric_table_shows_mean_interval_and_print(records):
+    frame = tables.tidy(records)
+    header, line = tables.metric_table(frame, [ROW], "mape", Reading.FRESH)
+    cell = line[header.index("infinity-SGD (paper)")]
+    mine = tables.select(frame, method="infinity", reading=Reading.FRESH)["mape"]
+    mean, half = cells.interval(mine)
+    assert cell == f"{cells.number(mean)} ± {cells.number(half)} [0.0118]"
+    assert line[header.index("predict zero")] == "1 ± 0"
+
+
+def test_floor_table_counts_the_lucky_data_sets(records):
+    _, line = tables.floor_table(records, [ROW])
+    mape = np.array(next(r for r in records if r["reading"] == Reading.LUCK)["mape"])
+    assert line[1] == "20"
+    assert line[2] == "100.0%"
+    assert line[6] == f"{(mape <= 0.0118).mean():.1%}"
+
+
+def test_agreement_names_the_side():
+    frame = pd.DataFrame(
+        {
+            "row": "mm1k-fast",
+            "method": "infinity",
+            "reading": ["one", "fresh", "fresh"],
+            "mape": [0.1, 0.05, 0.2],
+            "mse": [1e-5, 1e-5, 1e-4],
+        }
+    )
+    lines = tables.agreement_table(frame, [ROW])[1:]
+    assert [line[-1] for line in lines] == ["printed is better", "agrees"]
+
+
+def test_theta_table_evaluates_the_printed_estimate(records):
+    _, line = tables.theta_table(tables.tidy(records), records, [ROW])
+    # M/M/1/K far above saturation loses 1 - theta / x, and theta / x - 1 falls off with x.
+    x = np.arange(31, 61)
+
+    def loss(theta):
+        rho = x / theta
+        return rho**19 * (1 - rho) / (1 - rho**20)
+
+    implied = np.mean(abs(loss(25.083) - loss(25.0)) / loss(25.0))
+    assert line[3] == cells.number(implied)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (0.01234, "0.0123"), (5e-5, "5.00e-05"), (2.5e4, "2.50e+04"), (math.inf, "inf")],
+)
+def test_numbers_have_three_digits(value, text):
+    assert cells.number(value) == text
+
+
+def test_markdown_is_a_table():
+    text = cells.markdown([["a", "b"], ["1", "22"]])
+    assert text == "| a | b  |\n| - | -- |\n| 1 | 22 |\n"
+
+
+def test_example_a1_is_the_papers():
+    _, first, second = examples.unidentifiable()
+    assert first[1] == first[2] == "0.4, 0.3, 0.2, 0.1"
+    assert second[1] == second[2] == "0.4, 0.3, 0.1, 0.2"
+    assert first[3] == second[3]  # what is observed agrees
+    assert first[4] != second[4]  # what is asked for does not
+
+
+def test_example_a2_mixing_times():
+    _, slow, fast = examples.mixing()
+    assert (slow[3], fast[3]) == ("371", "27")
+
+
+def test_through_time_finds_the_epoch_of_the_print():
+    """A run that passes the printed pair of errors on its way from bad to good."""
+    mape, mse = ROW.mape["dc128"][0], ROW.mse["dc128"][0]
+    curves = pd.DataFrame(
+        {
+            "row": ROW.name,
+            "method": "dc128",
+            "reading": "one",
+            "metric": ["mape"] * 3 + ["mse"] * 3,
+            "epoch": [0, 1, 2] * 2,
+            "mean": [2 * mape, 1.01 * mape, 0.1 * mape, 2 * mse, 0.99 * mse, 0.1 * mse],
+        }
+    )
+    frame = pd.DataFrame(
+        {
+            "row": [ROW.name],
+            "method": "dc128",
+            "reading": "one",
+            "mape_steady": 0.1,
+            "mse_steady": 0.01,
+        }
+    )
+    _, line = tables.through_time_table(frame, curves, [ROW])
+    assert line[3] == "2.64, 0.49"
+    assert line[4] == "1: 1.33, 0.243"
+    assert line[6] == "0.1, 0.01"
