@@ -21,9 +21,9 @@ from stationary.solvers import Solver
 def windows_for(model: Model, count: int) -> st.Windows:
     """Distinct loads, so that no two windows can be added up."""
     x = torch.linspace(11.0, 15.0, count, dtype=torch.float64)
-    return st.simulate(model, x, duration=4.0, seed=0, scheme=st.data.PoissonCounts()).observing(
-        [0, 1]
-    )
+    return st.simulate(
+        model, x, duration=4.0, seed=0, scheme=st.simulation.PoissonCounts()
+    ).observing([0, 1])
 
 
 def rival(model: Model, likelihood: Likelihood) -> Tensor:

@@ -30,7 +30,7 @@ def time_per_window() -> None:
     rows = []
     for count in (1, 50):
         x = torch.linspace(11, 15, count, dtype=torch.float64)[:, None]
-        data = st.simulate(model, x, seed=0, scheme=st.data.PoissonCounts(), duration=4.0)
+        data = st.simulate(model, x, seed=0, scheme=st.simulation.PoissonCounts(), duration=4.0)
         observation = data.observing([0, 1]).observation(model)
         counts = data.observing([0, 1]).counts
 

@@ -22,7 +22,7 @@ def paper_windows(
     loads = LOADS if loads is None else loads
     gamma = model(loads).exit_rates().amax(-1).detach() + extra
     return st.simulate(
-        model, loads, duration=1.0, seed=0, scheme=st.data.Events(gamma=gamma.tolist())
+        model, loads, duration=1.0, seed=0, scheme=st.simulation.Events(gamma=gamma.tolist())
     ).observing(observe, drop_empty=True)
 
 

@@ -561,9 +561,9 @@ def test_simulate_is_the_librarys(call, tmp_path):
 @pytest.mark.parametrize(
     ("options", "scheme"),
     [
-        (("--scheme", "events", "--gamma", "80"), st.data.Events(gamma=80.0)),
-        (("--scheme", "arrivals"), st.data.Arrivals()),
-        (("--scheme", "poisson"), st.data.PoissonCounts()),
+        (("--scheme", "events", "--gamma", "80"), st.simulation.Events(gamma=80.0)),
+        (("--scheme", "arrivals"), st.simulation.Arrivals()),
+        (("--scheme", "poisson"), st.simulation.PoissonCounts()),
     ],
 )
 def test_simulate_with_another_scheme(call, tmp_path, options, scheme):

@@ -22,7 +22,7 @@ MODEL = M.Slowing(servers=1, capacity=9)
 def single():
     # Uneven numbers of windows a load, in mixed order, with counts that hang together.
     loads = np.random.default_rng(3).choice(np.arange(8.0, 20.0), size=600)
-    return st.simulate(TRUTH, loads, 5.0, seed=4, scheme=st.data.Arrivals()).observing(
+    return st.simulate(TRUTH, loads, 5.0, seed=4, scheme=st.simulation.Arrivals()).observing(
         range(5), drop_empty=False
     )
 

@@ -15,7 +15,7 @@ TRUTH = M.MMmK(servers=1, capacity=9, service_rate=25.0)
 
 def looks(load, per_time, duration, windows, seed):
     """Windows of regular looks at one long path."""
-    path = st.data.trajectory(TRUTH, x=load, duration=windows * duration, seed=seed)
+    path = st.simulation.trajectory(TRUTH, x=load, duration=windows * duration, seed=seed)
     many = round(per_time * duration)
     times = np.arange(windows)[:, None] * duration + (np.arange(many) + 0.5) / per_time
     states = np.asarray(path.at(times.ravel())).reshape(windows, many)
@@ -40,7 +40,7 @@ def test_regular_looks_scatter_as_the_chain_says(load, per_time):
 @pytest.mark.parametrize("duration", [1.0, 20.0])
 @pytest.mark.parametrize("observe", [[0, 1], range(10)])
 def test_arrivals_scatter_as_the_chain_says(duration, observe):
-    windows = st.simulate(TRUTH, [20.0] * 3000, duration, seed=1, scheme=st.data.Arrivals())
+    windows = st.simulate(TRUTH, [20.0] * 3000, duration, seed=1, scheme=st.simulation.Arrivals())
     seen = windows.counts[:, list(observe)].sum(-1) > 0  # a window may see none of them
     windows = windows.select(seen.numpy()).observing(observe)
     assert ratio(TRUTH, windows) == pytest.approx(1.0, abs=0.1)
@@ -48,7 +48,7 @@ def test_arrivals_scatter_as_the_chain_says(duration, observe):
 
 def test_arrivals_of_a_model_with_several_parameters():
     truth = M.MultiDiagonal(depth=3, capacity=9, rate_1=16.0, rate_2=8.0, rate_3=4.0)
-    windows = st.simulate(truth, [12.0] * 3000, 10.0, seed=2, scheme=st.data.Arrivals())
+    windows = st.simulate(truth, [12.0] * 3000, 10.0, seed=2, scheme=st.simulation.Arrivals())
     assert ratio(truth, windows) == pytest.approx(1.0, abs=0.12)
 
 
@@ -59,7 +59,7 @@ def fit(windows, **options):
 @pytest.fixture(scope="module")
 def arrivals():
     loads = np.repeat(np.arange(11.0, 21.0), 20)
-    return st.simulate(TRUTH, loads, 10.0, seed=5, scheme=st.data.Arrivals()).observing(
+    return st.simulate(TRUTH, loads, 10.0, seed=5, scheme=st.simulation.Arrivals()).observing(
         [0, 1, 2, 3]
     )
 
@@ -77,7 +77,7 @@ def test_correlated_covers_with_few_windows_where_the_naive_one_does_not():
     hits = dict.fromkeys((st.covariances.Correlated(), st.covariances.Information()), 0)
     for seed in range(100):
         windows = st.simulate(
-            TRUTH, [20.0, 21.0, 22.0, 23.0], 10.0, seed=seed, scheme=st.data.Arrivals()
+            TRUTH, [20.0, 21.0, 22.0, 23.0], 10.0, seed=seed, scheme=st.simulation.Arrivals()
         )
         for kind in hits:
             row = fit(windows, covariance=kind).table(level=0.9).iloc[0]
@@ -95,7 +95,7 @@ def test_information_is_the_inverse_hessian(arrivals):
 
 def test_overdispersion_of_independent_counts_is_one_and_of_repeated_ones_their_number():
     loads = np.repeat(np.arange(11.0, 21.0), 30)
-    counts = st.simulate(TRUTH, loads, 10.0, seed=6, scheme=st.data.PoissonCounts())
+    counts = st.simulate(TRUTH, loads, 10.0, seed=6, scheme=st.simulation.PoissonCounts())
     windows = counts.observing([0, 1, 2, 3])
     model = fit(windows).model
     phi, df = overdispersion(model, windows, model.theta.detach())

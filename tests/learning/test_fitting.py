@@ -24,7 +24,7 @@ LOADS = np.repeat(np.arange(11.0, 16.0), 10)
 
 def draw(truth, gamma, observe, seed, duration=1.0):
     """The paper's Algorithm 1 with its gamma, windows that saw nothing left out."""
-    scheme = st.data.Events(gamma=gamma.tolist())
+    scheme = st.simulation.Events(gamma=gamma.tolist())
     windows = st.simulate(truth, LOADS, duration=duration, seed=seed, scheme=scheme)
     seen = windows.counts[:, observe].sum(-1) > 0
     return windows.select(seen.numpy()).observing(observe)

@@ -27,7 +27,7 @@ NO_FLAT = np.zeros((1, 0))
 def fast_mix(seed, duration=1.0):
     """The paper's M/M/1/K fast-mix data: Algorithm 1, 20 states, states 0 and 1 observed."""
     truth = M.MMmK(servers=1, capacity=19, service_rate=25.0)
-    scheme = st.data.Events(gamma=(LOADS + 25 + 40).tolist())
+    scheme = st.simulation.Events(gamma=(LOADS + 25 + 40).tolist())
     windows = st.simulate(truth, LOADS, duration=duration, seed=seed, scheme=scheme)
     seen = windows.counts[:, :2].sum(-1) > 0  # a window may see neither state
     return windows.select(seen.numpy()).observing([0, 1])
@@ -98,7 +98,7 @@ def test_on_independent_counts_both_agree():
     ratios = []
     for seed in range(20):
         windows = st.simulate(
-            truth, LOADS, duration=20.0, seed=seed, scheme=st.data.PoissonCounts()
+            truth, LOADS, duration=20.0, seed=seed, scheme=st.simulation.PoissonCounts()
         ).observing([0, 1])
         fit = st.fit(M.MMmK(servers=1, capacity=5), windows, method=st.Newton(starts=1))
         H = Likelihood(fit.model, windows).hessian(np.log(fit.model.theta.detach().numpy()))

@@ -163,7 +163,7 @@ def test_only_batches_refuse_counts_by_arriving_requests(model):
     assert model.arrives_alone == (model.name != "batch")
     if model.arrives_alone:
         assert seen.observation(model).observed.sum() >= 2
-        assert st.simulate(model, [5.0], scheme=st.data.PoissonCounts()).sampling == "arrival"
+        assert st.simulate(model, [5.0], scheme=st.simulation.PoissonCounts()).sampling == "arrival"
         return
     words = rf"sampling='arrival'.*{type(model).__name__}.*sampling='time'"
     with pytest.raises(InputError, match=words):
@@ -171,7 +171,7 @@ def test_only_batches_refuse_counts_by_arriving_requests(model):
     with pytest.raises(InputError, match="sampling='arrival'"):
         st.fit(models.Relaxed(model, alpha=1.0), seen, epochs=1)
     with pytest.raises(InputError, match=rf"PoissonCounts.*{type(model).__name__}.*Events\(\)"):
-        st.simulate(model, [5.0], scheme=st.data.PoissonCounts())
+        st.simulate(model, [5.0], scheme=st.simulation.PoissonCounts())
 
 
 @each
@@ -226,7 +226,7 @@ def test_those_willing_to_join_find_shorter_queues():
 def test_arrivals_are_simulated_only_where_they_go_one_state_up(model):
     with pytest.raises(InputError, match=r"Arrivals\(\) needs"):
         # A phase of Erlang service ends at rate 36: no coincidence of rates may let it through.
-        st.simulate(model, [36.0], scheme=st.data.Arrivals())
+        st.simulate(model, [36.0], scheme=st.simulation.Arrivals())
 
 
 def test_relaxed_keeps_levels_and_measures():

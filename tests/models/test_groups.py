@@ -40,8 +40,8 @@ def test_a_level_and_one_of_its_states_overlap():
 def test_a_path_starts_in_one_state():
     model = models.OnOffArrivals(capacity=2)
     with pytest.raises(InputError, match=r"'1' is several states.*name one of 1.on, 1.off"):
-        st.data.trajectory(model, 1.0, duration=1.0, start=1)
-    assert st.data.trajectory(model, 1.0, duration=1.0, start="1.off").states[0] == 3
+        st.simulation.trajectory(model, 1.0, duration=1.0, start=1)
+    assert st.simulation.trajectory(model, 1.0, duration=1.0, start="1.off").states[0] == 3
 
 
 def test_groups_must_name_every_state():

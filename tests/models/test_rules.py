@@ -266,7 +266,7 @@ def test_states_are_named_when_asked_for():
         assert wrong not in model.states
         with pytest.raises(InputError, match="is not in the model: its 20 states are"):
             model.state_index(wrong)
-    assert st.data.trajectory(model, 5.0, duration=1.0, start="q2=1,q1=2").states[0] == 9
+    assert st.simulation.trajectory(model, 5.0, duration=1.0, start="q2=1,q1=2").states[0] == 9
 
 
 def test_lost_requests_are_counted_by_flows():

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from stationary.experiments import cells, tables
-from stationary.experiments.columns import TABLE
-from stationary.experiments.plan import Part, rows_of, tasks
-from stationary.experiments.runner import Reading
+
+from stationary.paper import cells, tables
+from stationary.paper.columns import TABLE
+from stationary.paper.plan import Part, rows_of, tasks
+from stationary.paper.runner import Reading
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 RECORDED = {row.name: "given" for row in rows_of(Part.TESTBED)}

@@ -39,7 +39,7 @@ SEEN = list(range(7))
 
 
 def simulated(loads, seed, duration=10.0, scheme=None):
-    scheme = scheme or st.data.Events(gamma=80.0)
+    scheme = scheme or st.simulation.Events(gamma=80.0)
     windows = st.simulate(TRUTH, loads, duration=duration, seed=seed, scheme=scheme)
     return windows.observing(SEEN, drop_empty=True)
 
@@ -92,7 +92,7 @@ def test_spread_of_a_window_of_a_chain_of_two_states(duration):
 def test_looks_are_those_of_the_windows_there_are(fit):
     # Looks that fall outside the observed states count as looks.
     assert Knowledge.of(fit.estimate, fit.windows).samples == pytest.approx(800.0, rel=0.03)
-    scheme = st.data.PoissonCounts()
+    scheme = st.simulation.PoissonCounts()
     by_arrivals = st.fit(
         M.MMmK(1, 10), simulated([8.0, 12.0] * 10, 0, scheme=scheme), method=st.Newton(starts=1)
     )
@@ -148,7 +148,8 @@ def test_a_measure_at_a_load(fit):
 # One start ends a hair before the gradient vanishes in some of the data sets.
 @pytest.mark.filterwarnings(r"ignore:the fit did not converge. the gradient is still \S+e-08")
 @pytest.mark.parametrize(
-    ("scheme", "told"), [(st.data.Events(gamma=80.0), True), (st.data.Arrivals(), False)]
+    ("scheme", "told"),
+    [(st.simulation.Events(gamma=80.0), True), (st.simulation.Arrivals(), False)],
 )
 def test_what_is_foretold_is_what_more_windows_do(scheme, told):
     # Ten windows more at each of four loads, and a fit to all of them, over many data sets.
@@ -186,7 +187,7 @@ def hidden(load, p):
 
 def test_what_the_data_leaves_open_only_the_right_load_tells():
     model = M.FromFunction(hidden, states=2, params={"service": 8.0, "rush": 1.0})
-    looks = st.data.Events(gamma=40.0)
+    looks = st.simulation.Events(gamma=40.0)
     windows = st.simulate(model, [5.0, 7.0, 9.0] * 8, duration=20.0, seed=3, scheme=looks)
     fit = st.fit(model, windows, method=st.Newton(starts=1))
     assert fit.covariance.flat.shape == (2, 1)

@@ -13,19 +13,11 @@ import pytest
 import scipy.stats
 import torch
 
-from stationary.data import (
-    Arrivals,
-    Events,
-    PoissonCounts,
-    Sampling,
-    Trajectory,
-    Windows,
-    simulate,
-    trajectory,
-)
+from stationary.data import Sampling, Windows
 from stationary.errors import DataWarning, InputError
 from stationary.generator import Generator
 from stationary.models import FromFunction, MMmK, MultiDiagonal, Relaxed, UpperTriangular
+from stationary.simulation import Arrivals, Events, PoissonCounts, Trajectory, simulate, trajectory
 from stationary.steady import steady_state
 
 SCHEMES = [Events(), Events(gamma=60.0), Arrivals(), PoissonCounts()]

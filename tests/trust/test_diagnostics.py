@@ -62,20 +62,20 @@ def warned(windows, model=None):
 
 def paper_windows(seed):
     """The paper's M/M/1/K: Algorithm 1, windows of one second, states 0 and 1 observed."""
-    scheme = st.data.Events(gamma=(MIXED + 65).tolist())
+    scheme = st.simulation.Events(gamma=(MIXED + 65).tolist())
     windows = st.simulate(TRUTH, MIXED, duration=1.0, seed=seed, scheme=scheme)
     return windows.select((windows.counts[:, :2].sum(-1) > 0).numpy()).observing([0, 1])
 
 
 def arriving(seed):
-    return st.simulate(TRUTH, MIXED, duration=1.0, seed=seed, scheme=st.data.Arrivals())
+    return st.simulate(TRUTH, MIXED, duration=1.0, seed=seed, scheme=st.simulation.Arrivals())
 
 
 def one_run(loads, length, seed, looks=50):
     """Windows cut from one trajectory, in which the state is carried over."""
     rng, state, counts = np.random.default_rng(seed), 0, []
     for load in loads:
-        path = st.data.trajectory(TRUTH, load, duration=length, seed=rng, start=state)
+        path = st.simulation.trajectory(TRUTH, load, duration=length, seed=rng, start=state)
         counts.append(np.bincount(path.at(np.linspace(0, length, looks)), minlength=21))
         state = int(path.states[-1])
     return st.Windows(loads, counts, range(21), duration=length)
@@ -95,7 +95,7 @@ def test_right_data_is_rarely_warned_of(draw):
 
 
 def test_long_windows_of_the_right_model_pass_every_check():
-    windows = st.simulate(TRUTH, WIDE, duration=20.0, seed=0, scheme=st.data.Arrivals())
+    windows = st.simulate(TRUTH, WIDE, duration=20.0, seed=0, scheme=st.simulation.Arrivals())
     assert verdicts(windows) == dict.fromkeys(CHECKS, "ok")
 
 
@@ -126,7 +126,7 @@ def test_the_relaxation_time_is_that_of_the_slowest_eigenvalue(model):
 
 
 def test_arrivals_tell_how_long_a_window_was():
-    windows = st.simulate(TRUTH, WIDE, duration=7.0, seed=0, scheme=st.data.Arrivals())
+    windows = st.simulate(TRUTH, WIDE, duration=7.0, seed=0, scheme=st.simulation.Arrivals())
     unsaid = st.Windows(windows.x, windows.counts, windows.observe, "arrival").observing([0, 1, 2])
     facts = checked(unsaid)["steady state"].facts
     assert facts["estimated"]

@@ -152,7 +152,7 @@ def defaults() -> dict[str, Any]:
 
 @cache
 def _file() -> dict[str, Any]:
-    text = (files("stationary") / "experiments" / "paper.toml").read_text(encoding="utf-8")
+    text = (files("stationary") / "paper" / "paper.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
