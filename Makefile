@@ -7,16 +7,19 @@ INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint format clean
+.PHONY: help demo test test-all bench lint format clean
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## fit light load, forecast overload, on a bundled recording
 	@$(BIN)/stationary demo
 
-test: lint ## lint, then all tests; PYTEST_ARGS='-n 0 -k gth' adds arguments
-	$(BIN)/pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+test: lint ## lint, types, and the tests that need no server; PYTEST_ARGS='-n 0 -k gth' adds arguments
+	$(BIN)/pytest -n 2 --dist loadfile -m 'not slow' $(PYTEST_ARGS)
+
+test-all: lint ## the same with servers, clusters, a browser and long statistical loops
+	$(BIN)/pytest -n 2 --dist loadfile --durations=15 $(PYTEST_ARGS)
 
 bench: $(INSTALLED) ## run the benchmarks
 	$(BIN)/python -m benchmarks

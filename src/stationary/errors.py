@@ -4,6 +4,9 @@ Every message names what was wrong, what was expected and what to do next; the
 command line prints it as it is and exits with code 2.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class StationaryError(Exception):
     """Base of every error a user can cause and mend."""
@@ -61,3 +64,11 @@ class ConvergenceWarning(UserWarning):
 
 class DataWarning(UserWarning):
     """Some of the data was set aside; the message says which rows and why."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean ...? there are: ...`` for a word that is not known."""
+    names = list(known)
+    close = difflib.get_close_matches(word, names, 1, 0.5)
+    listed = "there are: " + ", ".join(names) if names else "there are none"
+    return (f"; did you mean {close[0]!r}? " if close else "; ") + listed

@@ -19,11 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.data.numbers import as_counts, as_table
 from stationary.errors import InputError
 from stationary.models import Model, Point
-
-Array = np.ndarray[Any, Any]
 
 TINY = 1e-290
 """A category this unlikely is impossible; the floor keeps 0 log 0 out of the sums, and is high

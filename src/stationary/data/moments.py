@@ -18,9 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.errors import InputError
-
-Array = np.ndarray[Any, Any]
 
 _MOST = 2**27
 """Numbers that moments may hold: a gigabyte of them."""

@@ -17,22 +17,19 @@ the sum over k is ``(N - 1) E D f - (E^2 - E^(N+1)) D^2 f``.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.linalg
 import torch
 from torch import Tensor
 
 from stationary._support.threads import one_thread
+from stationary._support.types import Array
 from stationary.data.states import Sampling
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.models import Model
 from stationary.steady import steady_state
-
-Array = np.ndarray[Any, Any]
 
 _MOST_STATES = 1000
 """Up to here matrices between looks are made; they are dense."""

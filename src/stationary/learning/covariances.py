@@ -29,11 +29,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.data._base import Counts
+from stationary._support.types import Array
+from stationary.data import Counts
 from stationary.data.windows import Windows
 from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.learning.autocorrelation import score_covariance
-from stationary.learning.inference import FLAT, UNDETERMINED, Array, Covariance, finite_hessian
+from stationary.learning.inference import FLAT, UNDETERMINED, Covariance, finite_hessian
 from stationary.learning.likelihood import Likelihood, log_terms
 from stationary.models import Model
 from stationary.models.chunks import is_large

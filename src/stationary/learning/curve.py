@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.edges import Edges
 from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.learning.derivatives import by_input
@@ -30,8 +31,6 @@ from stationary.learning.inference import Link
 from stationary.models import Model, Point
 from stationary.models.measures import Measure
 from stationary.models.scales import Scale
-
-Array = np.ndarray[Any, Any]
 
 _STEP = 0.1
 """Distance of grid points, in e-folds of load."""

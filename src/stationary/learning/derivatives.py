@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.edges import Edges
 from stationary.models.chunks import in_parts
-
-Array = np.ndarray[Any, Any]
 
 
 def jacobian(function: Callable[[Tensor], Tensor], z: Array) -> Array:

@@ -23,10 +23,10 @@ import torch
 from scipy.stats import chi2, norm, qmc
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.learning.curve import FAR, Curves, is_costly, within
 from stationary.learning.estimate import Estimate
-from stationary.learning.inference import Array
 from stationary.models import Model, Point
 from stationary.models.chunks import in_parts, is_large, together
 from stationary.models.scales import Scale

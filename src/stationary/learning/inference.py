@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 import scipy.special
 import scipy.stats
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.errors import InputError
 from stationary.learning.likelihood import Likelihood
 from stationary.models.measures import Measure
 from stationary.models.scales import Scale
 
-Array = np.ndarray[Any, Any]
-
 UNDETERMINED = 1e3
 """Standard deviation, in e-folds, given to a direction the data does not determine."""
+
+OPEN = math.log(10)
+"""Half-width, in e-folds, from which a forecast counts as open: a factor of ten each way."""
+
+KNOWN = 0.1
+"""Half-width, relative to the value, up to which it counts as known on any scale.
+
+The odds of a utilisation of 0.9999 may be open by a factor of ten; the utilisation is not.
+"""
 
 _TINY = float(np.finfo(float).tiny)
 

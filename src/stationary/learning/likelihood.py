@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.data._base import Counts
+from stationary._support.types import Array
+from stationary.data import Counts
 from stationary.data.states import States
 from stationary.data.windows import Windows
 from stationary.errors import InputError
@@ -24,8 +24,6 @@ from stationary.models import Model, Point
 from stationary.models.chunks import in_parts, is_large, probabilities
 from stationary.models.scales import Scale
 from stationary.solvers import Auto, Solver
-
-Array = np.ndarray[Any, Any]
 
 _MOST_PARAMETERS = 40
 """Up to here the Hessian of a large chain costs little beside its factor."""

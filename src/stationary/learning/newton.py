@@ -14,16 +14,17 @@ import torch
 from scipy.optimize import OptimizeResult, minimize
 
 from stationary._support.parallel import as_ready
+from stationary._support.seeds import as_random
+from stationary._support.types import Array
 from stationary.data.windows import Windows
 from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.learning.checkpoints import fingerprint
 from stationary.learning.estimate import End, Ended
-from stationary.learning.inference import Array, finite_hessian
+from stationary.learning.inference import finite_hessian
 from stationary.learning.likelihood import Likelihood
 from stationary.learning.methods import Found, Method, check_whole, largest_slope
 from stationary.learning.visits import Visits
 from stationary.models.chunks import is_large
-from stationary.simulation.paths import as_random
 
 Progress = Callable[[int, int, float], None]
 """Called as ``progress(start, evaluations, nll)``."""

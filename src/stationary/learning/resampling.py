@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from stationary._support.parallel import Progress, in_parallel
+from stationary._support.seeds import as_random
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.estimate import Estimate
 from stationary.learning.fitting import refitted, restart
 from stationary.models import Model
-from stationary.simulation.paths import as_random
 
 _FEWEST_WINDOWS = 8
 """Windows below which redrawing them says nothing."""

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from stationary._support.types import Array
 from stationary.errors import InputError, RunError
 
-Array = np.ndarray[Any, Any]
 Visit = tuple[float, Array, Array]
 """Value, gradient and Hessian."""
 

@@ -25,11 +25,10 @@ import torch
 from torch import Tensor, nn
 
 from stationary.edges import Edges
-from stationary.errors import InputError
+from stationary.errors import InputError, did_you_mean
 from stationary.generator import Generator
 from stationary.gradients import Gradient
 from stationary.models.measures import Measure, probability
-from stationary.models.rules.formulas import nearest
 from stationary.models.scales import Scale
 from stationary.solvers import Solver
 from stationary.steady import steady_state
@@ -289,7 +288,7 @@ class Model(nn.Module, metaclass=_Made):
             inside[self.states_of(name.removeprefix("p_"))] = 1.0
             return probability(inside, f"probability of state {name.removeprefix('p_')}")
         raise InputError(
-            f"{type(self).__name__} has no measure {name!r}{nearest(str(name), self.measures)}"
+            f"{type(self).__name__} has no measure {name!r}{did_you_mean(str(name), self.measures)}"
         )
 
     def penalty(self, theta: Tensor) -> Tensor | float:

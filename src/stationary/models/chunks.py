@@ -9,10 +9,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from stationary._support.memory import half_the_memory
 from stationary.edges import Edges
 from stationary.models import Model
 from stationary.solvers import Solver
-from stationary.solvers.sparse import half_the_memory
 from stationary.steady import steady_state
 
 T = TypeVar("T")

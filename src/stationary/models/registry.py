@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stationary.errors import InputError
+from stationary.errors import InputError, did_you_mean
 from stationary.models._base import Model
 from stationary.models.prism.model import Prism
 from stationary.models.queues.balking import Balking
@@ -20,7 +20,6 @@ from stationary.models.queues.slowing import Slowing
 from stationary.models.queues.state_dependent import StateDependent
 from stationary.models.queues.usl import UniversalScalability
 from stationary.models.relaxed import Relaxed
-from stationary.models.rules.formulas import nearest
 from stationary.models.rules.model import RuleModel
 from stationary.models.structured import MultiDiagonal, UpperTriangular
 
@@ -75,13 +74,15 @@ def build(description: Mapping[str, Any]) -> Model:
     options = dict(description)
     name = options.pop("name", "")
     if name not in MODELS:
-        raise InputError(f"there is no model {name!r}{nearest(name, OFFERED)}")
+        raise InputError(f"there is no model {name!r}{did_you_mean(name, OFFERED)}")
     model = MODELS[name]
     accepted = inspect.signature(model).parameters
     free = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
     for option in options:
         if option not in accepted and not free:
-            raise InputError(f"model {name} has no option {option!r}{nearest(option, accepted)}")
+            raise InputError(
+                f"model {name} has no option {option!r}{did_you_mean(option, accepted)}"
+            )
     if isinstance(options.get("model"), Mapping):
         options["model"] = build(options["model"])
     missing = [

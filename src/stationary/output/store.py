@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from stationary._version import __version__
-from stationary.data._base import Misplaced, Observation
+from stationary.data import Misplaced, Observation
 from stationary.data.moments import Moments
 from stationary.data.windows import Windows
 from stationary.errors import InputError, MissingError, RunError

@@ -16,7 +16,8 @@ from stationary.errors import InputError
 from stationary.learning.draws import Draws, from_estimate
 from stationary.learning.estimate import Estimate
 from stationary.learning.inference import Covariance, Link, check_level
-from stationary.planning.forecast import forecast, grid
+from stationary.models.inputs import grid
+from stationary.planning.forecast import forecast
 from stationary.planning.information import Knowledge
 from stationary.planning.limits import FARTHEST, Limit, Status, limit
 from stationary.terms.slo import Slo

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.errors import InputError
 from stationary.learning.draws import Draws
-from stationary.learning.inference import Array, Link, check_level
-from stationary.models import Model
+from stationary.learning.inference import KNOWN, OPEN, Link, check_level
+from stationary.models.inputs import grid
 from stationary.terms.trust import Doubt, Horizon, Reason
-
-OPEN = math.log(10)
-"""Half-width, in e-folds, from which a forecast counts as open: a factor of ten each way."""
 
 NEGLIGIBLE = 1e-6
 """Share below which a probability is known well enough, whatever its logarithm."""
 
 MOST_LOST = 0.02
 """Weight of draws that could not be solved from which an answer is not trusted."""
-
-KNOWN = 0.1
-"""Half-width, relative to the value, up to which it counts as known on any scale.
-
-The odds of a utilisation of 0.9999 may be open by a factor of ten; the utilisation is not.
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,23 +48,6 @@ class Forecast:
     high: Array
     doubts: tuple[Doubt | None, ...]
     failed: int = 0
-
-
-def grid(model: Model, x: Any) -> Tensor:
-    """Inputs of a forecast: a sequence, an array ``[G, d]``, or columns by name."""
-    if isinstance(x, (pd.DataFrame, Mapping)):
-        missing = [name for name in model.inputs if name not in x]
-        if missing:
-            raise InputError(f"the forecast needs a column {missing[0]!r}; got {list(x)}")
-        x = np.column_stack([np.asarray(x[name], dtype=float) for name in model.inputs])
-    elif not isinstance(x, Tensor):
-        try:
-            x = np.asarray(list(x) if isinstance(x, range) else x, dtype=float)
-        except (TypeError, ValueError):
-            raise InputError(f"loads must be numbers, as in [80, 100, 120]; got {x!r}") from None
-    if len(np.atleast_1d(x)) == 0:
-        raise InputError("there is nothing to forecast: x is empty")
-    return model.as_inputs(x)
 
 
 def forecast(

@@ -23,14 +23,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.data._base import Counts, Observation
+from stationary._support.types import Array
+from stationary.data import Counts, Observation
 from stationary.data.states import States
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.autocorrelation import sum_covariances, why_not
 from stationary.learning.derivatives import by_input
 from stationary.learning.estimate import Estimate
-from stationary.learning.inference import UNDETERMINED, Array, Covariance, finite_hessian
+from stationary.learning.inference import UNDETERMINED, Covariance, finite_hessian
 from stationary.learning.likelihood import Likelihood
 from stationary.models import Point
 from stationary.models.chunks import probabilities

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 
 from stationary import words
+from stationary._support.types import Array
 from stationary.errors import InputError, SolverError
 from stationary.learning.draws import Draws, Part
-from stationary.learning.inference import Array, Link, check_level
+from stationary.learning.inference import OPEN, Link, check_level
 from stationary.models import Model
-from stationary.planning.forecast import MOST_LOST, OPEN, quantiles
+from stationary.planning.forecast import MOST_LOST, quantiles
 from stationary.terms.slo import Slo
 from stationary.terms.trust import Doubt, Horizon, Reason
 

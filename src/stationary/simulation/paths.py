@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from stationary._support.seeds import as_random
 from stationary.data.checks import as_duration
 from stationary.errors import InputError
 from stationary.generator import Generator
@@ -161,16 +162,6 @@ def as_inputs(model: Model, x: Any) -> torch.Tensor:
         row = int((~inputs.isfinite()).nonzero()[0, 0])
         raise InputError(f"x must be finite; got {inputs[row].tolist()} in window {row}")
     return inputs.detach()
-
-
-def as_random(seed: int | np.random.Generator) -> np.random.Generator:
-    """Return the random numbers that follow from a seed."""
-    if isinstance(seed, bool | None):
-        raise InputError(f"seed must be a whole number from 0 up; got {seed!r}")
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError):
-        raise InputError(f"seed must be a whole number from 0 up; got {seed!r}") from None
 
 
 def check_moves(expected: float, most: float, what: str) -> None:

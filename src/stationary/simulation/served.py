@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from stationary._support.seeds import as_random
 from stationary.data.checks import as_duration
 from stationary.data.requests import RequestLog
 from stationary.errors import InputError
 from stationary.models import MMmK
 from stationary.simulation._kernels import serve
-from stationary.simulation.paths import as_inputs, as_random, check_moves
+from stationary.simulation.paths import as_inputs, check_moves
 from stationary.simulation.simulate import MOST_MOVES
 
 

@@ -22,6 +22,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
+from stationary._support.seeds import as_random
 from stationary.data.checks import as_duration
 from stationary.data.states import Sampling
 from stationary.data.windows import Windows
@@ -34,7 +35,6 @@ from stationary.simulation.paths import (
     Floats,
     Ints,
     as_inputs,
-    as_random,
     by_source,
     check_moves,
     draw_states,

@@ -21,10 +21,10 @@ from typing import Self
 
 import numpy as np
 
+from stationary._support.types import Array
 from stationary.errors import SolverError
 from stationary.solvers import _kernels
 from stationary.solvers import _multigrid_kernels as kernels
-from stationary.solvers._batches import Array
 
 Rows = tuple[Array, Array, Array]
 """A matrix in compressed rows: where each starts, column indices, values."""

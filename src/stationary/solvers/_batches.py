@@ -13,10 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.errors import SolverError
 from stationary.generator import Generator
-
-Array = np.ndarray[Any, Any]
 
 # Below this many multiply-adds a second thread costs more than it saves.
 _WORTH_A_THREAD = 1_500_000

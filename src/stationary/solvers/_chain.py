@@ -9,11 +9,12 @@ import numpy as np
 import scipy.sparse
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.edges import Edges
 from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.solvers._base import Accuracy, Factor
-from stationary.solvers._batches import Array, batch_of, rows_of
+from stationary.solvers._batches import batch_of, rows_of
 
 _EPS = float(np.finfo(float).eps)
 _TINY = float(np.finfo(float).tiny)

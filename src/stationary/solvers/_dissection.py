@@ -14,8 +14,8 @@ import numba
 import numpy as np
 import scipy.sparse
 
+from stationary._support.types import Array
 from stationary.edges import Edges
-from stationary.solvers._batches import Array
 
 _jit = numba.njit(cache=True, nogil=True)
 _BYTES = 16.0

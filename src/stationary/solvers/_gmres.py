@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stationary.solvers._batches import Array
+from stationary._support.types import Array
 
 _HOPELESS = 0.9
 """A cycle that leaves more than this part of the residual will not be followed by better ones."""

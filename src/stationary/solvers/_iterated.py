@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stationary._support.types import Array
 from stationary.errors import SolverError
 from stationary.solvers._base import TOLERANCE
-from stationary.solvers._batches import Array
 from stationary.solvers._chain import Solved, SparseChain, distribution
 from stationary.solvers._gmres import Outcome, gmres
 

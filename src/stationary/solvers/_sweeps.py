@@ -6,9 +6,9 @@ import numba
 import numpy as np
 import torch
 
+from stationary._support.types import Array
 from stationary.errors import SolverError
 from stationary.generator import Generator
-from stationary.solvers._batches import Array
 from stationary.solvers._chain import SparseChain
 from stationary.solvers.gth import GTH
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from stationary.solvers._batches import Array
+from stationary._support.types import Array
 from stationary.solvers._chain import SparseChain
 
 _STEPS = 1_000_000

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from stationary._support.memory import half_the_memory
 from stationary.errors import SolverError
 from stationary.generator import Generator
 from stationary.solvers._base import Factor, Solver
@@ -20,7 +21,7 @@ from stationary.solvers.gth import GTH
 from stationary.solvers.krylov import Krylov
 from stationary.solvers.lu import LU
 from stationary.solvers.multigrid import Multigrid
-from stationary.solvers.sparse import SparseLU, half_the_memory
+from stationary.solvers.sparse import SparseLU
 
 _log = logging.getLogger(__name__)
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.solvers import _kernels
 from stationary.solvers._base import Accuracy, Factor, Solver
-from stationary.solvers._batches import Array, batch_of, in_threads, raise_failure, rows_of
+from stationary.solvers._batches import batch_of, in_threads, raise_failure, rows_of
 
 
 @dataclass(frozen=True)

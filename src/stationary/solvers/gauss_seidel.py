@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stationary._support.types import Array
 from stationary.errors import SolverError
 from stationary.generator import Generator
 from stationary.solvers._aggregation import COARSEST, cycled
 from stationary.solvers._base import Factor, Solver
-from stationary.solvers._batches import Array
 from stationary.solvers._chain import EntrywiseChainsFactor, Solved, SparseChain, chains_of
 from stationary.solvers._iterated import Budget, Iterated
 from stationary.solvers._sweeps import Sweeps, rough

@@ -9,11 +9,11 @@ import scipy.sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import spilu
 
+from stationary._support.types import Array
 from stationary.errors import SolverError
 from stationary.generator import Generator
 from stationary.solvers._aggregation import COARSEST, cycled
 from stationary.solvers._base import TOLERANCE, Factor, Solver
-from stationary.solvers._batches import Array
 from stationary.solvers._chain import ChainsFactor, Solved, SparseChain, chains_of
 from stationary.solvers._dissection import neighbours
 from stationary.solvers._iterated import Budget, Iterated

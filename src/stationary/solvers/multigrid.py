@@ -19,12 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.errors import InputError, SolverError
 from stationary.generator import Generator
 from stationary.solvers import _multigrid_kernels as kernels
 from stationary.solvers._aggregation import COARSEST, Level, Rows, cycled, krylov
 from stationary.solvers._base import TOLERANCE, Accuracy, Factor, Solver
-from stationary.solvers._batches import Array, batch_of, rows_of
+from stationary.solvers._batches import batch_of, rows_of
 from stationary.solvers.gth import GTH
 
 _CYCLES = 40  # multiplicative ones before, at most

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from stationary._support.types import Array
 from stationary.edges import Edges
 from stationary.errors import InputError, SolverError
 from stationary.generator import Generator
 from stationary.solvers._base import Factor, Solver
-from stationary.solvers._batches import Array
 from stationary.solvers._chain import ChainsFactor, Solved, SparseChain, chains_of
 from stationary.solvers._iterated import Budget, Iterated
 from stationary.solvers.sparse import SparseLU

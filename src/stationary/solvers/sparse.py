@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import splu
 
+from stationary._support.memory import half_the_memory
+from stationary._support.types import Array
 from stationary.errors import SolverError
 from stationary.generator import Generator
 from stationary.solvers._base import TOLERANCE, Factor, Solver
-from stationary.solvers._batches import Array
 from stationary.solvers._chain import (
     ChainsFactor,
     Solved,
@@ -27,7 +25,6 @@ from stationary.solvers._kernels import RARE_GROUND
 from stationary.solvers._walk import likely_state
 
 _TRIES = 4
-_CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True)
@@ -58,17 +55,6 @@ class SparseLU(Solver):
                 f"use Krylov() or Auto(), or pass SparseLU(memory=...)"
             )
         return ChainsFactor(generator, [_Factored(chain, dissection) for chain in chains])
-
-
-def half_the_memory() -> float:
-    """Half of what the machine, or the container, has, in bytes; 4 GiB where neither says."""
-    try:
-        found = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):  # not a POSIX system
-        found = 8.0 * 2**30
-    with contextlib.suppress(OSError, ValueError):  # no limit is written in a word
-        found = min(found, float(_CONTAINER.read_text(encoding="ascii")))
-    return found / 2
 
 
 class _Factored(Solved):

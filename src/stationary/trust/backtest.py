@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stationary.data._base import Misplaced
+from stationary._support.types import Array
+from stationary.data import Misplaced
 from stationary.data.windows import Windows
 from stationary.learning.estimate import Estimate
-from stationary.learning.inference import Array
 from stationary.learning.likelihood import log_terms
 from stationary.terms.findings import Check, Finding, Verdict
 from stationary.terms.trust import Horizon, Reach

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import minimize
 
-from stationary.data._base import TINY, Counts
+from stationary._support.types import Array
+from stationary.data import TINY, Counts
 from stationary.data.windows import Windows
 from stationary.errors import InputError, StationaryError
 from stationary.learning.fitting import estimate
-from stationary.learning.inference import Array
 from stationary.learning.likelihood import log_terms
 from stationary.learning.newton import Newton
 from stationary.models import UniversalScalability

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stationary.data._base import Misplaced
+from stationary._support.types import Array
+from stationary.data import Misplaced
 from stationary.data.windows import Windows
-from stationary.learning.inference import Array
 from stationary.terms.trust import Choice, Chosen
 from stationary.trust.backtest import WRONG, misplaced
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stationary.errors import did_you_mean
 from stationary.models.rules import _parts as parts
 from stationary.models.rules._blame import DescriptionError, about
 from stationary.models.rules._rule import Rule, read_rule
 from stationary.models.rules._space import Space
-from stationary.models.rules.formulas import Expression, nearest
+from stationary.models.rules.formulas import Expression
 
 ARGUMENTS = (
     *("inputs", "count", "jobs", "arrivals", "start", "real"),
@@ -124,7 +125,7 @@ def _first(space: Space, start: Any, constants: Mapping[str, float]) -> int:
     for name, value in parts.named_parts(start, "start").items():
         if name not in values:
             raise DescriptionError(
-                f"there is no variable {name!r}{nearest(name, values)}", "start", name
+                f"there is no variable {name!r}{did_you_mean(name, values)}", "start", name
             )
         values[name] = parts.whole(value, constants, "start", name)
         low, high = space.range(name)
@@ -143,7 +144,9 @@ def _arrivals(value: Any, rules: Sequence[Rule]) -> tuple[str, ...]:
     known = [rule.name for rule in rules]
     for name in found:
         if name not in known:
-            raise DescriptionError(f"there is no rule {name!r}{nearest(name, known)}", "arrivals")
+            raise DescriptionError(
+                f"there is no rule {name!r}{did_you_mean(name, known)}", "arrivals"
+            )
     for name in refusing:
         if name not in found:
             raise DescriptionError(

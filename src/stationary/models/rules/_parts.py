@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from stationary.errors import InputError
+from stationary.errors import InputError, did_you_mean
 from stationary.models.rules._blame import DescriptionError, about
 from stationary.models.rules.formulas import (
     RESERVED,
     Expression,
     check_names,
-    nearest,
     on_arrays,
     parse,
     postfix,
@@ -166,6 +165,6 @@ def replaced(changes: Mapping[str, Any], constants: dict[str, Any], params: dict
         if name not in constants and name not in params:
             raise InputError(
                 f"the model has no constant or parameter {name!r}"
-                f"{nearest(name, [*constants, *params])}"
+                f"{did_you_mean(name, [*constants, *params])}"
             )
         (constants if name in constants else params)[name] = value

@@ -8,10 +8,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from stationary.errors import InputError
+from stationary.errors import InputError, did_you_mean
 from stationary.models.rules._blame import DescriptionError
 from stationary.models.rules._description import ARGUMENTS
-from stationary.models.rules.formulas import nearest, pointed
+from stationary.models.rules.formulas import pointed
 from stationary.models.rules.model import RuleModel
 
 _LARGEST = 1_000_000
@@ -64,7 +64,7 @@ def read_model(path: str | os.PathLike[str], **changes: float) -> RuleModel:
             raise _located(
                 file,
                 source,
-                DescriptionError(f"a model has no such part{nearest(key, ARGUMENTS)}", key),
+                DescriptionError(f"a model has no such part{did_you_mean(key, ARGUMENTS)}", key),
             )
     for key in ("variables", "rules"):
         if key not in given:

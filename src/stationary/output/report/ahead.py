@@ -13,8 +13,8 @@ import torch
 from matplotlib.ticker import MaxNLocator
 
 from stationary import words
+from stationary._support.types import Array
 from stationary.errors import InputError
-from stationary.learning.inference import Array
 from stationary.output.report.headline import Answer, forecast_at, is_compared
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from stationary._support.types import Array
 from stationary.errors import InputError
-from stationary.learning.inference import Array
 from stationary.models.measures import Measure
 from stationary.output import plots
 from stationary.output.report.ahead import Ahead

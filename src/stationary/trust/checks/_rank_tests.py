@@ -18,7 +18,7 @@ import scipy.stats
 from numpy.polynomial.chebyshev import chebvander
 from scipy.signal import lfilter
 
-from stationary.learning.inference import Array
+from stationary._support.types import Array
 
 _LEAST_OWN = 0.1
 """Share of a regressor that the inputs must leave unexplained for a test to make sense."""

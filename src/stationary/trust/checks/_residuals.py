@@ -16,12 +16,12 @@ import torch
 from scipy.stats import rankdata
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.data.observation import ObservationMap
 from stationary.data.states import States
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.estimate import Estimate
-from stationary.learning.inference import Array
 from stationary.models import Model, Point, Queue
 from stationary.models.chunks import probabilities
 

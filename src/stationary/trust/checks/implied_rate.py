@@ -19,13 +19,13 @@ import scipy.stats
 import torch
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.derivatives import by_input
 from stationary.learning.estimate import Estimate
-from stationary.learning.inference import Array
 from stationary.models import Point
-from stationary.models.queues._queue import ServerQueue
+from stationary.models.queues import ServerQueue
 from stationary.terms.findings import Check, Finding, Verdict
 from stationary.trust.checks._residuals import LEVEL, Residuals
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import scipy.stats
 
-from stationary.learning.inference import Array
+from stationary._support.types import Array
 from stationary.terms.findings import Check, Finding, Verdict
 from stationary.trust.checks._residuals import FEWEST, LEVEL, Residuals
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from stationary.learning.inference import Array
+from stationary._support.types import Array
 from stationary.terms.findings import Check, Finding, Verdict
 from stationary.trust.checks._rank_tests import (
     association,

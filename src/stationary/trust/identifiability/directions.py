@@ -16,8 +16,8 @@ from enum import StrEnum
 import numpy as np
 import scipy.linalg
 
+from stationary._support.types import Array
 from stationary.learning.derivatives import jacobian
-from stationary.learning.inference import Array
 from stationary.learning.likelihood import Likelihood
 from stationary.models import Model
 

@@ -19,14 +19,15 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from stationary import words
+from stationary._support.types import Array
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.estimate import Estimate
-from stationary.learning.inference import FLAT, Array, finite_hessian
+from stationary.learning.inference import FLAT, KNOWN, OPEN, finite_hessian
 from stationary.learning.likelihood import Likelihood
 from stationary.models import Model
+from stationary.models.inputs import grid
 from stationary.models.measures import Measure
-from stationary.planning.forecast import KNOWN, OPEN, grid
 from stationary.terms.findings import Check, Finding, Verdict
 from stationary.trust.identifiability.directions import (
     Direction,

@@ -22,7 +22,8 @@ import torch
 from scipy.optimize import OptimizeResult, brentq, minimize
 from torch import Tensor
 
-from stationary.learning.inference import Array, finite_hessian
+from stationary._support.types import Array
+from stationary.learning.inference import finite_hessian
 from stationary.models.measures import Measure
 from stationary.models.scales import Scale
 from stationary.trust.identifiability.region import REACH, TIGHT, Region, Row

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.errors import RateError, ReducibleError, SolverError
-from stationary.learning.inference import Array, Link
+from stationary.learning.inference import Link
 from stationary.learning.likelihood import Likelihood
 from stationary.models import Model, Point
 from stationary.models.measures import Measure

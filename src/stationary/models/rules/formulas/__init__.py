@@ -1,7 +1,7 @@
 """A small language of formulas: read, checked and evaluated, never executed."""
 
 from stationary.models.rules.formulas.parser import Parser, check_names, parse
-from stationary.models.rules.formulas.problems import ExpressionError, nearest, pointed
+from stationary.models.rules.formulas.problems import ExpressionError, pointed
 from stationary.models.rules.formulas.programs import (
     NUMPY,
     TORCH,
@@ -27,7 +27,6 @@ __all__ = [
     "Program",
     "Step",
     "check_names",
-    "nearest",
     "on_arrays",
     "parse",
     "pointed",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from stationary.models.rules.formulas.problems import ExpressionError, nearest
+from stationary.errors import did_you_mean
+from stationary.models.rules.formulas.problems import ExpressionError
 from stationary.models.rules.formulas.tokens import FUNCTIONS, Kind, Token, tokens
 from stationary.models.rules.formulas.tree import (
     COMPARISONS,
@@ -121,7 +122,8 @@ class Parser:
             self.advance()
             if self.sees("("):
                 raise self.problem(
-                    f"there is no function {token.text!r}{nearest(token.text, FUNCTIONS)}", token.at
+                    f"there is no function {token.text!r}{did_you_mean(token.text, FUNCTIONS)}",
+                    token.at,
                 )
             return Name(token.text, token.at)
         if self.sees("("):
@@ -193,5 +195,5 @@ def check_names(expression: Expression, known: Iterable[str], text: str) -> None
     for place in named(expression):
         if place.name not in names:
             raise ExpressionError(
-                f"there is no {place.name!r} here{nearest(place.name, names)}", text, place.at
+                f"there is no {place.name!r} here{did_you_mean(place.name, names)}", text, place.at
             )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-
 from stationary.errors import InputError
 
 _WIDEST = 100
@@ -41,11 +38,3 @@ def pointed(text: str, at: int) -> tuple[int, int, str]:
     below = "".join("\t" if c == "\t" else " " for c in shown[: place - first])
     below += " " * (place - first - len(below))
     return text.count("\n", 0, at) + 1, place + 1, f"  {shown}\n  {below}^"
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """``; did you mean ...? there are: ...`` for a word that is none of the known ones."""
-    names = list(known)
-    close = difflib.get_close_matches(word, names, 1, 0.5)
-    listed = "there are: " + ", ".join(names) if names else "there are none"
-    return (f"; did you mean {close[0]!r}? " if close else "; ") + listed
