@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
+PYTHONPATH = os.pathsep.join(str(p) for p in (HERE.parent / "src", HERE, HERE / "learning"))
+"""Where workers find the package and the tasks of the tests."""
 BLIND = (
     "import sys; sys.modules['stationary'] = None; "
     "from distributed.cli.dask_worker import main; main()"
@@ -30,7 +32,7 @@ class Cluster:
     def _start(self, *arguments):
         env = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(HERE.parent / "src"), str(HERE)]),
+            "PYTHONPATH": PYTHONPATH,
             "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
             "OMP_NUM_THREADS": "1",
         }

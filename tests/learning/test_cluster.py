@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import stationary as st
-from clusters import HERE, Cluster
+from clusters import PYTHONPATH, Cluster
 from programs import wait_until
 from stationary._support import parallel
 from stationary._support.parallel import as_ready, in_parallel
@@ -105,10 +105,9 @@ def test_an_interrupted_command_leaves_no_work_behind(cluster, tmp_path):
         "from stationary._support.parallel import in_parallel; "
         f"in_parallel(Draw(Path({str(tmp_path)!r}), 0.2), range(60), cluster={cluster.address!r})"
     )
-    path = os.pathsep.join([str(HERE.parent / "src"), str(HERE)])
     command = subprocess.Popen(
         [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
         stderr=subprocess.PIPE,
     )
     draw = Draw(tmp_path)

@@ -472,7 +472,6 @@ def test_a_model_without_measures(tmp_path, monkeypatch):
 def test_a_limit_the_data_cannot_carry(whole, tmp_path):
     few = whole.select([0, 1]).observing([0, 1])
     shown = page(st.fit(st.models.StateDependent(capacity=CAPACITY), few), tmp_path)
-    assert "largest load 8.105, not trusted" in shown.text("answer")
     assert "open by more than a factor of 10" in shown.text("aside")
     assert "The data do not determine" in shown.text("aside")
     assert "Not trusted: the data leave" in shown.text("forecast")

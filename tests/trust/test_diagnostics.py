@@ -12,6 +12,7 @@ import torch
 import stationary as st
 from stationary import words
 from stationary.errors import ConvergenceWarning
+from stationary.learning.likelihood import Likelihood
 from stationary.paper.testbed import read_recording
 from stationary.terms.findings import Check, Verdict
 from stationary.trust.checks import Residuals, diagnose, residuals, shares_by_load
@@ -262,7 +263,7 @@ def test_implied_steps_are_what_refits_to_single_windows_say():
     np.testing.assert_allclose(steps, refits, atol=0.1 * np.abs(refits).max())
     z = np.log([fit.estimates["service_rate"]])
     assert information.sum() == pytest.approx(
-        st.likelihood.Likelihood(fit.model, fit.windows).hessian(z)[0, 0], rel=0.02
+        Likelihood(fit.model, fit.windows).hessian(z)[0, 0], rel=0.02
     )
 
 

@@ -18,6 +18,7 @@ from stationary.solvers._batches import batch_of, rows_of
 
 _EPS = float(np.finfo(float).eps)
 _TINY = float(np.finfo(float).tiny)
+_NOISE = 16 * float(np.finfo(float).eps)
 
 
 class SparseChain:
@@ -135,6 +136,16 @@ def chains_of(generator: Generator, name: str) -> list[SparseChain]:
         raise InputError(f"{name} runs on the CPU; move the rates there, or use LU()")
     generator.check_irreducible()
     return [SparseChain(generator.edges, rates) for rates in rows_of(generator.rates)]
+
+
+def centred(h: Array, pi: Array) -> Array:
+    """``h`` less its mean under ``pi``; exactly zero where nothing but rounding is left of it.
+
+    A constant ``h`` leaves noise that no equation has as its right-hand side, and a solver that
+    is asked for digits of it fails.
+    """
+    rest = h - pi @ h
+    return rest if np.abs(rest).max(initial=0.0) > _NOISE * np.abs(h).max(initial=0.0) else 0 * rest
 
 
 def distribution(p: Array) -> Array:

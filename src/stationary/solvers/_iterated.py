@@ -14,7 +14,7 @@ import numpy as np
 from stationary._support.types import Array
 from stationary.errors import SolverError
 from stationary.solvers._base import TOLERANCE
-from stationary.solvers._chain import Solved, SparseChain, distribution
+from stationary.solvers._chain import Solved, SparseChain, centred, distribution
 from stationary.solvers._gmres import Outcome, gmres
 
 GOAL = 1e-12
@@ -94,7 +94,7 @@ class Iterated(Solved):
         self.pi = pi
 
     def solve(self, h: Array) -> Array:
-        h = h - self.pi @ h
+        h = centred(h, self.pi)
         outcome = self._count(
             gmres(
                 lambda v: -self.chain.times(v),

@@ -26,6 +26,7 @@ from stationary.solvers import _multigrid_kernels as kernels
 from stationary.solvers._aggregation import COARSEST, Level, Rows, cycled, krylov
 from stationary.solvers._base import TOLERANCE, Accuracy, Factor, Solver
 from stationary.solvers._batches import batch_of, rows_of
+from stationary.solvers._chain import centred
 from stationary.solvers.gth import GTH
 
 _CYCLES = 40  # multiplicative ones before, at most
@@ -252,7 +253,7 @@ class _Chain:
 
     def solve(self, h: Array) -> Array:
         """``-Q v = h`` with ``pi . v = 0``."""
-        rhs = self.pi * (h - self.pi @ h)
+        rhs = self.pi * centred(h, self.pi)
         v = self._refined(rhs, False, lambda v: kernels.roughness(*self._top.rows, v))
         return v - self.pi @ v
 
