@@ -32,8 +32,7 @@ class TensorGTH(Solver):
         return _TensorFactor(generator)
 
 
-ITERATIVE = [st.solvers.Krylov(), st.solvers.GaussSeidel(), st.solvers.Reused()]
-LARGE = [st.solvers.SparseLU(), *ITERATIVE]
+LARGE = [st.solvers.SparseLU(), st.solvers.CachedFactor()]
 DENSE = [st.solvers.GTH(), st.solvers.LU(), st.solvers.SparseLU(), TensorGTH(), st.solvers.Auto()]
 SOLVERS = [*DENSE, st.solvers.BirthDeath()]
 ENTRYWISE = [st.solvers.GTH(), TensorGTH(), st.solvers.Auto()]

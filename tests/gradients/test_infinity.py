@@ -402,10 +402,10 @@ def test_the_gap_of_a_large_chain_is_not_known(monkeypatch):
         st.spectral_gap(generator)
 
 
-@pytest.mark.parametrize("solver", [st.solvers.Multigrid(), st.solvers.Reused()], ids=repr)
+@pytest.mark.parametrize("solver", [st.solvers.Multigrid(), st.solvers.CachedFactor()], ids=repr)
 def test_series_beside_an_iterated_factor_are_unbiased(solver):
     lattice = tandem((20, 20), 0.8, [1.0, 1.1])
-    if isinstance(solver, st.solvers.Reused):  # so that its factor is an old one
+    if isinstance(solver, st.solvers.CachedFactor):  # so that its factor is an old one
         moved = tandem((20, 20), 0.82, [1.0, 1.12]).rates
         solver.factor(st.Generator(lattice.edges, moved))
     rates = lattice.rates.detach().requires_grad_()

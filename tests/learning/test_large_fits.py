@@ -47,7 +47,7 @@ def test_second_order_steps_find_the_truth(exact):
         assert row["low"] < value < row["high"]
 
 
-@pytest.mark.parametrize("solver", [st.solvers.Reused(), st.solvers.Multigrid()], ids=repr)
+@pytest.mark.parametrize("solver", [st.solvers.CachedFactor(), st.solvers.Multigrid()], ids=repr)
 def test_stochastic_steps_beside_the_forward_factor_find_the_same(solver, windows, exact):
     gradient = st.Infinity(p=0.5, seed=0, series=st.gradients.Preconditioned(), control=True)
     method = st.Stochastic(gradient, 12, st.optimisers.Adam(lr=0.3), batch=3, average=True)

@@ -11,12 +11,12 @@ import torch
 
 import problems
 import stationary as st
-from problems import ENTRYWISE, ITERATIVE, TensorGTH, mm1k, relative_error
+from problems import ENTRYWISE, TensorGTH, mm1k, relative_error
 from stationary.errors import InputError, ReducibleError, SolverError
 from stationary.solvers import Accuracy, _batches
 
-DENSE = [*problems.DENSE, *ITERATIVE]
-SOLVERS = [*problems.SOLVERS, *ITERATIVE]
+DENSE = [*problems.DENSE, st.solvers.CachedFactor()]
+SOLVERS = [*problems.SOLVERS, st.solvers.CachedFactor()]
 SIZES = [20, 100, 300]
 SEEDS = [0, 1, 2]
 name = repr  # of a solver, in test ids

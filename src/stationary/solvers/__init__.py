@@ -3,13 +3,11 @@
 from stationary.solvers._base import Accuracy, Factor, Solver
 from stationary.solvers.auto import Auto
 from stationary.solvers.birth_death import BirthDeath
+from stationary.solvers.cached import CachedFactor
 from stationary.solvers.device import Jacobi
-from stationary.solvers.gauss_seidel import GaussSeidel
 from stationary.solvers.gth import GTH
-from stationary.solvers.krylov import Krylov
 from stationary.solvers.lu import LU
 from stationary.solvers.multigrid import Multigrid
-from stationary.solvers.reused import Reused
 from stationary.solvers.sparse import SparseLU
 
 __all__ = [
@@ -18,12 +16,10 @@ __all__ = [
     "Accuracy",
     "Auto",
     "BirthDeath",
+    "CachedFactor",
     "Factor",
-    "GaussSeidel",
     "Jacobi",
-    "Krylov",
     "Multigrid",
-    "Reused",
     "Solver",
     "SparseLU",
 ]

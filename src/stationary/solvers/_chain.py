@@ -124,12 +124,6 @@ class ChainsFactor(Factor):
         return batch_of(np.array(rows).reshape(len(rows), rhs.shape[-1]), rhs.shape[:-1])
 
 
-class EntrywiseChainsFactor(ChainsFactor):
-    """The same, where every probability is right to many digits."""
-
-    accuracy = Accuracy.ENTRYWISE
-
-
 def chains_of(generator: Generator, name: str) -> list[SparseChain]:
     """Check a batch for a solver of this name and take it apart."""
     if generator.rates.device.type != "cpu":

@@ -32,9 +32,7 @@ def gmres(
     apply: Callable[[Array], Array],
     precondition: Callable[[Array], Array],
     b: Array,
-    *,
     tolerance: float,
-    restart: int,
     most: int,
 ) -> Outcome:
     """Solve ``A x = b`` until the residual is below ``tolerance |b|``, or give up.
@@ -47,17 +45,15 @@ def gmres(
         Right-hand side, in the range of ``A``.
     tolerance : float
         Relative residual to reach.
-    restart : int
-        Iterations before the residual is recomputed; one vector of memory each.
     most : int
-        Iterations in all.
+        Iterations in all; one vector of memory each.
     """
     x = np.zeros_like(b)
     size = float(np.linalg.norm(b))
     r, left, taken = b, 1.0, 0
     while size > 0 and left > tolerance and taken < most:
         goal = max(tolerance / 2, _INEXACT * left) * size
-        step, used = _cycle(apply, precondition, r, goal, min(restart, most - taken))
+        step, used = _cycle(apply, precondition, r, goal, most - taken)
         after = x + step
         r_after = b - apply(after)
         before, now = left, float(np.linalg.norm(r_after)) / size

@@ -16,9 +16,7 @@ from stationary.solvers._base import Factor, Solver
 from stationary.solvers._dissection import separator
 from stationary.solvers.birth_death import BirthDeath
 from stationary.solvers.device import Jacobi
-from stationary.solvers.gauss_seidel import GaussSeidel
 from stationary.solvers.gth import GTH
-from stationary.solvers.krylov import Krylov
 from stationary.solvers.lu import LU
 from stationary.solvers.multigrid import Multigrid
 from stationary.solvers.sparse import SparseLU
@@ -45,11 +43,10 @@ class Auto(Solver):
     up to 10,000 states,    CPU                 `GTH`            entrywise accurate, compiled
     many edges
     more states, a plane    CPU                 `SparseLU`,      right at any load; a million
-    lattice or like one                         `Multigrid`,     states of a plane lattice take
-                                                `Krylov`,        1.7 GiB and seconds
-                                                `GaussSeidel`
+    lattice or like one                         `Multigrid`      states of a plane lattice take
+                                                                 1.7 GiB and seconds
     more states, a solid    CPU                 `Multigrid`,     factors would take too long or
-    lattice or worse                            `SparseLU`, ...  too much memory
+    lattice or worse                            `SparseLU`       too much memory
     up to 256 states        any other           `GTH`            entrywise accurate; one kernel on
                                                                  CUDA up to 64 states
     up to 10,000 states     any other           `LU`             matrix products; normwise
@@ -58,9 +55,9 @@ class Auto(Solver):
                                                                  where the chain mixes slowly
     ======================  ==================  ===============  ================================
 
-    Many edges are more than 20 a state. Where rare states matter on a chain of 2,000 to 10,000
+    Many edges are more than 20 per state. Where rare states matter on a chain of 2,000 to 10,000
     states with few edges, ask for ``GTH()``: the solvers for larger chains are accurate normwise
-    only, but for ``GaussSeidel()``.
+    only.
 
     A chain is like a plane lattice if its factors are expected to fit in half of the memory and to
     take fewer than 3e11 multiply-adds, about a minute, by the number of states that cut it in
@@ -81,10 +78,8 @@ class Auto(Solver):
             sparse = edges <= _FEW_EDGES * n
             if n <= (_MOST_GTH if sparse else _MOST_DENSE_GTH):
                 return [GTH()]
-            direct, last = [SparseLU()], [Krylov(), GaussSeidel()]
-            if _plane(generator):
-                return [*direct, Multigrid(), *last]
-            return [Multigrid(), *direct, *last]
+            large: list[Solver] = [SparseLU(), Multigrid()]
+            return large if _plane(generator) else large[::-1]
         if n <= _MOST_TENSOR_GTH:
             return [GTH()]
         return [LU()] if n <= _MOST_LU else [Jacobi()]

@@ -24,9 +24,9 @@ from stationary.errors import InputError, SolverError
 from stationary.generator import Generator
 from stationary.solvers import _multigrid_kernels as kernels
 from stationary.solvers._aggregation import COARSEST, Level, Rows, cycled, krylov
-from stationary.solvers._base import TOLERANCE, Accuracy, Factor, Solver
-from stationary.solvers._batches import batch_of, rows_of
-from stationary.solvers._chain import centred
+from stationary.solvers._base import TOLERANCE, Factor, Solver
+from stationary.solvers._batches import rows_of
+from stationary.solvers._chain import ChainsFactor, Solved, centred, chains_of
 from stationary.solvers.gth import GTH
 
 _CYCLES = 40  # multiplicative ones before, at most
@@ -75,13 +75,14 @@ class Multigrid(Solver):
 
     def factor(self, generator: Generator) -> Factor:
         """Solve every chain of the batch, one after the other, and keep its groups."""
-        if generator.rates.device.type != "cpu":
-            raise InputError("Multigrid() runs on the CPU; move the rates there, or use LU()")
         starts = self._starts(generator)
         if generator.n <= COARSEST:
             return GTH().factor(generator)
-        generator.check_irreducible()
-        return _MultigridFactor(generator, starts, self.tolerance)
+        solved: list[_Chain] = []
+        for k, chain in enumerate(chains_of(generator, "Multigrid()")):
+            guess = starts[k] if starts is not None else solved[-1].pi if solved else None
+            solved.append(_Chain(chain.rows, guess, self.tolerance))
+        return ChainsFactor(generator, solved)
 
     def _starts(self, generator: Generator) -> Array | None:
         if self.start is None:
@@ -99,42 +100,7 @@ class Multigrid(Solver):
         return starts
 
 
-class _MultigridFactor(Factor):
-    accuracy = Accuracy.NORMWISE
-    by_chain = ("_chains",)
-
-    def __init__(self, generator: Generator, starts: Array | None, tolerance: float) -> None:
-        self.edges = generator.edges
-        n, rates = generator.n, rows_of(generator.rates)
-        start, index, order = self.edges.rows
-        self._chains = np.empty(len(rates), dtype=object)
-        pi = np.empty((len(rates), n))
-        guess = None
-        for k in range(len(rates)):
-            rows = (start, index, rates[k, order])
-            guess = guess if starts is None else starts[k]
-            self._chains[k] = _Chain(rows, guess, tolerance)
-            pi[k] = guess = self._chains[k].pi
-        self.pi = batch_of(pi, generator.batch_shape)
-
-    def solve(self, h: Tensor) -> Tensor:
-        return self._each(h, _Chain.solve)
-
-    def solve_transposed(self, b: Tensor) -> Tensor:
-        return self._each(b, _Chain.solve_transposed)
-
-    def precondition(self, r: Tensor) -> Tensor:
-        """A few cycles."""
-        return self._each(r, _Chain.precondition)
-
-    def _each(self, rhs: Tensor, solve: Callable[[_Chain, Array], Array]) -> Tensor:
-        out = np.empty((len(self._chains), rhs.shape[-1]))
-        for k, row in enumerate(rows_of(rhs)):
-            out[k] = solve(self._chains[k], row)
-        return batch_of(out, rhs.shape[:-1])
-
-
-class _Chain:
+class _Chain(Solved):
     """One chain: its steady state, and the levels that were good enough to find it."""
 
     def __init__(self, rates: Rows, guess: Array | None, tolerance: float) -> None:

@@ -52,7 +52,7 @@ class SparseLU(Solver):
             raise SolverError(
                 f"the factors of {len(chains)} chain(s) of {generator.n:,} states would take "
                 f"{needed / 2**30:.3g} GiB, more than the {most / 2**30:.3g} GiB that they may; "
-                f"use Krylov() or Auto(), or pass SparseLU(memory=...)"
+                f"use Multigrid() or Auto(), or pass SparseLU(memory=...)"
             )
         return ChainsFactor(generator, [_Factored(chain, dissection) for chain in chains])
 

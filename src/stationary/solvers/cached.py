@@ -14,13 +14,27 @@ from stationary._support.types import Array
 from stationary.edges import Edges
 from stationary.errors import InputError, SolverError
 from stationary.generator import Generator
-from stationary.solvers._base import Factor, Solver
-from stationary.solvers._chain import ChainsFactor, Solved, SparseChain, chains_of
-from stationary.solvers._iterated import Budget, Iterated
+from stationary.solvers._base import TOLERANCE, Factor, Solver
+from stationary.solvers._chain import (
+    ChainsFactor,
+    Solved,
+    SparseChain,
+    centred,
+    chains_of,
+    distribution,
+)
+from stationary.solvers._gmres import Outcome, gmres
 from stationary.solvers.sparse import SparseLU
 
 _log = logging.getLogger(__name__)
-_ADVICE = "the remembered factor is too old"
+_ADVICE = "the cached factor is too old"
+_GOAL = 1e-12
+"""Relative residual that is aimed at."""
+_ACCEPTED = 1e-10
+"""Relative residual that is accepted, where rounding allows no better."""
+_ROUNDS = 4
+_FLOOR = 1e-14
+_ROUNDING = 64 * float(np.finfo(float).eps)
 _SAME_CHAIN = 0.05
 """Mean relative difference of rates up to which a new factor takes the place of an old one."""
 
@@ -79,7 +93,7 @@ class _Memory:
 
 
 @dataclass(frozen=True)
-class Reused(Solver):
+class CachedFactor(Solver):
     """Solve a chain with the factor of an earlier one, the nearest that is kept; CPU only.
 
     GMRES around the old factor, from the last steady state, takes a few substitutions where the
@@ -112,7 +126,7 @@ class Reused(Solver):
 
     def factor(self, generator: Generator) -> Factor:
         """Solve every chain, with an old factor where there is one and it will do."""
-        chains = chains_of(generator, "Reused()")
+        chains = chains_of(generator, "CachedFactor()")
         self._memory.on(generator.edges)
         return ChainsFactor(generator, [_Reusing(self, chain) for chain in chains])
 
@@ -120,14 +134,14 @@ class Reused(Solver):
 class _Reusing(Solved):
     """One chain, solved around an old factor for as long as that converges."""
 
-    def __init__(self, solver: Reused, chain: SparseChain) -> None:
+    def __init__(self, solver: CachedFactor, chain: SparseChain) -> None:
         self._solver, self._chain = solver, chain
         old = solver._memory.nearest(chain.rates)
         if old is None:
             self._anew("there is none")
             return
         self._kept = old
-        self._around = _around(old.factor, chain, solver.steps)
+        self._around = _Approximate(chain, old.factor, solver.steps)
         try:
             self._around.find(old.steady)
         except SolverError as error:
@@ -166,17 +180,76 @@ class _Reusing(Solved):
         self.pi = factor.pi.numpy()
         self._kept = _Kept(factor, self._chain.rates, self.pi)
         memory.add(self._kept, self._solver.most)
-        self._around = _around(factor, self._chain, self._solver.steps)
-        self._around.adopt(self.pi)
+        self._around = _Approximate(self._chain, factor, self._solver.steps)
+        self._around.pi = self.pi
 
 
-def _around(factor: Factor, chain: SparseChain, steps: int) -> Iterated:
-    pi = factor.pi.numpy()
+class _Approximate(Solved):
+    """One chain, solved by GMRES around the factor of another one that has nearly its rates.
 
-    def inverse(h: Array) -> Array:
-        return factor.solve(torch.from_numpy(h - pi @ h)).numpy()
+    The null space of ``Q`` is kept out of the way: right-hand sides are projected onto the range
+    before each solve, with ``pi`` for the one equation and a constant for the other.
+    """
 
-    def transposed(b: Array) -> Array:
-        return factor.solve_transposed(torch.from_numpy(np.ascontiguousarray(b))).numpy()
+    def __init__(self, chain: SparseChain, factor: Factor, steps: int) -> None:
+        self.chain, self._factor, self._steps = chain, factor, steps
+        self._old = factor.pi.numpy()
+        self.iterations = 0
 
-    return Iterated(chain, inverse, transposed, Budget(steps, steps), _ADVICE)
+    def find(self, start: Array) -> None:
+        """Improve a distribution until it balances, and keep it as ``pi``; or raise."""
+        chain, pi = self.chain, distribution(start)
+        best = chain.residual(pi)
+        for _ in range(_ROUNDS):
+            if best <= _FLOOR or self.iterations >= self._steps:
+                break
+            outcome = self._transposed_poisson(chain.balance(pi), pi, _GOAL)
+            after = distribution(pi + outcome.x)
+            residual = chain.residual(after)
+            if not residual < best / 2:
+                break
+            pi, best = after, residual
+        error = np.inf
+        if best < _ACCEPTED:
+            b = chain.uncertain(pi)
+            bound = self._transposed_poisson(b - b.sum() * pi, pi, 0.1)
+            error = float(np.abs(bound.x).max(initial=0.0)) if bound.residual < 1.0 else np.inf
+        if not error < TOLERANCE:
+            raise SolverError(
+                f"a residual of {best:.1e} and an error of up to {error:.1e} were left after "
+                f"{self.iterations} iterations; {_ADVICE}"
+            )
+        self.pi = pi
+
+    def solve(self, h: Array) -> Array:
+        h = centred(h, self.pi)
+        outcome = gmres(lambda v: -self.chain.times(v), self.precondition, h, _GOAL, self._steps)
+        return self._accepted(outcome, h)
+
+    def precondition(self, r: Array) -> Array:
+        """One solve with the other chain's factor."""
+        return self._factor.solve(torch.from_numpy(r - self._old @ r)).numpy()
+
+    def solve_transposed(self, b: Array) -> Array:
+        b = b - b.sum() * self.pi
+        return self._accepted(self._transposed_poisson(b, self.pi, _GOAL), b)
+
+    def _transposed_poisson(self, b: Array, pi: Array, tolerance: float) -> Outcome:
+        def precondition(r: Array) -> Array:
+            u = self._factor.solve_transposed(torch.from_numpy(r - r.mean())).numpy()
+            return u - u.sum() * pi
+
+        outcome = gmres(lambda u: -self.chain.balance(u), precondition, b, tolerance, self._steps)
+        self.iterations += outcome.iterations
+        return outcome
+
+    def _accepted(self, outcome: Outcome, rhs: Array) -> Array:
+        """Refuse a solution whose recomputed residual is neither small nor due to rounding."""
+        size = float(np.linalg.norm(rhs))
+        rounding = _ROUNDING * float(np.linalg.norm(self.chain.exits * outcome.x))
+        if not outcome.residual * size <= max(_ACCEPTED * size, rounding):
+            raise SolverError(
+                f"a relative residual of {outcome.residual:.1e} was left after "
+                f"{outcome.iterations} iterations; {_ADVICE}"
+            )
+        return outcome.x
