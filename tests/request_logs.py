@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 import stationary as st
-from stationary.data import RequestLog
+from stationary.ingest import RequestLog
 
 
 def queue(rate, seconds, capacity, service=1.0, seed=0, start=0.0):
@@ -29,7 +29,7 @@ def frame(arrival, response, seed=0):
 
 def counted(arrival, response, window, capacity):
     """Load and counts of every whole window by `RequestLog`, which holds all in memory."""
-    made = st.data.windows_from_logs(RequestLog(arrival, response).cut(window), window, capacity)
+    made = st.ingest.windows_from_logs(RequestLog(arrival, response).cut(window), window, capacity)
     return made.table[made.table["sent"] > 0], made.calibration.propagation
 
 

@@ -197,8 +197,8 @@ def test_the_queue_of_a_generated_log(connection, tmp_path):
     # Milliseconds are rounded twice, and neighbours may change places.
     assert np.abs(np.sort(came) - arrival).max() <= 1.001e-3
     assert np.sort(took) == pytest.approx(np.sort(response), abs=0.501e-3)
-    log = st.data.RequestLog(came, table["response"].to_numpy() / 1e6)
-    windows = st.data.windows_from_logs(log.cut(10.0), duration=10.0, capacity=40).counted
+    log = st.ingest.RequestLog(came, table["response"].to_numpy() / 1e6)
+    windows = st.ingest.windows_from_logs(log.cut(10.0), duration=10.0, capacity=40).counted
     fit = st.fit(st.models.MMmK(servers=1, capacity=40), windows.observing(range(4)))
     assert fit.estimates["service_rate"] == pytest.approx(80.0, rel=0.1)
 

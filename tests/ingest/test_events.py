@@ -8,9 +8,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import stationary as st
 from request_logs import counted, counts, frame, queue
-from stationary.data import RequestLog, Sampling
+from stationary.data import Sampling
 from stationary.errors import InputError
-from stationary.ingest import Columns, Cut, DuckDB, Source, Unit, cut, windows_from_events
+from stationary.ingest import (
+    Columns,
+    Cut,
+    DuckDB,
+    RequestLog,
+    Source,
+    cut,
+    windows_from_events,
+)
+from stationary.terms.spans import Unit
 from stationary.testbed.record import Trace, tabulate
 from stationary.testbed.traces import write_traces
 
@@ -54,7 +63,7 @@ def test_ties_of_whole_milliseconds(tmp_path):
     exact = RequestLog(arrival - arrival[0], response)
     window = (exact.arrival // 1000).astype(int)
     expected = np.zeros((20, 30), dtype=int)
-    np.add.at(expected, (window, exact.found), 1)
+    np.add.at(expected, (window, exact.in_system), 1)
     columns = (
         Columns("at", response="took", unit=Unit.MS),
         Columns("at", completion="done", unit=Unit.MS),
@@ -218,7 +227,7 @@ def test_more_than_the_memory(tmp_path):
     window = np.floor((arrival - arrival[0]) / 10.0).astype(int)
     width = counts(made.table).shape[1]
     expected = np.zeros((window[-1] + 1, width + 20), dtype=int)
-    np.add.at(expected, (window, RequestLog(arrival, response).found), 1)
+    np.add.at(expected, (window, RequestLog(arrival, response).in_system), 1)
     assert_array_equal(counts(made.table), expected[:-1, :width])
     assert not expected[:-1, width:].any()
     assert not list(spill.iterdir())
@@ -258,8 +267,8 @@ def test_a_stay_that_rounding_ends_is_none(tmp_path, done, propagation):
         )
         assert counts(made.table).tolist() == [[4, 0, 0, 0]] * 9
     log = RequestLog(arrival, table["done"] - arrival)
-    assert not log.found_at(propagation).any()
-    assert not RequestLog(arrival, table["took"]).found_at(propagation).any()
+    assert not log.in_server(propagation).any()
+    assert not RequestLog(arrival, table["took"]).in_server(propagation).any()
 
 
 def test_losses_for_another_reason_than_a_full_queue_are_said(tmp_path):

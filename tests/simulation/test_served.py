@@ -16,7 +16,7 @@ def test_losses_and_responses_are_those_of_the_queue(servers):
     assert len(log) == pytest.approx(90_000, rel=0.02)
     assert (~log.answered).mean() == pytest.approx(float(pi[-1]), rel=0.1)
     # What arrivals find, and Little's law.
-    found = np.bincount(log.found, minlength=7)[:6] / len(log)
+    found = np.bincount(log.in_system, minlength=7)[:6] / len(log)
     np.testing.assert_allclose(found, pi[:6].detach().numpy(), atol=0.01)
     inside = float((pi.numpy() * np.arange(7)).sum())
     mean = np.nanmean(log.response)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import stationary as st
-from stationary.data import RequestLog
 from stationary.errors import ProgramError
+from stationary.ingest import RequestLog
 from stationary.testbed import (
     Arrivals,
     Deterministic,
@@ -165,8 +165,8 @@ def test_the_estimator_of_queue_sizes_is_near_the_truth(steady):
     share = 0.8 if may_run_first() else 0.5
     for trace, service in zip(steady, made.table["service_us"], strict=True):
         log = RequestLog(trace.arrival, trace.response)
-        calibration = st.data.Calibration(made.calibration.propagation, service / 1e6)
-        miss = (log.estimated(calibration) - log.found)[log.answered]
+        calibration = st.ingest.Calibration(made.calibration.propagation, service / 1e6)
+        miss = (log.estimated(calibration) - log.in_system)[log.answered]
         assert (np.abs(miss) <= 1).mean() > share
     assert 250e-6 < made.calibration.service < 700e-6
 

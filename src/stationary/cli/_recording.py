@@ -12,7 +12,7 @@ from stationary.cli._options import check_new
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
-    from stationary.data.logs import LogWindows
+    from stationary.ingest.logs import LogWindows
     from stationary.testbed.record import Trace
 
 

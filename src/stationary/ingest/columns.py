@@ -10,7 +10,7 @@ from stationary.data.tables import MISSING
 from stationary.errors import InputError
 from stationary.ingest.engines import Session
 from stationary.ingest.literals import real
-from stationary.terms.spans import Unit
+from stationary.terms.spans import Unit as Unit
 
 
 @dataclass(frozen=True)

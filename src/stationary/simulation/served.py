@@ -8,8 +8,8 @@ import numpy as np
 
 from stationary._support.seeds import as_random
 from stationary.data.checks import as_duration
-from stationary.data.requests import RequestLog
 from stationary.errors import InputError
+from stationary.ingest.requests import RequestLog
 from stationary.models import MMmK
 from stationary.simulation._kernels import serve
 from stationary.simulation.paths import as_inputs, check_moves
@@ -35,7 +35,7 @@ def simulate_requests(
     Examples
     --------
     >>> log = simulate_requests(MMmK(capacity=3, service_rate=10.0), x=[8.0, 12.0], duration=50.0)
-    >>> len(log), int((~log.answered).sum()), log.found.max()
+    >>> len(log), int((~log.answered).sum()), log.in_system.max()
     (945, 243, np.int64(3))
     """
     if not isinstance(model, MMmK):

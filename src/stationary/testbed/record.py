@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stationary.data.logs import LogWindows, windows_from_logs
-from stationary.data.requests import RequestLog
 from stationary.errors import ProgramError
+from stationary.ingest.logs import LogWindows, windows_from_logs
+from stationary.ingest.requests import RequestLog
 from stationary.testbed.buffers import Buffer, best_buffer
 from stationary.testbed.kernel import receive_errors, socket_drops
 from stationary.testbed.native import Native

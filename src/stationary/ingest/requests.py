@@ -1,26 +1,26 @@
-r"""Requests: what a log of arrival and response times says about the queue.
+r"""Logs of requests in memory: the number in the system at each arrival.
 
 A request that arrives at ``a`` and is answered after ``r`` was in the system from ``a`` to
-``a + r``. Two ways lead from such a log to the number of requests an arriving one found:
+``a + r``. Two ways lead from such a log to the number of requests that an arriving one found:
 
-- *by counting* (`RequestLog.found_at`): earlier requests whose answer was still to come. Exact
-  where the log holds every request of the system, for any number of servers and order of service.
-  Seen by the sender, a request is also there while it or its answer is on the way; when the
-  propagation time is taken off every response, what is left is the number in the server.
+- *by counting* (`RequestLog.in_server`): earlier requests whose answer was still to come. Exact
+  where the log holds every request, for any number of servers and any order of service. The sender
+  also counts requests and answers that are on the way; with the propagation time taken off every
+  response, only those in the server are left.
 - *by the paper's formula* (`RequestLog.estimated`), for a log that holds some requests only. With
   ``response = propagation + queueing + processing`` and ``s`` the service time,
 
       size = queueing / s = (response - propagation) / s - 1, rounded.
 
-  Where service times vary the picture is blurred: a request that waited for one long service
-  looks like one that waited for two short ones.
+  Varying service times blur it: one long service looks like two short ones.
 
 `calibrate` finds both times of the formula in the log itself. While a single server is busy,
 replies are one service time apart, so their gaps have the distribution of the service time ``S``;
-and the response of a request that found nobody takes ``propagation + S``. The propagation time is
-the difference of a low percentile of the two: low, because disturbances only ever add time.
+and the response of a request that found an empty system takes ``propagation + S``. The propagation
+time is the difference of a low percentile of the two: low, because disturbances only add time.
 
-A request without an answer is one that found the system full.
+A request without an answer is one that found the system full. `stationary.ingest.occupancy` counts
+in the same way by a query, for logs larger than memory.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Calibration:
     Attributes
     ----------
     propagation : float
-        Response time less service time of a request that finds nobody.
+        Response time less service time of a request that finds an empty system.
     service : float
         Mean service time.
     """
@@ -60,9 +60,9 @@ class Calibration:
     service: float
 
     def __post_init__(self) -> None:
-        if not (self.propagation >= 0 and np.isfinite(self.propagation)):
+        if not 0 <= self.propagation < np.inf:
             raise InputError(f"propagation must be zero or more; got {self.propagation!r}")
-        if not (self.service > 0 and np.isfinite(self.service)):
+        if not 0 < self.service < np.inf:
             raise InputError(f"service must be a positive time; got {self.service!r}")
 
 
@@ -80,10 +80,10 @@ class RequestLog:
 
     Examples
     --------
-    Three requests a tenth apart, each served 0.25; the third is lost:
+    Three requests, 0.1 s apart, each served for 0.25 s; the third is lost:
 
     >>> log = RequestLog(arrival=[0.0, 0.1, 0.2], response=[0.25, 0.4, float("nan")])
-    >>> log.found
+    >>> log.in_system
     array([0, 1, 2])
     """
 
@@ -95,17 +95,20 @@ class RequestLog:
                 f"arrival and response must be lists of the same length; got shapes "
                 f"{arrival.shape} and {response.shape}"
             )
-        bad = np.flatnonzero(~np.isfinite(arrival))
-        if len(bad):
-            raise InputError(
-                f"request {bad[0]}: the arrival time is {arrival[bad[0]]}; it must be finite"
-            )
-        bad = np.flatnonzero((response < 0) | np.isinf(response))
-        if len(bad):
-            raise InputError(
-                f"request {bad[0]}: the response time is {response[bad[0]]}; it must be zero or "
-                f"more, or NaN for a request without an answer"
-            )
+        for name, values, wrong, remedy in (
+            ("arrival", arrival, ~np.isfinite(arrival), "finite"),
+            (
+                "response",
+                response,
+                (response < 0) | np.isinf(response),
+                "zero or more, or NaN for a request without an answer",
+            ),
+        ):
+            if wrong.any():
+                at = int(np.argmax(wrong))
+                raise InputError(
+                    f"request {at}: the {name} time is {values[at]}; it must be {remedy}"
+                )
         order = np.argsort(arrival, kind="stable")
         self.arrival: Times = arrival[order]
         self.response: Times = response[order]
@@ -122,42 +125,43 @@ class RequestLog:
         return ~np.isnan(self.response)
 
     @cached_property
-    def found(self) -> Sizes:
-        """Requests under way at each arrival: earlier ones whose answer was still to come."""
-        return self.found_at(0.0)
+    def in_system(self) -> Sizes:
+        """Requests in the system at each arrival: earlier ones whose answer was still to come."""
+        return self.in_server(0.0)
 
-    def found_at(self, propagation: float) -> Sizes:
-        """Requests in the server at each arrival, which is ``propagation`` away and back."""
-        leaves = self.arrival + (self.response - propagation)
+    def in_server(self, propagation: float) -> Sizes:
+        """Requests in a server at each arrival, with ``propagation`` the time there and back."""
+        departure = self.arrival + (self.response - propagation)
         # Not ``response > propagation``: a stay lost in rounding would end before it began.
-        inside = leaves > self.arrival
-        before: Sizes = np.asarray(np.cumsum(inside) - inside + len(self.in_flight))
-        departures = np.sort(np.concatenate([self.in_flight - propagation, leaves[inside]]))
-        return before - np.searchsorted(departures, self.arrival, side="right")
+        stays = departure > self.arrival
+        arrived: Sizes = np.asarray(np.cumsum(stays) - stays + len(self.in_flight))
+        departures = np.sort(np.concatenate([self.in_flight - propagation, departure[stays]]))
+        return arrived - np.searchsorted(departures, self.arrival, side="right")
 
     @cached_property
     def service_gaps(self) -> Times:
         """Gaps between replies during which a single server was busy: service times."""
-        answered, before = self.answered, len(self.in_flight)
-        arrivals = self.arrival[answered]
-        departures = np.sort(np.concatenate([self.in_flight, arrivals + self.response[answered]]))
-        came = before + np.searchsorted(arrivals, departures[:-1], side="right")
-        left = came - np.arange(1, len(departures))
+        arrivals = self.arrival[self.answered]
+        departures = np.sort(
+            np.concatenate([self.in_flight, arrivals + self.response[self.answered]])
+        )
+        arrived = len(self.in_flight) + np.searchsorted(arrivals, departures[:-1], side="right")
+        left = arrived - np.arange(1, len(departures))
         return np.diff(departures)[left > 0]
 
     def estimated(self, calibration: Calibration) -> Sizes:
-        """Requests each answered one found, by the paper's formula; -1 for the unanswered."""
+        """Requests in the system by the paper's formula; -1 for a request without an answer."""
         waiting = (self.response - calibration.propagation) / calibration.service - 1
         sizes = np.maximum(np.rint(waiting), 0)
         return np.where(self.answered, sizes, -1).astype(np.int64)
 
     def cut(self, duration: float) -> list[RequestLog]:
-        """Cut into whole windows, from the first arrival on; each knows who was there before."""
+        """Cut into whole windows from the first arrival on, each with its requests in flight."""
         duration = as_duration(duration)
         if not len(self):
             return []
         window = np.floor((self.arrival - self.arrival[0]) / duration)
-        # The log ends with its last arrival, somewhere in a window that is not whole.
+        # The log ends with its last arrival, somewhere inside a window that is not whole.
         whole = int(window[-1])
         if whole > _MOST_WINDOWS:
             raise InputError(
@@ -179,7 +183,7 @@ class RequestLog:
 def calibrate(
     logs: Iterable[RequestLog], service: float | None = None, percentile: float = 10.0
 ) -> Calibration:
-    """Find propagation and service time of a single server in its own logs.
+    """Find the propagation and service times of a single server in its own logs.
 
     Parameters
     ----------
@@ -188,26 +192,27 @@ def calibrate(
     service : float, optional
         The mean service time, if known; otherwise the mean gap between replies in busy periods.
     percentile : float
-        Where response times of requests that found nobody are compared with service times.
+        Where response times in an empty system are compared with service times.
     """
     logs = list(logs)
-    gaps = np.concatenate([log.service_gaps for log in logs] or [np.empty(0)])
-    lone = [log.response[log.answered & (log.found == 0)] for log in logs]
-    alone = np.concatenate(lone or [np.empty(0)])
-    if not len(alone):
-        raise InputError("no request in the log found the system empty and was answered")
     if not 0 <= percentile <= 100:
         raise InputError(f"percentile must lie in 0..100; got {percentile!r}")
+    gaps = np.concatenate([np.empty(0), *(log.service_gaps for log in logs)])
+    alone = np.concatenate(
+        [np.empty(0), *(log.response[log.answered & (log.in_system == 0)] for log in logs)]
+    )
+    if not len(alone):
+        raise InputError("no request in the log found the system empty and was answered")
     low = float(np.percentile(alone, percentile))
-    if not len(gaps):
-        if service is None:
-            warnings.warn(
-                f"no request in the log waited for another, so the service time is taken to be all "
-                f"of a short response time, {low:.3g}; pass service= if you know it",
-                DataWarning,
-                stacklevel=2,
-            )
-        service = low if service is None else service
-        return Calibration(max(0.0, low - service), service)
-    propagation = max(0.0, low - float(np.percentile(gaps, percentile)))
-    return Calibration(propagation, float(gaps.mean()) if service is None else service)
+    if len(gaps):
+        propagation = max(0.0, low - float(np.percentile(gaps, percentile)))
+        return Calibration(propagation, float(gaps.mean()) if service is None else service)
+    if service is None:
+        warnings.warn(
+            f"no request in the log waited for another, so the service time is taken to be all "
+            f"of a short response time, {low:.3g}; pass service= if you know it",
+            DataWarning,
+            stacklevel=2,
+        )
+        service = low
+    return Calibration(max(0.0, low - service), service)

@@ -1,28 +1,24 @@
-"""Events to windows: counts of the queue sizes that the requests of a log found.
-
-Any log with arrival and response times will do; `stationary.data.requests` says how it is read.
-"""
+"""Windows of logs that fit into memory; `stationary.ingest.events` makes those of larger ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stationary.data.checks import as_duration
-from stationary.data.requests import Calibration, RequestLog, Sizes, Times, calibrate
 from stationary.data.states import Sampling
 from stationary.data.windows import Windows
 from stationary.errors import InputError
+from stationary.ingest.requests import Calibration, RequestLog, Sizes, calibrate
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _ENOUGH_GAPS = 50
-"""Gaps between replies that give a window a service time of its own."""
+"""Gaps between replies from which a window gets a service time of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +32,7 @@ class LogWindows:
     counted : Windows
         The same by counting the requests in the server.
     table : DataFrame
-        A row a window: ``load, sent, answered, late, unanswered, service_us, full_at``, then
+        One row per window: ``load, sent, answered, late, unanswered, service_us, full_at``, then
         ``Q=0``, ... by the formula, ``T=0``, ... by counting, and ``rt_...`` response times.
     calibration : Calibration
         What the formula used, over all windows.
@@ -56,7 +52,7 @@ def windows_from_logs(
     service: float | None = None,
     edges: Sequence[float] = (),
 ) -> LogWindows:
-    """Turn logs, one a window, into windows of counts.
+    """Turn logs, one per window, into windows of counts.
 
     Parameters
     ----------
@@ -94,65 +90,46 @@ def windows_from_logs(
         raise InputError(f"late must be a positive response time; got {late!r}")
     if not any(len(log) for log in logs):
         raise InputError("there are no requests in the log: record longer, or at a higher rate")
-    whole = calibrate(logs, service)
+    overall = calibrate(logs, service)
     rows = []
     for log in logs:
-        own = whole
+        own = overall
         if service is None and len(log.service_gaps) >= _ENOUGH_GAPS:
-            own = Calibration(whole.propagation, float(log.service_gaps.mean()))
-        found = log.found_at(whole.propagation)
-        rows.append(
-            {
-                **_outcomes(log, found, duration, late, own),
-                **_counts("Q", log.estimated(own), log.answered, capacity),
-                **_counts("T", found, log.answered, capacity),
-                **_histogram(log.response[log.answered], edges),
-            }
-        )
+            own = Calibration(overall.propagation, float(log.service_gaps.mean()))
+        in_server, answered = log.in_server(overall.propagation), log.answered
+        full, responses = in_server[~answered], log.response[answered]
+        row = {
+            "load": len(log) / duration,
+            "sent": len(log),
+            "answered": len(responses),
+            "late": int((responses > late).sum()),
+            "unanswered": len(full),
+            "service_us": own.service * 1e6,
+            "full_at": float(full.mean()) if len(full) else np.nan,
+        }
+        for letter, sizes in (("Q", log.estimated(own)), ("T", in_server)):
+            states = np.where(answered, np.minimum(sizes, capacity - 1), capacity)
+            row |= _named(letter + "={}", range(capacity + 1), states)
+        if len(edges):
+            buckets = [*(f"{edge * 1e3:g}ms" for edge in edges), "more"]
+            row |= _named("rt_{}", buckets, np.searchsorted(edges, responses))
+        rows.append(row)
     table = pd.DataFrame(rows)
-    return LogWindows(
-        _as_windows(table, "Q", capacity, duration),
-        _as_windows(table, "T", capacity, duration),
-        table,
-        whole,
-    )
-
-
-def _outcomes(
-    log: RequestLog, found: Sizes, duration: float, late: float, own: Calibration
-) -> dict[str, float]:
-    answered = log.answered
-    full = found[~answered]
-    return {
-        "load": len(log) / duration,
-        "sent": len(log),
-        "answered": int(answered.sum()),
-        "late": int((log.response[answered] > late).sum()),
-        "unanswered": int((~answered).sum()),
-        "service_us": own.service * 1e6,
-        "full_at": float(full.mean()) if len(full) else np.nan,
-    }
-
-
-def _counts(
-    letter: str, sizes: Sizes, answered: NDArray[np.bool_], capacity: int
-) -> dict[str, int]:
-    state = np.where(answered, np.minimum(sizes, capacity - 1), capacity)
-    counts = np.bincount(state, minlength=capacity + 1)
-    return {f"{letter}={k}": int(count) for k, count in enumerate(counts)}
-
-
-def _histogram(responses: Times, edges: Sequence[float]) -> dict[str, int]:
-    if not len(edges):
-        return {}
-    counts = np.bincount(np.searchsorted(edges, responses), minlength=len(edges) + 1)
-    names = [f"rt_{edge * 1e3:g}ms" for edge in edges]
-    return dict(zip([*names, "rt_more"], map(int, counts), strict=True))
-
-
-def _as_windows(table: pd.DataFrame, letter: str, capacity: int, duration: float) -> Windows:
     kept = table[table["sent"] > 0]
-    counts = kept[[f"{letter}={k}" for k in range(capacity + 1)]].to_numpy()
-    return Windows(
-        kept["load"].to_numpy(), counts, range(capacity + 1), Sampling.ARRIVAL, duration=duration
+    formula, counted = (
+        Windows(
+            kept["load"].to_numpy(),
+            kept[[f"{letter}={k}" for k in range(capacity + 1)]].to_numpy(),
+            range(capacity + 1),
+            Sampling.ARRIVAL,
+            duration=duration,
+        )
+        for letter in "QT"
     )
+    return LogWindows(formula, counted, table, overall)
+
+
+def _named(pattern: str, names: Sequence[Any], values: Sizes) -> dict[str, int]:
+    """Count how often each position occurs; the keys are the names of the positions."""
+    counts = np.bincount(values, minlength=len(names))
+    return {pattern.format(name): int(n) for name, n in zip(names, counts, strict=True)}
