@@ -129,7 +129,7 @@ def test_the_folder_is_readable_by_people_and_programs(run, fit):
     content = json.loads((run / "plan.json").read_text())
     assert content["format"] == FORMAT
     estimate = content["fitted"]["mmmk"]
-    assert estimate["model"]["$model"] == {"name": "mmmk", "servers": 1, "capacity": 5}
+    assert estimate["model"]["description"] == {"name": "mmmk", "servers": 1, "capacity": 5}
     assert estimate["model"]["estimates"] == fit.estimates
     assert content["versions"]["stationary"] == st.__version__
     assert (content["seed"], estimate["starts"]) == (0, 3)
@@ -137,7 +137,7 @@ def test_the_folder_is_readable_by_people_and_programs(run, fit):
     assert list(frame) == ["x:load", "0:Q=0", "0:Q=1", "0:Q=2", "duration"]
     assert len(frame) == len(LOADS)
     names = set(safetensors.torch.load_file(run / "arrays.safetensors"))
-    assert {"fitted.mmmk.covariance.matrix", "draws.parts.0.theta"} <= names
+    assert {"fitted.mmmk.covariance.matrix", "known_draws.parts.0.theta"} <= names
 
 
 def test_others_may_read_the_folder_as_the_umask_says(fit, tmp_path):
@@ -393,18 +393,17 @@ DAMAGE = {
     "json with a wrong type": (edit_at(f"{MMMK}/nll", "much"), "nll must be .*got 'much'"),
     "json with a wrong flag": (edit_at(f"{MMMK}/ended/converged", "perhaps"), "converged must be"),
     "json with a null": (edit_at(f"{MMMK}/evaluations", None), "evaluations must be .*got None"),
-    "json with an unknown code": (edit_at(f"{MMMK}/ended/why/value", "bored"), "'bored'"),
-    "json with an unknown record": (edit_at(f"{MMMK}/$record", "os.system"), "'os.system'"),
+    "json with an unknown code": (edit_at(f"{MMMK}/ended/why", "bored"), "'bored'"),
     "format is text": (edit(format="one"), "does not say its format"),
-    "unknown model": (edit_at(f"{MMMK}/model/$model", {"name": "mm1"}), "no model 'mm1'"),
-    "model name is a number": (edit_at(f"{MMMK}/model/$model", {"name": 3}), "damaged"),
-    "model option of another kind": (edit_at(f"{MMMK}/model/$model/servers", "x"), "damaged"),
+    "unknown model": (edit_at(f"{MMMK}/model/description", {"name": "mm1"}), "no model 'mm1'"),
+    "model name is a number": (edit_at(f"{MMMK}/model/description", {"name": 3}), "damaged"),
+    "model option of another kind": (edit_at(f"{MMMK}/model/description/servers", "x"), "damaged"),
     "model without its option": (
-        edit_at(f"{MMMK}/model/$model", {"name": "relaxed"}),
+        edit_at(f"{MMMK}/model/description", {"name": "relaxed"}),
         "needs the option 'model'",
     ),
     "model of another size": (
-        edit_at(f"{MMMK}/model/$model", {"name": "multidiagonal", "depth": 2, "capacity": 5}),
+        edit_at(f"{MMMK}/model/description", {"name": "multidiagonal", "depth": 2, "capacity": 5}),
         "has 2 parameters; got 1",
     ),
     "too few categories": (edit_at(f"{SEEN}/observe", [[0], [1]]), "2 categories"),
@@ -541,7 +540,6 @@ def test_a_known_model_may_be_passed_too(run, fit):
 def test_nothing_is_pickled(run):
     for path in run.iterdir():
         raw = path.read_bytes()
-        assert not raw.startswith(b"\x80")  # the protocol opcode of a pickle
         with pytest.raises((ValueError, pickle.UnpicklingError)):
             list(pickletools.genops(raw))
 
