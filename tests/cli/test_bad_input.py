@@ -354,7 +354,7 @@ def test_a_damaged_run(refused, here, name, keep):
 
 def test_a_run_of_a_newer_version(refused, here):
     path = here / "run" / "plan.json"
-    path.write_text(path.read_text().replace('"format": 3', '"format": 4'))
+    path.write_text(path.read_text().replace('"format": 4', '"format": 5'))
     refused("run was written by a newer stationary", "forecast", "run", "--x", "10")
 
 
