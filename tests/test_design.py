@@ -29,7 +29,7 @@ def fit(model, windows):
 
 
 def test_windows_are_read(windows, tmp_path):
-    frame = windows.to_frame().rename(columns=lambda name: f"Q={name}" if name != "load" else name)
+    frame = windows.to_frame()
     frame = frame.rename(columns={"load": "callrate"})
     frame.to_csv(tmp_path / "windows.csv", index=False)
     read = st.read_windows(tmp_path / "windows.csv", x="callrate", counts="Q={}", observe=[0, 1])

@@ -5,7 +5,6 @@ import pytest
 
 import stationary as st
 from stationary import words
-from stationary.data.tables import ParquetTable, TextTable
 from stationary.errors import DataWarning, InputError
 from stationary.learning.covariances import Curved, overdispersion
 from stationary.learning.likelihood import Likelihood, log_terms
@@ -37,7 +36,7 @@ def fits(single):
 @pytest.fixture(params=["csv", "parquet"])
 def file(request, single, tmp_path):
     path = tmp_path / f"windows.{request.param}"
-    frame = single.to_frame().rename(columns=lambda name: f"Q={name}" if name != "load" else name)
+    frame = single.to_frame()
     if request.param == "csv":
         single.to_csv(path)
     else:
@@ -51,7 +50,7 @@ def test_rows_are_sums_over_windows(single):
     assert pooled.recorded == 600
     for row, load in enumerate(pooled.loads.tolist()):
         counts = single.counts[single.loads == load].numpy()
-        assert pooled.many[row] == len(counts)
+        assert pooled.multiplicity[row] == len(counts)
         np.testing.assert_array_equal(pooled.counts[row], counts.sum(0))
         outer = sum(np.outer(y, y) for y in counts)
         np.testing.assert_array_equal(pooled.moments.squares[row], outer)
@@ -180,21 +179,21 @@ def test_the_next_experiment_is_the_same(fits):
 
 @pytest.mark.parametrize("batch", [7, 100, 10_000])
 def test_files_are_pooled_a_batch_at_a_time(file, single, monkeypatch, batch):
-    for kind in (TextTable, ParquetTable):
-        monkeypatch.setattr(kind.batches, "__defaults__", (batch,))
+    monkeypatch.setattr("stationary.data.tables.BATCH", batch)
+    monkeypatch.setattr("stationary.data.tables.BLOCK", 40 * batch)
     how = {"sampling": "arrival", "duration": 5.0}
     assert st.read_windows(file, pooled=True, **how) == single.pooled()
     assert st.read_windows(file, **how) == single
 
 
 def test_rows_are_left_out_or_refused_as_without_pooling(tmp_path, monkeypatch):
-    monkeypatch.setattr(TextTable.batches, "__defaults__", (2,))
+    monkeypatch.setattr("stationary.data.tables.BLOCK", 20)
     path = tmp_path / "w.csv"
     path.write_text("load,Q=0,Q=1,Q=2\n11,3,1,0\n0,0,0,0\n12,0,0,5\n11,2,2,1\n13,1,1,0\n")
     with (
-        pytest.warns(DataWarning, match=r"line 3: idle"),
+        pytest.warns(DataWarning, match=r"line 3: dropped, idle"),
         pytest.raises(
-            InputError, match=r"line 4: no counts in the observed categories 0, 1; leave"
+            InputError, match=r"line 4: no counts in the observed categories 0 and 1; leave"
         ),
     ):
         st.read_windows(path, observe=[0, 1], pooled=True)
@@ -215,7 +214,7 @@ def test_rows_are_left_out_or_refused_as_without_pooling(tmp_path, monkeypatch):
 
 
 def test_too_many_different_loads_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("stationary.data.moments._MOST", 11)
+    monkeypatch.setattr("stationary.data.moments._MOST_NUMBERS", 11)
     path = tmp_path / "w.csv"
     path.write_text("load,Q=0,Q=1\n11,3,1\n12,1,1\n13,1,4\n")
     with pytest.raises(InputError, match=r"w\.csv: .* 3 different inputs .* round the load"):
@@ -236,7 +235,7 @@ def test_what_needs_single_windows_says_so(fits, tmp_path):
         )
     with pytest.raises(InputError, match=f"a choice of categories {needs}"):
         fit.windows.observing([0, 1])
-    with pytest.raises(InputError, match=f"a file of one line a window {needs}"):
+    with pytest.raises(InputError, match=f"a file with one line per window {needs}"):
         fit.windows.to_csv(tmp_path / "w.csv")
     found = fit.findings
     assert len(found) == 7

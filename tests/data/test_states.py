@@ -8,8 +8,12 @@ import scipy.stats
 import torch
 
 import stationary as st
-from stationary.data.observation import ObservationMap
-from stationary.data.states import States, conditional_nll, conditional_probabilities
+from stationary.data.states import (
+    ObservationMap,
+    States,
+    conditional_nll,
+    conditional_probabilities,
+)
 
 FIRST_TWO = ObservationMap.of_states([0, 1], 4)
 LUMPED = ObservationMap(torch.tensor([0, 1, 1, 2]), 2)

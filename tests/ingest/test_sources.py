@@ -118,9 +118,7 @@ def test_a_bad_row_far_down(tmp_path):
 def test_missing_columns_are_named(tmp_path):
     rows = "arrivals,took\n0,1\n9,1\n"
     message = bad(tmp_path, rows)
-    assert "no column 'arrival' (did you mean 'arrivals'?); the columns are: arrivals, took" in (
-        message
-    )
+    assert "no column 'arrival'; did you mean 'arrivals'? there are: arrivals, took" in message
     message = bad(tmp_path, rows, Columns("arrivals"))
     assert "--response, or that of completions with --completion" in message
     assert "no column 'code'" in bad(tmp_path, rows, Columns("arrivals", "took", status="code"))
@@ -190,7 +188,7 @@ def test_bad_gauges(tmp_path):
     source, cut = Source(str(path), Columns("time")), Cut(2.0, sampling="time")
     with pytest.raises(InputError, match="column 'value': 9 of 9 rows are no whole numbers"):
         windows_from_gauge(source, "value", Rate("rate"), cut)
-    with pytest.raises(InputError, match=r"no column 'rat' .did you mean 'rate'"):
+    with pytest.raises(InputError, match=r"no column 'rat'; did you mean 'rate'"):
         windows_from_gauge(source, "value", Rate("rat"), cut)
     with pytest.raises(InputError, match="sampling must be 'time'"):
         windows_from_gauge(source, "value", Rate("rate"), Cut(2.0))

@@ -102,7 +102,8 @@ def read(
 ) -> Windows:
     """Read windows as the options say; ``states`` are those that ``observe`` may name."""
     from stationary.cli._parse import parse_range, parse_states
-    from stationary.data.readers import parse_counts, read_windows
+    from stationary.data.readers import read_windows
+    from stationary.terms.categories import parse_counts
 
     return read_windows(
         file,

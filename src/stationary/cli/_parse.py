@@ -234,8 +234,7 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
 
 def parse_states(text: str, states: Sequence[str] = ()) -> list[Observed]:
     """What ``--observe`` lists; a state such as ``q1=3,q2=0`` is one, commas or not."""
-    from stationary.data.readers import parse_observe
-    from stationary.terms.categories import split_list
+    from stationary.terms.categories import parse_observe, split_list
 
     items = split_list(text)
     length = states[0].count(",") + 1 if len(states) else 1

@@ -1,8 +1,8 @@
-"""Windows of counts: what they are, how to read them and how to simulate them."""
+"""Windows: what was observed at each load, and how it is read from files."""
 
 from stationary.data._base import TINY, Counts, Misplaced, Observation
 from stationary.data.readers import read_windows
-from stationary.data.states import Sampling, States, conditional_nll
+from stationary.data.states import ObservationMap, Sampling, States, conditional_nll
 from stationary.data.windows import Windows
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Counts",
     "Misplaced",
     "Observation",
+    "ObservationMap",
     "Sampling",
     "States",
     "Windows",

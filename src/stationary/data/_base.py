@@ -12,7 +12,7 @@ slopes of the terms: nothing that works on likelihoods needs to know which kind 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -64,7 +64,7 @@ class Observation(ABC):
     ...     def draw(self, point, random):
     ...         served = self.data[:, :1].numpy()
     ...         seconds = random.gamma(served, 1 / point.p.service_rate.detach().numpy())
-    ...         return self.of(torch.tensor(seconds).expand(-1, 2))
+    ...         return self.with_data(torch.tensor(seconds).expand(-1, 2))
     >>> seen = st.Windows(x=[4.0, 8.0], observations=[ServiceSums([[40, 4.1], [80, 7.9]])])
     >>> round(st.fit(st.models.MMmK(capacity=20), seen).estimates["service_rate"], 6)
     10.0
@@ -97,11 +97,16 @@ class Observation(ABC):
     def columns(self) -> tuple[str, ...]:
         """Names of the columns, as in files of windows."""
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the columns for messages and tables."""
+        return self.columns
+
     @abstractmethod
     def on(self, model: Model) -> Self:
         """Return this observation of a model: names are looked up, and what does not fit refused.
 
-        The other methods are those of an observation of a model.
+        Methods that take a point of the model are called on what this returns.
         """
 
     @abstractmethod
@@ -125,21 +130,19 @@ class Observation(ABC):
         """Largest log-likelihood ``[M]`` that any model could have; None where it is not known."""
         return None
 
-    def misplaced(
-        self, terms: Array, squares_of: Callable[[Array], float], recorded: int
-    ) -> Misplaced | None:
+    def misplaced(self, terms: Array, roots: Array, recorded: int) -> Misplaced | None:
         """How much of the data a forecast gets wrong; None where that has no meaning.
 
         Parameters
         ----------
         terms : ndarray [M, S]
-            What `log_terms` says.
-        squares_of : callable
-            Sum over recorded windows of ``(weights . data) ** 2``, for weights ``[M, S]``.
+            What `log_terms` returns.
+        roots : ndarray [M, K, S]
+            This observation's columns of `Windows.roots`.
         recorded : int
-            How many windows there are.
+            Number of recorded windows.
         """
-        del terms, squares_of, recorded
+        del terms, roots, recorded
         return None
 
     def nll_and_gradient(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor | None]:
@@ -164,7 +167,7 @@ class Observation(ABC):
         del facts
         return cls(data)
 
-    def of(self, data: Tensor) -> Self:
+    def with_data(self, data: Tensor) -> Self:
         """Return the same kind of observation with other data, such as some of the rows."""
         other = object.__new__(type(self))
         other.__dict__.update({**self.__dict__, "data": data})
@@ -224,26 +227,51 @@ class Counts(Observation):
         p = self.probabilities(point).detach().numpy()
         p = p / p.sum(-1, keepdims=True)
         counts = random.multinomial(self.size.to(torch.int64).numpy(), p)
-        return self.of(torch.from_numpy(counts).to(torch.float64))
+        return self.with_data(torch.from_numpy(counts).to(torch.float64))
 
     def saturated(self) -> Tensor:
         """The log-likelihood of the observed shares themselves."""
         share = self.data / self.size[:, None].clamp_min(1.0)
         return torch.special.xlogy(self.data, share).sum(-1)
 
-    def misplaced(
-        self, terms: Array, squares_of: Callable[[Array], float], recorded: int
-    ) -> Misplaced:
+    def misplaced(self, terms: Array, roots: Array, recorded: int) -> Misplaced:
         """Share of all counts that are in the wrong category.
 
-        Over all windows together: what one window has too much may be what another has too little.
-        The noise is that of the windows' scatter around their mean.
+        It is that of the sum over all windows, in which the excess of one window may cancel the
+        deficit of another. The error follows from the scatter of the windows around their mean.
         """
         counts, p = self.data.numpy(), np.exp(terms)
         off = counts / counts.sum() - counts.sum(-1, keepdims=True) / counts.sum() * p
         total = off.sum(0)  # of [M, S], which adds up to the error
         sign = np.sign(total)
-        # What a window has too much is linear in its counts: each weighs as much as its row says.
+        # The excess of a window is linear in its counts, so its square is one of `roots`.
         weight = (sign - (p + total) @ sign[:, None]) / (2 * counts.sum())
-        error = float(np.sqrt(squares_of(weight) * recorded / max(recorded - 1, 1)))
+        squares = ((roots * weight[:, None]).sum(-1) ** 2).sum()
+        error = float(np.sqrt(squares * recorded / max(recorded - 1, 1)))
         return Misplaced(float(np.abs(total).sum() / 2), error)
+
+
+def as_observations(
+    value: Iterable[Observation], first: Iterable[Observation] = ()
+) -> tuple[Observation, ...]:
+    """Return observations of the same windows, checked."""
+    if isinstance(value, Observation) or not isinstance(value, Iterable):
+        value = [value]
+    kinds = (*first, *value)
+    if not kinds:
+        raise InputError("nothing was observed: give counts= and observe=, or observations=")
+    for kind in kinds:
+        if not isinstance(kind, Observation):
+            raise InputError(
+                f"observations must be objects such as States(counts, observe=[0, 1]); got {kind!r}"
+            )
+        if len(kind.data) != len(kinds[0].data):
+            raise InputError(
+                f"observations must have the same windows; got {len(kinds[0].data)} rows of "
+                f"{', '.join(kinds[0].columns)} and {len(kind.data)} of {', '.join(kind.columns)}"
+            )
+    if [kind.kind for kind in kinds].count("states") > 1:
+        raise InputError(
+            "windows have one table of counts of states: put all categories into one States"
+        )
+    return kinds

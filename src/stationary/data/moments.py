@@ -4,14 +4,15 @@ All windows ``w`` at one input ``u`` have the same predicted probabilities. So w
 over windows of something linear in their counts needs only ``sum_w y_w``, as the likelihood does,
 and whatever is a sum of squares of such, as the scatter of their scores is, only
 
-    sum_w (a_u . y_w)^2 = a_u^T (sum_w y_w y_w^T) a_u.
+    sum_w (a . y_w)^2 = a^T S a,      S = sum_w y_w y_w^T.
 
-With how many windows there were, these *moments* replace them: as many rows as there are distinct
-inputs, however many windows. The order of the windows is gone.
+With the number of windows, these *moments* replace them: there are as many rows as distinct inputs,
+however many windows. The order of the windows is lost.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from torch import Tensor
 from stationary._support.types import Array
 from stationary.errors import InputError
 
-_MOST = 2**27
+_MOST_NUMBERS = 2**27
 """Numbers that moments may hold: a gigabyte of them."""
 
 
@@ -30,30 +31,41 @@ class Moments:
 
     Parameters
     ----------
-    many : Tensor [U]
+    multiplicity : Tensor [U]
         Windows that were added up in each row.
-    squares : Tensor [U, C, C]
-        Sums of the outer products of their counts with themselves.
+    squares : Tensor [U, S, S]
+        Sums of the outer products of their data with themselves.
     """
 
-    def __init__(self, many: Tensor, squares: Tensor) -> None:
-        if many.ndim != 1 or squares.shape != (len(many), *squares.shape[1:2] * 2):
+    def __init__(self, multiplicity: Tensor, squares: Tensor) -> None:
+        rows = len(multiplicity)
+        if multiplicity.ndim != 1 or squares.shape != (rows, *squares.shape[1:2] * 2):
             raise InputError(
-                f"moments must be windows [U] and squares [U, C, C]; got {tuple(many.shape)} and "
-                f"{tuple(squares.shape)}"
+                f"moments must be multiplicities [U] and squares [U, S, S]; got "
+                f"{tuple(multiplicity.shape)} and {tuple(squares.shape)}"
             )
-        self.many, self.squares = many, squares
+        self.multiplicity, self.squares = multiplicity, squares
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Moments):
             return NotImplemented
-        return torch.equal(self.many, other.many) and torch.equal(self.squares, other.squares)
+        same = torch.equal(self.multiplicity, other.multiplicity)
+        return same and torch.equal(self.squares, other.squares)
 
     __hash__ = None  # type: ignore[assignment]
 
     def select(self, rows: Any) -> Moments:
         """Moments of some rows."""
-        return Moments(self.many[rows], self.squares[rows])
+        return Moments(self.multiplicity[rows], self.squares[rows])
+
+    @cached_property
+    def roots(self) -> Tensor:
+        """``[U, S, S]``: S rows, for every input, with the same sum of outer products.
+
+        They take the place of the single windows in every sum of squares.
+        """
+        values, vectors = torch.linalg.eigh(self.squares)
+        return (vectors * values.clamp_min(0.0).sqrt()[:, None]).mT
 
 
 class Pool:
@@ -61,60 +73,52 @@ class Pool:
 
     Parameters
     ----------
-    inputs, categories : int
-        Columns of inputs and of counts.
+    inputs, columns : int
+        Columns of inputs and of data.
 
     Examples
     --------
     >>> pool = Pool(1, 2)
     >>> pool.add(np.array([[11.0], [12.0], [11.0]]), np.array([[3.0, 1.0], [2.0, 2.0], [1.0, 0.0]]))
-    >>> x, counts, moments = pool.sums()
-    >>> x.ravel().tolist(), counts.tolist(), moments.many.tolist()
+    >>> x, data, moments = pool.sums()
+    >>> x.ravel().tolist(), data.tolist(), moments.multiplicity.tolist()
     ([11.0, 12.0], [[4.0, 1.0], [2.0, 2.0]], [2.0, 1.0])
     """
 
-    def __init__(self, inputs: int, categories: int) -> None:
+    def __init__(self, inputs: int, columns: int) -> None:
         self.x: Array = np.empty((0, inputs))
-        self.many: Array = np.empty(0)
-        self.counts: Array = np.empty((0, categories))
-        self.squares: Array = np.empty((0, categories, categories))
+        self._sums = [np.empty((0, *shape)) for shape in ((), (columns,), (columns, columns))]
 
-    def add(self, x: Array, counts: Array) -> None:
-        """Add windows with inputs ``x [M, d]`` and counts ``[M, C]``."""
+    def add(self, x: Array, data: Array) -> None:
+        """Add windows with inputs ``x [M, d]`` and data ``[M, S]``."""
         if not len(x):
             return
-        import pandas as pd  # its tables of hashes take a tenth of the time of sorting
+        import pandas as pd  # its hash tables take a tenth of the time of sorting
 
         frame = pd.DataFrame(x)
-        code = frame.groupby(list(frame), sort=False).ngroup().to_numpy()
-        known, new = len(self.x), frame.drop_duplicates().to_numpy()
-        self.x, where = np.unique(np.concatenate([self.x, new]), axis=0, return_inverse=True)
-        where = where.ravel()
-        if len(self.x) * counts.shape[1] ** 2 > _MOST:
-            raise InputError(
-                f"windows cannot be pooled: {len(self.x)} different inputs of "
-                f"{counts.shape[1]} categories are too many; round the load (to one per cent, "
-                f"say), observe fewer categories, or read without pooling"
-            )
-        self.many, self.counts, self.squares = (
-            self._moved(values, where[:known]) for values in (self.many, self.counts, self.squares)
-        )
-        group = where[known:][code].astype(np.min_scalar_type(len(self.x)))  # small ones sort fast
-        self.many += np.bincount(group, minlength=len(self.x))
+        group = frame.groupby(list(frame), sort=False).ngroup().to_numpy()
         order = np.argsort(group, kind="stable")
-        places, first = np.unique(group[order], return_index=True)
-        sorted_counts = counts[order]
-        self.counts[places] += np.add.reduceat(sorted_counts, first)
-        for place, part in zip(places, np.split(sorted_counts, first[1:]), strict=True):
-            self.squares[place] += part.T @ part
-
-    def _moved(self, values: Array, to: Array) -> Array:
-        """Values at the places that their inputs have now."""
-        moved = np.zeros((len(self.x), *values.shape[1:]))
-        moved[to] = values
-        return moved
+        first = np.searchsorted(group[order], np.arange(group.max() + 1))
+        parts = np.split(data[order], first[1:])
+        known, inputs = len(self.x), np.concatenate([self.x, frame.drop_duplicates().to_numpy()])
+        self.x, place = np.unique(inputs, axis=0, return_inverse=True)
+        if len(self.x) * data.shape[1] ** 2 > _MOST_NUMBERS:
+            raise InputError(
+                f"windows cannot be pooled: {len(self.x)} different inputs of {data.shape[1]} "
+                f"categories are too many; round the load (to one per cent, say), observe fewer "
+                f"categories, or read without pooling"
+            )
+        added = (
+            [len(part) for part in parts],
+            [part.sum(0) for part in parts],
+            [part.T @ part for part in parts],
+        )
+        for k, (before, more) in enumerate(zip(self._sums, added, strict=True)):
+            self._sums[k] = np.zeros((len(self.x), *before.shape[1:]))
+            self._sums[k][place.ravel()[:known]] = before
+            self._sums[k][place.ravel()[known:]] += more
 
     def sums(self) -> tuple[Array, Array, Moments]:
-        """Inputs ``[U, d]`` in order, counts ``[U, C]`` added up, and their moments."""
-        moments = Moments(torch.from_numpy(self.many), torch.from_numpy(self.squares))
-        return self.x, self.counts, moments
+        """Inputs ``[U, d]`` in order, data ``[U, S]`` added up, and their moments."""
+        multiplicity, data, squares = self._sums
+        return self.x, data, Moments(torch.from_numpy(multiplicity), torch.from_numpy(squares))

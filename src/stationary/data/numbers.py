@@ -1,20 +1,25 @@
-"""Tables of numbers and of counts, checked."""
+"""Numbers that people give, checked; every message names the argument or the cell."""
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from stationary.errors import InputError
+from stationary._support.types import Array
+from stationary.errors import DataWarning, InputError
+
+_LARGEST_COUNT = 2.0**53
+"""Up to here every whole number is a float64."""
 
 
 def as_table(value: Any, name: str) -> Tensor:
-    """Return numbers as a float64 tensor of our own, which nobody else can change."""
+    """Return numbers as a float64 tensor that shares no memory with what was given."""
     if isinstance(value, Tensor):
         return value.detach().to("cpu", torch.float64, copy=True).contiguous()
     try:
@@ -33,22 +38,74 @@ def as_counts(value: Any, columns: Sequence[str]) -> Tensor:
             f"counts must have one row per window and one column for each of the {len(columns)} "
             f"categories ({', '.join(columns)}); got shape {tuple(counts.shape)}"
         )
-    bad = find_bad_count(counts.numpy())
+    bad = find_bad(counts.numpy(), counts=True)
     if bad:
         row, column, problem = bad
         raise InputError(f"window {row}, category {columns[column]!r}: {problem}")
     return counts
 
 
-def find_bad_count(counts: NDArray[np.float64]) -> tuple[int, int, str] | None:
-    """First count that is none, row by row: its row, its column and what is wrong with it."""
-    bad = np.argwhere(~((counts >= 0) & (counts <= 2.0**53) & (counts == np.floor(counts))))
+def find_bad(values: Array, counts: bool) -> tuple[int, int, str] | None:
+    """Row, column and problem of the first input that is not finite, or value that is no count."""
+    good = np.isfinite(values)
+    if counts:
+        good &= (values >= 0) & (values <= _LARGEST_COUNT) & (values == np.floor(values))
+    bad = np.argwhere(~good)
     if not len(bad):
         return None
     row, column = map(int, bad[0])
-    value = float(counts[row, column])
-    if value > 2.0**53 and value != np.inf:
-        need = "counts above 2**53 lose digits: use shorter windows"
+    value = float(values[row, column])
+    if not counts:
+        problem = f"the value is {value!r}; inputs must be finite: correct it or remove it"
+    elif _LARGEST_COUNT < value < math.inf:
+        problem = f"the count is {value!r}; counts above 2**53 lose digits: use shorter windows"
     else:
-        need = "counts must be whole numbers, zero or more: correct it or remove the window"
-    return row, column, f"the count is {value!r}; {need}"
+        problem = (
+            f"the count is {value!r}; counts must be whole numbers, zero or more: correct it or "
+            f"remove the window"
+        )
+    return row, column, problem
+
+
+def as_range(loads: Any) -> tuple[float, float]:
+    """Return the ends of a range of loads; None stands for an open end."""
+    try:
+        low, high = loads
+        return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"loads must be a pair (low, high) of numbers, or None for an open end; got {loads!r}"
+        ) from None
+
+
+def as_duration(value: float | str) -> float:
+    """Return a length of time, checked."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise InputError(f"duration must be positive and finite; got {value!r}")
+    return number
+
+
+def as_durations(value: Any, windows: int) -> Tensor:
+    """Return the length of every window, checked, ``[M]``."""
+    durations = as_table(value, "duration")
+    if durations.shape not in ((), (windows,)):
+        raise InputError(
+            f"duration must be one number, or one for each of {windows} windows; got shape "
+            f"{tuple(durations.shape)}"
+        )
+    for wrong in durations[~((durations > 0) & (durations < math.inf))].tolist():
+        as_duration(wrong)
+    return durations.expand(windows).clone()
+
+
+def drop_or_refuse(where: str, why: str, drop: bool, stacklevel: int) -> None:
+    """Warn that windows are left out, or raise an error where that was not asked for."""
+    if not drop:
+        raise InputError(
+            f"{where}: {why}; leave such windows out with drop_empty=True (--drop-empty)"
+        )
+    warnings.warn(f"{where}: dropped, {why}", DataWarning, stacklevel=stacklevel + 1)

@@ -17,7 +17,8 @@ in each state: they see the time average only where that is the same everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
@@ -28,7 +29,6 @@ from torch import Tensor
 
 from stationary.data._base import TINY, Counts
 from stationary.data.numbers import as_counts
-from stationary.data.observation import ObservationMap
 from stationary.errors import InputError
 from stationary.models import Model, Point
 from stationary.terms.categories import (
@@ -39,6 +39,62 @@ from stationary.terms.categories import (
     label,
     members,
 )
+
+
+@dataclass(frozen=True, eq=False)
+class ObservationMap:
+    """Which category a visit to each state counts in.
+
+    The 0/1 matrix ``A [C, n]`` of the mathematics. Categories are disjoint, so one index per state
+    holds all of it, whatever the number of categories.
+
+    Attributes
+    ----------
+    category : Tensor [n]
+        Category of every state, or ``count`` where it is not observed.
+    count : int
+        Number of categories, C.
+
+    Examples
+    --------
+    States 1 and 2 are one category, and the last is not observed:
+
+    >>> two = ObservationMap(torch.tensor([0, 1, 1, 2]), 2)
+    >>> two.of(torch.tensor([0.1, 0.2, 0.3, 0.4]))
+    tensor([0.1000, 0.5000])
+    >>> two.dense()
+    tensor([[1., 0., 0., 0.],
+            [0., 1., 1., 0.]], dtype=torch.float64)
+    """
+
+    category: Tensor
+    count: int
+
+    @classmethod
+    def of_states(cls, states: Sequence[int], n: int) -> ObservationMap:
+        """One category for each of some states of a chain of ``n``: the paper's ``S'``."""
+        category = torch.full((n,), len(states))
+        category[torch.as_tensor(states)] = torch.arange(len(states))
+        return cls(category, len(states))
+
+    def of(self, pi: Tensor) -> Tensor:
+        """``A pi``: probability of every category, ``[..., C]``."""
+        sums = pi.new_zeros((*pi.shape[:-1], self.count + 1))
+        return sums.index_add(-1, self.category.to(pi.device), pi)[..., : self.count]
+
+    def to_states(self, values: Tensor) -> Tensor:
+        """``A^T values``: the value ``[..., C]`` of its category for every state, or zero."""
+        nothing = values.new_zeros((*values.shape[:-1], 1))
+        return torch.cat([values, nothing], -1)[..., self.category.to(values.device)]
+
+    @property
+    def observed(self) -> Tensor:
+        """Whether each state is in a category, ``[n]``."""
+        return self.category < self.count
+
+    def dense(self) -> Tensor:
+        """Return ``A`` itself, ``[C, n]``."""
+        return self.to_states(torch.eye(self.count, dtype=torch.float64))
 
 
 class Sampling(StrEnum):
@@ -127,22 +183,25 @@ class States(Counts):
                         f"conditions that do not overlap"
                     )
                 owner[covered] = row
-        found = self.of(self.data)
-        found.__dict__["map"] = ObservationMap(torch.from_numpy(owner), count)
-        return found
+        mapped = self.with_data(self.data)
+        mapped.__dict__["map"] = ObservationMap(torch.from_numpy(owner), count)
+        return mapped
 
-    def found(self, point: Point) -> Tensor:
-        """What each sample finds, ``[..., n]``, up to a factor: ``pi``, weighted by arrivals."""
+    def state_weights(self, point: Point) -> Tensor:
+        """Probability that a sample finds each state, ``[..., n]``, up to a factor.
+
+        It is ``pi``, weighted by the rate of arrivals where arriving requests are the samples.
+        """
         weight = None if self.sampling is Sampling.TIME else point.model.arrivals(point)
         return point.pi if weight is None else point.pi * weight
 
     def probabilities(self, point: Point) -> Tensor:
         """Probability of each category given that one of the observed ones is seen."""
-        return conditional_probabilities(self.found(point), self.map)
+        return conditional_probabilities(self.state_weights(point), self.map)
 
     def log_terms(self, point: Point) -> Tensor:
         """Logarithms of the probabilities; no less than that of a share that is impossible."""
-        return conditional_probabilities(self.found(point), self.map).log()
+        return conditional_probabilities(self.state_weights(point), self.map).log()
 
     def nll_and_gradient(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor | None]:
         """One compiled pass, where ``pi`` alone tells."""

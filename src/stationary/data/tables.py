@@ -1,159 +1,187 @@
-"""Tables of numbers on disk: which columns a file has, and their numbers with the row of each.
+"""Tables: named columns of numbers in a file or a DataFrame, and the names of their rows.
 
-CSV goes through the standard library's reader rather than pandas: it alone knows on which line of
-the file, as an editor shows it, a record starts, and it keeps repeated column names as they are.
+Arrow parses text, fast. Where it fails, the standard library's `csv` reads the rest of the file: it
+accepts what is merely unusual, such as blanks or a comma at the end of a line, and names the line
+of what is wrong, as an editor shows it.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
-import sys
+import os
 import zlib
 from abc import ABC, abstractmethod
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stationary._support.types import Array
+from stationary.data.writers import FIRST_LINE, METADATA_KEY, parse_metadata
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FACTS = "stationary"
-"""Key of what a file says about itself: a first line of text, or metadata of Parquet."""
-_MARK = f"# {FACTS}:"
-
-Numbers = tuple[NDArray[np.float64], NDArray[np.int64]]
-
 BATCH = 2**17
-"""Rows that are read at once where a file may be larger than memory."""
+"""Rows read at once, because a file may be larger than memory."""
+BLOCK = 2**23
+"""Bytes of text that Arrow parses at once."""
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-"})
+"""What people write for a value that is not there, in lower case."""
 
 
-@dataclass(frozen=True)
 class Table(ABC):
-    """A file with named columns.
+    """Named columns.
 
-    Parameters
+    Attributes
     ----------
-    path : Path
-        The file.
+    name : str
+        What messages call the table: the path of its file.
+    columns : list of str
+        Names of the columns, repeated ones included.
+    metadata : dict
+        What the file says about all of its rows, see `metadata_line`.
     """
 
-    path: Path
+    name: str
+    columns: list[str]
+    metadata: dict[str, str]
     row_word = "row"
-    """What a row of this kind of file is called."""
+    """What a row is called."""
 
     @abstractmethod
-    def columns(self) -> list[str]:
-        """Names of the columns, repeated ones included."""
+    def frames(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Yield some columns, a number of rows at a time."""
 
-    @abstractmethod
-    def numbers(self, columns: Sequence[str]) -> Numbers:
-        """Numbers ``[M, k]`` of some columns, and the number ``[M]`` of each row in the file."""
-
-    @abstractmethod
-    def batches(self, columns: Sequence[str], rows: int = BATCH) -> Iterator[Numbers]:
-        """The same, a number of rows at a time."""
-
-    def facts(self) -> dict[str, str]:
-        """Return what the file says about all of its rows, as `write_facts` wrote it."""
-        return {}
+    def row_numbers(self, rows: Sequence[int]) -> list[int]:
+        """Return how people count these rows, which are positions from 0 in increasing order."""
+        return [row + 1 for row in rows]
 
     def cell(self, row: int, column: str) -> str:
         """Name a cell for a message."""
-        return f"{self.path}, {self.row_word} {row}, column {column!r}"
+        return f"{self.name}, {self.row_word} {self.row_numbers([row])[0]}, column {column!r}"
 
-    def number(self, value: Any, row: int, column: str) -> float:
+    def numbers(self, columns: Sequence[str]) -> Array:
+        """Return the numbers ``[M, k]`` of some columns."""
+        return np.concatenate([np.empty((0, len(columns))), *self.batches(columns)])
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Array]:
+        """Yield the same, a number of rows at a time."""
+        from pandas.api.types import is_numeric_dtype
+
+        first = 0
+        for frame in self.frames(columns):
+            values = np.empty((len(frame), len(columns)))
+            for k, name in enumerate(columns):
+                cells = frame[name]
+                if is_numeric_dtype(cells):
+                    values[:, k] = cells.to_numpy(np.float64, na_value=np.nan)
+                else:
+                    values[:, k] = [
+                        self._number(cell, row, name) for row, cell in enumerate(cells, first)
+                    ]
+                for gap in np.flatnonzero(np.isnan(values[:, k])):
+                    self._number(None, first + int(gap), name)
+            yield values
+            first += len(frame)
+
+    def _number(self, value: Any, row: int, column: str) -> float:
         """Return a cell as a number, or raise an error that names it."""
         if value is None or str(value).strip().lower() in MISSING:
-            raise InputError(
-                f"{self.cell(row, column)}: the value is missing; fill it in or delete the "
-                f"{self.row_word}"
-            )
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{self.cell(row, column)}: {str(value)!r:.60} is not a number; correct it or "
-                f"delete the {self.row_word}"
-            ) from None
+            problem = "the value is missing; fill it in"
+        else:
+            try:
+                return float(value)
+            except (TypeError, ValueError):
+                problem = f"{str(value)!r:.60} is not a number; correct it"
+        raise InputError(f"{self.cell(row, column)}: {problem} or delete the {self.row_word}")
 
 
-@dataclass(frozen=True)
 class TextTable(Table):
     """A CSV or TSV file, perhaps gzipped; its first line that is not blank is the header."""
 
-    delimiter: str = ","
     row_word = "line"
 
-    def facts(self) -> dict[str, str]:
-        """Return what a first line that begins with ``# stationary:`` says."""
+    def __init__(self, path: Path, delimiter: str) -> None:
+        self.path, self.name, self.delimiter = path, str(path), delimiter
         with self._opened() as file:
-            return read_facts(file.readline())
+            self.metadata = parse_metadata(file.readline())
+        self._header_line, header = next(self._records(), (0, []))
+        if not header:
+            raise _empty(path)
+        if len(header) == 1 and any(other in header[0] for other in ";\t|"):
+            raise InputError(
+                f"{path}: the columns are not separated by {delimiter!r} but otherwise "
+                f"({header[0]!r:.60}); save the file with commas"
+            )
+        self.columns = [name.strip() for name in header]
 
-    def columns(self) -> list[str]:
-        """Names in the header, without space around them."""
-        with self._opened() as file:
-            for _, header in self._records(file):
-                if len(header) == 1 and any(other in header[0] for other in ";\t|"):
-                    raise InputError(
-                        f"{self.path}: the columns are not separated by {self.delimiter!r} but "
-                        f"otherwise ({header[0]!r:.60}); save the file with commas"
-                    )
-                return [name.strip() for name in header]
-        raise InputError(f"{self.path}: the file is empty; it needs a header and a line per window")
+    def frames(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Yield some columns: as numbers, or as text from where Arrow fails."""
+        import pyarrow
+        import pyarrow.csv
 
-    def numbers(self, columns: Sequence[str]) -> Numbers:
-        """Numbers of some columns, and the line each row starts on; the header is line 1."""
-        (all_of_it,) = self.batches(columns, sys.maxsize)
-        return all_of_it
+        where = [self.columns.index(name) for name in columns]
+        chosen = [str(k) for k in where]  # columns by position, because names may repeat
+        done = 0
+        try:
+            with pyarrow.csv.open_csv(
+                self.path,
+                pyarrow.csv.ReadOptions(
+                    column_names=[str(k) for k in range(len(self.columns))],
+                    skip_rows=self._header_line,
+                    block_size=BLOCK,
+                ),
+                pyarrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                pyarrow.csv.ConvertOptions(
+                    include_columns=chosen,
+                    column_types=dict.fromkeys(chosen, pyarrow.float64()),
+                    null_values=[],
+                ),
+            ) as reader:
+                for batch in reader:
+                    yield batch.to_pandas().set_axis(list(columns), axis=1)
+                    done += len(batch)
+        except (pyarrow.ArrowException, OSError):
+            yield from self._text_frames(columns, where, done)
 
-    def batches(self, columns: Sequence[str], rows: int = BATCH) -> Iterator[Numbers]:
-        """Yield the same, a number of rows at a time; at least once."""
-        values, lines = array("d"), array("q")
+    def _text_frames(
+        self, columns: Sequence[str], where: Sequence[int], done: int
+    ) -> Iterator[pd.DataFrame]:
+        import pandas as pd
 
-        def numbers() -> Numbers:
-            return np.array(values).reshape(-1, len(columns)), np.array(lines, dtype=np.int64)
-
-        with self._opened() as file:
-            records = self._records(file)
-            header = [name.strip() for name in next(records)[1]]
-            where = [header.index(name) for name in columns]
-            for line, record in records:
-                if len(record) < len(header) or any(cell.strip() for cell in record[len(header) :]):
+        records = islice(self._records(), 1 + done, None)
+        while batch := list(islice(records, BATCH)):
+            for line, record in batch:
+                more = record[len(self.columns) :]
+                if len(record) < len(self.columns) or any(cell.strip() for cell in more):
                     raise InputError(
                         f"{self.path}, line {line}: {len(record)} fields where the header has "
-                        f"{len(header)}; complete or delete the line"
+                        f"{len(self.columns)}; complete or delete the line"
                     )
-                try:
-                    values.extend([float(record[k]) for k in where])
-                except ValueError:
-                    for name, k in zip(columns, where, strict=True):
-                        self.number(record[k], line, name)
-                lines.append(line)
-                if len(lines) == rows:
-                    yield numbers()
-                    values, lines = array("d"), array("q")
-        yield numbers()
+            yield pd.DataFrame([[r[k] for k in where] for _, r in batch], columns=list(columns))
 
-    def _records(self, file: IO[str]) -> Iterator[tuple[int, list[str]]]:
-        """Yield the records that are not blank, each with the line it starts on."""
-        reader = csv.reader(file, delimiter=self.delimiter, skipinitialspace=True)
-        line = 1
-        for record in reader:
-            said = line == 1 and record and record[0].startswith(_MARK)
-            if not said and (len(record) > 1 or "".join(record).strip()):
-                yield line, record
-            line = reader.line_num + 1
+    def row_numbers(self, rows: Sequence[int]) -> list[int]:
+        """Return the line on which each row begins, found by reading the file again."""
+        lines = {k: line for k, (line, _) in enumerate(islice(self._records(), 2 + rows[-1]))}
+        return [lines[row + 1] for row in rows]
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the header and the records that are not blank, each with its first line."""
+        with self._opened() as file:
+            reader = csv.reader(file, delimiter=self.delimiter, skipinitialspace=True)
+            line = 1
+            for record in reader:
+                metadata = line == 1 and record and record[0].startswith(FIRST_LINE)
+                if not metadata and (len(record) > 1 or "".join(record).strip()):
+                    yield line, record
+                line = reader.line_num + 1
 
     @contextmanager
     def _opened(self) -> Iterator[IO[str]]:
@@ -174,60 +202,38 @@ class TextTable(Table):
             ) from error
 
 
-@dataclass(frozen=True)
 class ParquetTable(Table):
     """A Parquet file; its rows are counted from 1."""
 
-    def facts(self) -> dict[str, str]:
-        """Return what the file's metadata say."""
+    def __init__(self, path: Path) -> None:
         import pyarrow.parquet
 
+        self.path, self.name = path, str(path)
         with self._readable():
-            held = pyarrow.parquet.read_schema(self.path).metadata or {}
-        return read_facts(held.get(FACTS.encode(), b"").decode("utf-8", "replace"))
+            schema = pyarrow.parquet.read_schema(path)
+        line = (schema.metadata or {}).get(METADATA_KEY.encode(), b"")
+        self.metadata = parse_metadata(line.decode("utf-8", "replace"))
+        # pandas does not store an index that is a range, only its name, start and step.
+        index = (schema.pandas_metadata or {}).get("index_columns", [])
+        self._ranges = {
+            entry["name"]: entry for entry in index if isinstance(entry, dict) and entry["name"]
+        }
+        self.columns = [*schema.names, *self._ranges]
 
-    def columns(self) -> list[str]:
-        """Names of the columns, and of the index where pandas saved one."""
+    def frames(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Yield some columns."""
         import pyarrow.parquet
 
-        with self._readable():
-            schema = pyarrow.parquet.read_schema(self.path)
-        return [*schema.names, *_counted(schema)]
-
-    def numbers(self, columns: Sequence[str]) -> Numbers:
-        """Numbers of some columns, and the number of each row, from 1."""
-        found = [(np.empty((0, len(columns))), np.empty(0, dtype=np.int64)), *self.batches(columns)]
-        return np.concatenate([v for v, _ in found]), np.concatenate([r for _, r in found])
-
-    def batches(self, columns: Sequence[str], rows: int = BATCH) -> Iterator[Numbers]:
-        """Yield the same, a number of rows at a time."""
-        import pyarrow.parquet
-
-        first = 1
+        stored = [name for name in columns if name not in self._ranges]
+        first = 0
         with self._readable(), pyarrow.parquet.ParquetFile(self.path) as file:
-            counted = _counted(file.schema_arrow)
-            for batch in file.iter_batches(rows, columns=[c for c in columns if c not in counted]):
+            for batch in file.iter_batches(BATCH, columns=stored):
                 frame = batch.to_pandas(ignore_metadata=True)  # or pandas would hide its index
-                for name, (start, step) in counted.items():
-                    frame[name] = start + step * np.arange(first - 1, first - 1 + len(frame))
-                yield self._numbers(frame, columns, first)
+                rows = np.arange(first, first + len(frame))
+                for name, entry in self._ranges.items():
+                    frame[name] = entry["start"] + entry["step"] * rows
+                yield frame
                 first += len(frame)
-
-    def _numbers(self, frame: pd.DataFrame, columns: Sequence[str], first: int) -> Numbers:
-        from pandas.api.types import is_numeric_dtype
-
-        values = np.empty((len(frame), len(columns)))
-        for k, name in enumerate(columns):
-            column = frame[name]
-            if is_numeric_dtype(column):
-                values[:, k] = column.to_numpy(np.float64, na_value=np.nan)
-                gaps = np.flatnonzero(np.isnan(values[:, k]))
-                if len(gaps):
-                    self.number(None, int(gaps[0]) + first, name)
-            else:
-                cells = enumerate(column.tolist(), first)
-                values[:, k] = [self.number(value, row, name) for row, value in cells]
-        return values, np.arange(first, first + len(values))
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -242,56 +248,50 @@ class ParquetTable(Table):
             ) from error
 
 
-def _counted(schema: Any) -> dict[str, tuple[int, int]]:
-    """Named indices of pandas that are not stored, because they count: start and step of each."""
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
-    ranges = [entry for entry in index if isinstance(entry, dict) and entry.get("name")]
-    return {entry["name"]: (entry["start"], entry["step"]) for entry in ranges}
+class FrameTable(Table):
+    """A DataFrame, with its index where that has a name; rows are positions, from 0."""
+
+    def __init__(self, frame: Any) -> None:
+        import pandas as pd
+
+        if not isinstance(frame, pd.DataFrame):
+            raise InputError(f"frame must be a pandas DataFrame; got {type(frame).__name__}")
+        if any(name is not None for name in frame.index.names):
+            frame = frame.reset_index()
+        self.columns = list(map(str, frame.columns))
+        self.name, self.metadata = "frame", {}
+        self._frame = frame.set_axis(self.columns, axis=1)
+
+    def frames(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Yield some columns, whole."""
+        yield self._frame[list(columns)]
+
+    def row_numbers(self, rows: Sequence[int]) -> list[int]:
+        """Return the positions as they are."""
+        return list(rows)
 
 
-def write_facts(facts: Mapping[str, str]) -> str:
-    """Return facts as the first line of a file; `read_facts` reads them.
-
-    Examples
-    --------
-    >>> write_facts({"sampling": "arrival", "duration": "1.0"})
-    '# stationary: sampling=arrival duration=1.0'
-    """
-    return " ".join([_MARK, *(f"{key}={value}" for key, value in facts.items())])
-
-
-def sampling_facts(sampling: str, duration: float | None) -> dict[str, str]:
-    """Return how windows were made, as a file of them says it; `read_windows` goes by it."""
-    facts = {"sampling": str(sampling)}
-    return facts if duration is None else facts | {"duration": repr(duration)}
-
-
-def read_facts(line: str) -> dict[str, str]:
-    """Return the facts of a line; none where it is not one of ours."""
-    if not line.startswith(_MARK):
-        return {}
-    # Spreadsheets fill every line up with commas.
-    words = line.removeprefix(_MARK).strip().rstrip(",").split()
-    return {key: value for key, _, value in (word.partition("=") for word in words)}
-
-
-def open_table(path: Path) -> Table:
+def open_table(path: str | os.PathLike[str]) -> Table:
     """Return the table in a file, by its ending."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"name a file, as in 'windows.csv'; got {path!r}")
+    path = Path(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder; give a .csv, .tsv or .parquet file in it")
     if not path.exists():
         raise InputError(f"{path}: there is no such file; check the path")
-    name = path.name.lower().removesuffix(".gz")
-    zipped = name != path.name.lower()
-    if name.endswith(".parquet") and not zipped:
-        table: Table = ParquetTable(path)
-    elif name.endswith((".csv", ".tsv")):
-        table = TextTable(path, "\t" if name.endswith(".tsv") else ",")
-    else:
-        raise InputError(
-            f"{path}: cannot tell how to read {''.join(path.suffixes) or 'a file without ending'}; "
-            f"give a .csv, .csv.gz, .tsv or .parquet file"
-        )
     if not path.stat().st_size:
-        raise InputError(f"{path}: the file is empty; it needs a header and a line per window")
-    return table
+        raise _empty(path)
+    name = path.name.lower()
+    if name.endswith(".parquet"):
+        return ParquetTable(path)
+    if name.removesuffix(".gz").endswith((".csv", ".tsv")):
+        return TextTable(path, "," if ".csv" in name[-7:] else "\t")
+    raise InputError(
+        f"{path}: cannot tell how to read {''.join(path.suffixes) or 'a file without ending'}; "
+        f"give a .csv, .csv.gz, .tsv or .parquet file"
+    )
+
+
+def _empty(path: Path) -> InputError:
+    return InputError(f"{path}: the file is empty; it needs a header and a line per window")

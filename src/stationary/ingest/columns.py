@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from stationary.data.checks import no_column
 from stationary.data.tables import MISSING
-from stationary.errors import InputError
+from stationary.errors import InputError, did_you_mean
 from stationary.ingest.engines import Session
 from stationary.ingest.literals import real
 from stationary.terms.spans import Unit as Unit
@@ -130,7 +129,7 @@ def find(table: Any, name: str, where: str) -> Any:
     """Return a column, or raise an error that lists those there are."""
     if name in table.columns:
         return table[name]
-    raise no_column(where, name, table.columns)
+    raise InputError(f"{where}: there is no column {name!r}{did_you_mean(name, table.columns)}")
 
 
 def moments(session: Session, table: Any, name: str, unit: Unit, where: str) -> Moments:

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from stationary.data.checks import as_duration
+from stationary.data.numbers import as_duration
 from stationary.data.states import Sampling, as_sampling
 from stationary.errors import InputError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stationary.data.checks import as_duration
+from stationary.data.numbers import as_duration
 from stationary.data.states import Sampling
 from stationary.data.windows import Windows
 from stationary.errors import InputError

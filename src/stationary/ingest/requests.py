@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stationary.data.checks import as_duration
+from stationary.data.numbers import as_duration
 from stationary.errors import DataWarning, InputError
 
 Times = NDArray[np.float64]

@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stationary._support.files import replacing
 from stationary.data.states import Sampling
-from stationary.data.tables import FACTS, sampling_facts, write_facts
 from stationary.data.windows import Windows
+from stationary.data.writers import write_table
 from stationary.errors import InputError
 from stationary.terms.categories import parse_category
 
@@ -69,7 +68,6 @@ class Ingested:
     ) -> Ingested:
         """Return windows that were made elsewhere, of so many rows, ready to be written."""
         table = windows.to_frame()
-        table.columns = [*windows.inputs, *(f"Q={name}" for name in windows.labels)]
         lengths = [] if windows.duration is None else windows.duration.unique().tolist()
         duration = lengths[0] if len(lengths) == 1 else None
         return cls(table, windows.sampling, duration, source, rows, dropped, notes)
@@ -93,19 +91,7 @@ class Ingested:
         """
         path = Path(path)
         check_output(path)
-        facts = sampling_facts(self.sampling, self.duration)
-        with replacing(path) as part:
-            if path.suffix.lower() == ".csv":
-                with part.open("w", encoding="utf-8", newline="") as file:
-                    file.write(f"{write_facts(facts)}\n")
-                    self.table.to_csv(file, index=False, lineterminator="\n")
-                return
-            import pyarrow
-            import pyarrow.parquet
-
-            arrow = pyarrow.Table.from_pandas(self.table, preserve_index=False)
-            held = {**(arrow.schema.metadata or {}), FACTS.encode(): write_facts(facts).encode()}
-            pyarrow.parquet.write_table(arrow.replace_schema_metadata(held), part)
+        write_table(self.table, path, self.sampling, self.duration)
 
     def record(self) -> dict[str, Any]:
         """Return what was done, for programs."""

@@ -100,7 +100,7 @@ def score_covariance(
     with torch.no_grad():
         pi = steady_state(model.generator(inputs, theta)).pi
     share = observation.of(pi).sum(-1).numpy()
-    many = np.bincount(group, weights=windows.many.numpy())
+    many = np.bincount(group, weights=windows.multiplicity.numpy())
     looks = np.bincount(group, weights=windows.counts.sum(-1).numpy()) / many / share
     f = observation.to_states(torch.from_numpy(slopes).mT).mT.numpy()
     each = sum_covariances(model, windows, theta, inputs, looks, f)

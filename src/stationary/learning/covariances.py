@@ -97,17 +97,10 @@ class Curved:
 
     def scatter(self) -> Array:
         """``[R, R]``: the outer products of the windows' scores, added up."""
-        moments = self.windows.moments
-        if moments is None:
-            scores = self.scores()
-            return np.asarray(scores.T @ scores)
         slopes = self.slopes[self.group]
-        total = np.einsum("uc,ucp->p", self.windows.data.numpy(), slopes)
-        # In pairs: all three at once would take C times as long.
-        squares = np.einsum(
-            "ucp,ucd,udq->pq", slopes, moments.squares.numpy(), slopes, optimize=True
-        )
-        return np.asarray(squares - np.outer(total, total) / self.windows.recorded)
+        total = np.einsum("mc,mcp->p", self.windows.data.numpy(), slopes)
+        scores = (self.windows.roots.numpy() @ slopes).reshape(-1, slopes.shape[-1])
+        return np.asarray(scores.T @ scores - np.outer(total, total) / self.windows.recorded)
 
     def scores(self) -> Array:
         """``[M, R]``: gradient of every window's negative log-likelihood, less their mean."""
@@ -283,15 +276,10 @@ def overdispersion(model: Model, windows: Windows, theta: Tensor) -> tuple[float
     Pearson's statistic over its degrees of freedom. Categories expected less than once in a window
     are taken together, since a single count there would weigh like many elsewhere.
 
-    Of windows that were pooled, all at one input are weighed by their mean number of counts. With
-    ``S = sum_w y_w y_w^T``,
-
-        sum_w (y_wc - n_w p_c)^2 = S_cc - 2 p_c sum_d S_cd + p_c^2 sum_de S_de,
-
-    which gives Pearson's own where they have equally many, and expects the same where not.
+    Of windows that were pooled, all at one input are weighed by their mean number of counts. That
+    is Pearson's statistic where they have equally many, and has the same expectation elsewhere.
     """
     terms = log_terms(model, windows, theta)
-    many = windows.many.numpy()
     squares, cells, place = 0.0, 0, 0
     for kind in windows.observations:
         columns = slice(place, place + kind.data.shape[1])
@@ -301,29 +289,34 @@ def overdispersion(model: Model, windows: Windows, theta: Tensor) -> tuple[float
                 f"overdispersion is of counts, and {', '.join(kind.columns)} are none: take "
                 f"another covariance="
             )
-        S = None if windows.moments is None else windows.moments.squares[:, columns, columns]
-        more, used = _pearson(kind.data.numpy(), np.exp(terms[:, columns]), many, S)
+        roots = windows.roots[..., columns].numpy()
+        p, windows_at = np.exp(terms[:, columns]), windows.multiplicity.numpy()
+        more, used = _pearson(kind.size.numpy(), p, windows_at, roots)
         squares, cells = squares + more, cells + used
     df = max(cells - len(theta), 1)
     return float(squares / df), df
 
 
-def _pearson(counts: Array, p: Array, many: Array, moments: Tensor | None) -> tuple[float, int]:
-    """Pearson's statistic of counts with probabilities ``p``, and how many cells it sums over."""
-    expected = counts.sum(-1, keepdims=True) / many[:, None] * p
+def _pearson(counts: Array, p: Array, windows: Array, roots: Array) -> tuple[float, int]:
+    """Pearson's statistic, and how many cells it sums over.
+
+    Parameters
+    ----------
+    counts : ndarray [M]
+        Counts in each row.
+    p : ndarray [M, C]
+        Probabilities of the categories.
+    windows : ndarray [M]
+        Recorded windows that each row stands for.
+    roots : ndarray [M, K, C]
+        Rows with the sums of squares of those windows, see `Windows.roots`.
+    """
+    expected = (counts / windows)[:, None] * p
     rare = expected < 1
     together = (expected * rare).sum(-1)
     use = together >= 1
-    if moments is None:
-        off = counts - expected
-        apart, joint = off**2, (off * rare).sum(-1) ** 2
-    else:
-        S, share = moments.numpy(), (p * rare).sum(-1)
-        whole = S.sum((1, 2))[:, None]
-        apart = np.einsum("ucc->uc", S) - 2 * p * S.sum(-1) + p**2 * whole
-        cross = np.einsum("uc,ucd->u", rare, S)
-        joint = np.einsum("uc,ucd,ud->u", rare, S, rare, optimize=True)
-        joint = joint - 2 * share * cross + share**2 * whole[:, 0]
+    off = roots - roots.sum(-1, keepdims=True) * p[:, None]
+    apart, joint = (off**2).sum(1), ((off * rare[:, None]).sum(-1) ** 2).sum(1)
     squares = np.where(rare, 0.0, apart / np.where(rare, 1.0, expected)).sum()
     squares += (joint[use] / together[use]).sum()
-    return float(squares), int((many * ((~rare).sum(-1) + use - 1)).sum())
+    return float(squares), int((windows * ((~rare).sum(-1) + use - 1)).sum())

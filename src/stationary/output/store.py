@@ -169,7 +169,7 @@ def _write_windows(windows: Windows, folder: Path, arrays: dict[str, Tensor]) ->
     if windows.duration is not None:
         columns["duration"] = windows.duration
     if windows.moments is not None:
-        columns["windows"] = windows.many
+        columns["windows"] = windows.multiplicity
         rows, others = np.triu_indices(windows.data.shape[1])
         arrays["windows.squares"] = windows.moments.squares[:, rows, others].contiguous()
     pd.DataFrame({k: v.numpy() for k, v in columns.items()}).to_parquet(folder / _WINDOWS)

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from stationary.data.observation import ObservationMap
-from stationary.data.states import conditional_nll
+from stationary.data.states import ObservationMap, conditional_nll
 from stationary.generator import Generator
 from stationary.learning.stochastic import Stochastic
 from stationary.models import Model

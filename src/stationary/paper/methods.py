@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.data.observation import ObservationMap
+from stationary.data.states import ObservationMap
 from stationary.gradients import Exact, Gradient
 from stationary.learning.least_squares import conditional_least_squares
 from stationary.learning.likelihood import Likelihood

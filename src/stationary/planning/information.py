@@ -76,7 +76,7 @@ class Knowledge:
         meat = bread @ cov.matrix @ bread
 
         x, group = np.unique(windows.loads.numpy(), return_inverse=True)
-        many = windows.many.numpy()
+        many = windows.multiplicity.numpy()
         windows_at = np.bincount(group, many)
         inputs = torch.from_numpy(x)[:, None]
         counts = _counted(windows).size.numpy() / many
@@ -125,7 +125,7 @@ def _share(estimate: Estimate, windows: Windows, x: Tensor) -> Array:
     if not isinstance(kind, States):
         return np.ones(len(x))
     point = estimate.model.at(x, estimate.theta).with_pi(probabilities(estimate.model, x))
-    found = kind.found(point)
+    found = kind.state_weights(point)
     return np.asarray((kind.map.of(found).sum(-1) / found.sum(-1)).numpy())
 
 
@@ -140,7 +140,7 @@ def _window(estimate: Estimate, windows: Windows, x: Tensor, samples: Array) -> 
         B = sum_covariances(model, windows, estimate.theta, x, samples, score)
     for other in windows.observations:
         if other is not counted:
-            each = np.full(len(x), np.median(other.size.numpy() / windows.many.numpy()))
+            each = np.full(len(x), np.median(other.size.numpy() / windows.multiplicity.numpy()))
             more, _ = _information(estimate, other.on(model), x, each)
             J, B = J + more, B + more
     return J, B

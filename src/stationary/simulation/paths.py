@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from stationary._support.seeds import as_random
-from stationary.data.checks import as_duration
+from stationary.data.numbers import as_duration
 from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.models import Model

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from stationary._support.seeds import as_random
-from stationary.data.checks import as_duration
+from stationary.data.numbers import as_duration
 from stationary.errors import InputError
 from stationary.ingest.requests import RequestLog
 from stationary.models import MMmK

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from stationary._support.seeds import as_random
-from stationary.data.checks import as_duration
+from stationary.data.numbers import as_duration
 from stationary.data.states import Sampling
 from stationary.data.windows import Windows
 from stationary.errors import InputError

@@ -159,3 +159,58 @@ def find_categories(wanted: Iterable[Category], present: Sequence[Observed]) -> 
             raise InputError(f"category {value!r} is asked for twice")
         found.append(k)
     return found
+
+
+def parse_counts(text: str) -> str | dict[str, Observed]:
+    """Read the command line's ``--counts``.
+
+    A pattern with ``{}`` is returned as it is. Otherwise the text is a list of ``column=states``,
+    cut at the last ``=`` because columns may be called ``Q=21``; states are ``3``, ``overload``,
+    ``1-20``, ``1..20`` or ``1+2+3``, or a condition in parentheses.
+
+    Examples
+    --------
+    >>> parse_counts("Q=0=0,Q=21=overload,busy=1-3")
+    {'Q=0': 0, 'Q=21': 'overload', 'busy': (1, 2, 3)}
+    >>> parse_counts("idle=(q1 + q2 = 0),full=(min(q1, q2) >= 5)")
+    {'idle': 'q1 + q2 = 0', 'full': 'min(q1, q2) >= 5'}
+    """
+    if "{}" in text:
+        return text
+    found: dict[str, Observed] = {}
+    for item in split_list(text):
+        inside = re.fullmatch(r"(.+?)=\s*(\(.+\))", item)  # a condition has signs of its own
+        column, _, states = (part.strip() for part in item.rpartition("="))
+        if inside:
+            column, states = inside[1].strip(), inside[2][1:-1].strip()
+        if not column or not states:
+            raise InputError(
+                f"counts: {item!r} is not column=states; write a pattern such as 'Q={{}}' "
+                f"or a list such as 'idle=0,busy=1-20'"
+            )
+        if column in found:
+            raise InputError(f"counts: column {column!r} is listed twice; list it once")
+        found[column] = parse_category(states)
+    return found
+
+
+def parse_observe(text: str) -> list[Observed]:
+    """Read the command line's ``--observe``: states separated by commas, ``2-5`` for four of them.
+
+    Examples
+    --------
+    >>> parse_observe("0,2-5,overload")
+    [0, 2, 3, 4, 5, 'overload']
+    >>> parse_observe("q1 + q2 = 0, q1 > 0 & q2 = 0")
+    ['q1 + q2 = 0', 'q1 > 0 & q2 = 0']
+    """
+    found: list[Observed] = []
+    for item in split_list(text):
+        if not item:
+            raise InputError(f"observe: {text!r} has an empty item; write states such as '0,1,2-5'")
+        states = parse_category(item)
+        if isinstance(states, tuple) and "+" not in item:
+            found.extend(states)
+        else:  # what is joined by + is one category
+            found.append(states)
+    return found

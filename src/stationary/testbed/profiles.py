@@ -6,7 +6,6 @@ import math
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,12 +121,12 @@ class Given(Profile):
 
 def read_profile(path: str | os.PathLike[str], column: str = "load") -> Given:
     """Read rates from a table with a column ``load``: a recorded window file will do."""
-    table = open_table(Path(path))
-    if column not in table.columns():
+    table = open_table(path)
+    if column not in table.columns:
         raise InputError(
-            f"{path}: there is no column {column!r}; the columns are {', '.join(table.columns())}"
+            f"{path}: there is no column {column!r}; the columns are {', '.join(table.columns)}"
         )
-    values, _ = table.numbers([column])
+    values = table.numbers([column])
     try:
         return Given(values[:, 0])
     except InputError as error:

@@ -53,14 +53,14 @@ def write_traces(traces: Sequence[Trace], path: str | os.PathLike[str]) -> None:
 
 def read_traces(path: str | os.PathLike[str]) -> list[Trace]:
     """Read what `write_traces` wrote; windows in which nothing was sent are not in the file."""
-    table = open_table(Path(path))
-    missing = [name for name in _COLUMNS if name not in table.columns()]
+    table = open_table(path)
+    missing = [name for name in _COLUMNS if name not in table.columns]
     if missing:
         raise InputError(
             f"{path}: this is no trace of the testbed: there is no column {missing[0]!r}; "
             f"`stationary testbed record --raw FILE` writes one"
         )
-    values, _ = table.numbers(_COLUMNS)
+    values = table.numbers(_COLUMNS)
     if not len(values):
         raise InputError(f"{path}: there are no requests in the file")
     edges = np.flatnonzero(np.diff(values[:, 0], prepend=np.nan, append=np.nan))

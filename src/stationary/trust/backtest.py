@@ -39,7 +39,7 @@ MOST_STATES = 2000
 def cuts(windows: Windows, parameters: int) -> list[float]:
     """Loads to cut at: the heaviest that is still fitted, lightest cut first."""
     order = np.argsort(windows.loads.numpy(), kind="stable")
-    loads, many = windows.loads.numpy()[order], windows.many.numpy()[order]
+    loads, many = windows.loads.numpy()[order], windows.multiplicity.numpy()[order]
     up_to = many.cumsum()
     found = []
     for place in _PLACES:
@@ -151,13 +151,8 @@ def misplaced(terms: Array, windows: Windows) -> Misplaced | None:
     for kind in windows.observations:
         columns = slice(place, place + kind.data.shape[1])
         place = columns.stop
-
-        def squares_of(weights: Array, columns: slice = columns) -> float:
-            whole = np.zeros(windows.data.shape)
-            whole[:, columns] = weights
-            return windows.squares_of(whole)
-
-        wrong = kind.misplaced(terms[:, columns], squares_of, windows.recorded)
+        roots = windows.roots[..., columns].numpy()
+        wrong = kind.misplaced(terms[:, columns], roots, windows.recorded)
         if wrong is not None:
             found.append(wrong)
     return max(found, key=lambda wrong: wrong.share - 2 * wrong.error, default=None)

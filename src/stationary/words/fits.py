@@ -88,7 +88,7 @@ def warnings(estimate: Estimate, windows: Windows) -> list[str]:
 def observed(windows: Windows) -> str:
     """Return what the windows hold, in a line."""
     loads = windows.loads
-    pooled = "" if windows.moments is None else f" pooled into {len(windows)}"
+    pooled = f" pooled into {len(windows)}" if windows.is_pooled else ""
     kinds = [
         ", ".join(getattr(kind, "labels", None) or kind.columns) for kind in windows.observations
     ]

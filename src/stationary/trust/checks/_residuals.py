@@ -17,8 +17,7 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from stationary._support.types import Array
-from stationary.data.observation import ObservationMap
-from stationary.data.states import States
+from stationary.data.states import ObservationMap, States
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.estimate import Estimate
@@ -86,7 +85,7 @@ class Residuals:
         seen = torch.ones(len(distinct), dtype=torch.float64)
         depth, unit, labels = np.arange(kind.data.shape[1], dtype=float), "categories", kind.columns
         if isinstance(kind, States):
-            found = kind.found(point)
+            found = kind.state_weights(point)
             seen = kind.map.of(found).sum(-1) / found.sum(-1)
             depth, unit = _depth(model, kind.map)
             labels = kind.labels

@@ -42,7 +42,7 @@ def diagnose(estimate: Estimate, windows: Windows) -> list[Finding]:
         One for each check, in this order: steady state, drift, serial correlation, hysteresis,
         bursts, service rate, lack of fit. `stationary.words.finding` puts them into words.
     """
-    if windows.moments is not None:
+    if windows.is_pooled:
         recorded = {"recorded": windows.recorded}
         return _unknown((Check.STEADY_STATE, *_TESTS), "pooled", recorded)
     if not bool(has_counts(windows).any()):

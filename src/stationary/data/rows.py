@@ -1,0 +1,217 @@
+"""From the rows of a table to windows: rows are checked, and what is left out is reported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from stationary._support.types import Array
+from stationary.data.moments import Pool
+from stationary.data.numbers import as_range, drop_or_refuse, find_bad
+from stationary.data.tables import Table
+from stationary.errors import InputError, did_you_mean
+from stationary.terms.categories import (
+    Category,
+    Observed,
+    as_categories,
+    as_category,
+    find_categories,
+    label,
+    natural,
+    parse_category,
+)
+from stationary.words import listed
+
+Columns = str | Mapping[str, Category] | Sequence[str]
+"""Which columns are counts, and of what, as users say it."""
+
+
+class Rows:
+    """Windows from the rows of a table.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    inputs : sequence of str
+        Columns of the inputs, the load first.
+    counts, observe, loads, drop_empty
+        As for `read_windows`.
+
+    Attributes
+    ----------
+    observe : tuple
+        The categories that are kept.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        inputs: Sequence[str],
+        counts: Columns,
+        observe: Iterable[Category] | None = None,
+        loads: tuple[float | None, float | None] | None = None,
+        drop_empty: bool = False,
+    ) -> None:
+        self.table, self.inputs, self.drop_empty = table, inputs, drop_empty
+        with about(table):
+            self.low, self.high = as_range((None, None) if loads is None else loads)
+            of_column = _choose_columns(table, inputs, counts)
+            present = list(dict.fromkeys(of_column.values()))
+            chosen = find_categories(present if observe is None else observe, present)
+            self.observe = as_categories(present[k] for k in chosen)
+        self.columns = list(of_column)
+        # Columns of the same category are added up by a product with this matrix.
+        self._adds = np.array([[c == kept for kept in self.observe] for c in of_column.values()])
+        self._read = self._kept = 0
+        self._outside: list[int] = []
+        self._idle: list[int] = []
+        self._empty: list[int] = []
+        self._lightest, self._heaviest = np.inf, -np.inf
+
+    def windows(self, pooled: bool = False) -> dict[str, Any]:
+        """Return inputs, counts, categories and moments, as `Windows` takes them."""
+        batches = self._batches()
+        with about(self.table):
+            if pooled:
+                pool = Pool(len(self.inputs), len(self.observe))
+                for x, counts in batches:
+                    pool.add(x, counts)
+                x, counts, moments = pool.sums()
+            else:
+                nothing = np.empty((0, len(self.inputs))), np.empty((0, len(self.observe)))
+                x, counts = map(np.concatenate, zip(nothing, *batches, strict=True))
+                moments = None
+        self._report()
+        return {"x": x, "counts": counts, "observe": self.observe, "moments": moments}
+
+    def _batches(self) -> Iterator[tuple[Array, Array]]:
+        """Yield inputs and counts of the rows to keep."""
+        for values in self.table.batches([*self.inputs, *self.columns]):
+            if not len(values):
+                continue
+            x, y = values[:, : len(self.inputs)], values[:, len(self.inputs) :]
+            self._check(x, self.inputs, counts=False)
+            self._check(y, self.columns, counts=True)
+            load, counts = x[:, 0], y @ self._adds
+            self._lightest = min(self._lightest, load.min())
+            self._heaviest = max(self._heaviest, load.max())
+            inside = (load >= self.low) & (load <= self.high)
+            idle = inside & (load == 0) & (y.sum(1) == 0)
+            busy = inside & ~idle
+            self._check_loads(load, busy)
+            empty = busy & (counts.sum(1) == 0)
+            for found, rows in ((~inside, self._outside), (idle, self._idle), (empty, self._empty)):
+                rows.extend((self._read + np.flatnonzero(found)).tolist())
+            self._read += len(values)
+            keep = busy & ~empty
+            self._kept += int(keep.sum())
+            yield x[keep], counts[keep]
+
+    def _check(self, values: Array, names: Sequence[str], counts: bool) -> None:
+        bad = find_bad(values, counts)
+        if bad:
+            row, column, problem = bad
+            raise InputError(f"{self.table.cell(self._read + row, names[column])}: {problem}")
+
+    def _check_loads(self, loads: Array, busy: Array) -> None:
+        bad = np.flatnonzero(busy & (loads <= 0))
+        if len(bad):
+            raise InputError(
+                f"{self.table.cell(self._read + int(bad[0]), self.inputs[0])}: the load is "
+                f"{loads[bad[0]]:g} in a window that is not idle; a load must be positive: correct "
+                f"it or delete the {self.table.row_word}"
+            )
+
+    def _report(self) -> None:
+        """Report what was left out, once all rows were read; raise if nothing remains."""
+        name, load = self.table.name, self.inputs[0]
+        if not self._read:
+            raise InputError(f"{name}: a header but no windows; add a line per window")
+        if len(self._outside) == self._read:
+            raise InputError(
+                f"{name}: {no_load(load, self.low, self.high, self._lightest, self._heaviest)}"
+            )
+        if self._idle:
+            why = f"idle: {load} is 0 and so are all counts"
+            drop_or_refuse(self._name(self._idle), why, drop=True, stacklevel=4)
+        if not self._kept and not self._empty:
+            raise InputError(f"{name}: no window is left, all are idle")
+        why = f"no counts in the observed categories {listed([label(c) for c in self.observe], 30)}"
+        if not self._kept:
+            raise InputError(f"{name}: no window is left, all have {why}")
+        if self._empty:
+            drop_or_refuse(self._name(self._empty), why, self.drop_empty, stacklevel=4)
+
+    def _name(self, rows: Sequence[int]) -> str:
+        """Name rows for a message: ``w.csv, lines 3, 5 and 7 more``."""
+        shown = self.table.row_numbers(rows[:10])
+        return f"{self.table.name}, {name_rows(self.table.row_word, shown, len(rows))}"
+
+
+def name_rows(word: str, shown: Sequence[int], count: int) -> str:
+    """Name some of several rows: ``window 3``, or ``windows 3, 5 and 7 more``."""
+    names = [str(row) for row in shown[:10]]
+    more = [f"{count - len(names)} more"] if count > len(names) else []
+    return f"{word}{'s' if count > 1 else ''} {listed([*names, *more], 11)}"
+
+
+def no_load(name: str, low: float, high: float, lightest: float, heaviest: float) -> str:
+    """Say that no window has a load in a range."""
+    return (
+        f"no window has a {name} in [{low:g}, {high:g}]; the loads of the windows go from "
+        f"{lightest:g} to {heaviest:g}"
+    )
+
+
+@contextmanager
+def about(table: Table) -> Iterator[None]:
+    """Put the table's name in front of errors from checks that do not know it."""
+    try:
+        yield
+    except InputError as error:
+        if str(error).startswith(table.name):
+            raise
+        raise InputError(f"{table.name}: {error}") from None
+
+
+def _choose_columns(table: Table, inputs: Sequence[str], counts: Columns) -> dict[str, Observed]:
+    """Return the category of every column with counts."""
+    if isinstance(counts, str):
+        chosen = _match(counts, [name for name in table.columns if name not in inputs])
+    else:
+        if not isinstance(counts, Mapping):
+            counts = {column: state for state, column in enumerate(counts)}
+        chosen = {column: as_category(states) for column, states in counts.items()}
+    if not chosen:
+        raise InputError("counts names no column; name at least two")
+    for name in [*inputs, *chosen]:
+        if name not in table.columns:
+            raise InputError(f"there is no column {name!r}{did_you_mean(str(name), table.columns)}")
+        if table.columns.count(name) > 1:
+            raise InputError(
+                f"column {name!r} is there {table.columns.count(name)} times; rename or remove all "
+                f"but one"
+            )
+        if name in inputs and name in chosen:
+            raise InputError(f"column {name!r} cannot be an input and a count")
+    return chosen
+
+
+def _match(pattern: str, names: Sequence[str]) -> dict[str, Observed]:
+    if pattern.count("{}") != 1:
+        raise InputError(
+            f"counts: the pattern {pattern!r} needs one {{}} where the state stands: 'Q={{}}'"
+        )
+    before, after = map(re.escape, pattern.split("{}"))
+    matches = {name: re.fullmatch(f"{before}(.+){after}", name) for name in names}
+    found = {name: parse_category(match[1]) for name, match in matches.items() if match}
+    if not found:
+        raise InputError(
+            f"no column matches counts={pattern!r}; the other columns are: {listed(names, 30)}"
+        )
+    return dict(sorted(found.items(), key=lambda item: natural(item[1])))
