@@ -12,31 +12,31 @@ WRONG = [
     ({"rules": {"a": "q1 < K -> q1 += 1 / 2 at load"}}, r"= 0.5, and a variable is a whole number"),
     ({"rules": {"a": "q1 < Z -> q1 += 1 at load"}}, r"rule 'a', column 6: there is no 'Z' here"),
     ({"rules": {"a": "q1 < mu1 -> q1 += 1 at load"}}, "column 6: there is no 'mu1' here"),
-    ({"rules": {"a": "q1 + 1 -> q1 += 1 at load"}}, "before '->' must be a condition"),
-    ({"rules": {"a": "q1 < K -> load += 1 at load"}}, "a change such as 'q1 \\+= 1', or 'lost'"),
+    ({"rules": {"a": "q1 + 1 -> q1 += 1 at load"}}, "column 1: this must be a condition"),
+    ({"rules": {"a": "q1 < K -> load += 1 at load"}}, "expected a change such as 'q1"),
     ({"rules": {"a": "q1 < K -> q1 += 1, q1 = 2 at load"}}, "q1 is changed twice"),
-    ({"rules": {"a": "q1 < K -> q1 += 1"}}, "'at' must stand here; got the end"),
-    ({"rules": {"a": "q1 < K -> q1 += 1 at q1 > 2"}}, "a rate must be a number"),
+    ({"rules": {"a": "q1 < K -> q1 += 1"}}, "expected 'at'; got the end"),
+    ({"rules": {"a": "q1 < K -> q1 += 1 at q1 > 2"}}, "column 22: this must be a number"),
     ({"rules": {"a": "q1 += 1 else lost at load"}}, "'else lost' needs a guard"),
-    ({"rules": {"a": "q1 < K -> q1 += 1 else q2 += 1 at load"}}, "'lost' must stand here"),
+    ({"rules": {"a": "q1 < K -> q1 += 1 else q2 += 1 at load"}}, "expected 'lost'; got 'q2'"),
     ({"rules": {"a": 3}}, "rule 'a': it must be a text; got 3"),
-    ({"rules": {}}, "rules: it must map names to values"),
+    ({"rules": {}}, "rules: it must be a table of names"),
     ({"rules": {"a": "q1 > 9 -> q1 -= 1 at 1"}},
      "the rules never leave the first state, q1=0,q2=0"),
     ({"rules": {"a": "q1 < 2 -> q1 += 1 at load"}},
      r"the chain leaves \{q1=0,q2=0; q1=1,q2=0\} for ever, and ends in \{q1=2,q2=0\}"),
     ({"rules": {"a": "q1 = 0 -> q1 += 1 at 1", "b": "q1 = 0 -> q2 = 1, q1 = 2 at 1"}},
-     r"the chain has 2 ends that it never leaves, such as \{q1=.,q2=.\} or \{q1=.,q2=.\}: its"),
+     r"2 sets of states that it never leaves, such as \{q1=.,q2=.\} or \{q1=.,q2=.\}: its"),
     ({"variables": {"q1": (0, "K")}}, "there is no 'q2' here"),
-    ({"variables": {"q1": 3, "q2": (0, 1)}}, "variable 'q1': its range is a pair"),
+    ({"variables": {"q1": 3, "q2": (0, 1)}}, "variable 'q1': it must be a pair"),
     ({"variables": {"q1": (3, 1), "q2": (0, 1)}}, "its range must go up; got 3 to 1"),
     ({"variables": {"q1": (0, "K / 3"), "q2": (0, 1)}}, "it needs a whole number; got 'K / 3'"),
-    ({"variables": {"q1": (0, 10**9), "q2": (0, 10**10)}}, "more than 2\\*\\*62"),
-    ({"variables": {"if": (0, 1)}}, "variable 'if': expressions and rules use this word"),
+    ({"variables": {"q1": (0, 10**9), "q2": (0, 10**10)}}, "at most 2\\*\\*62"),
+    ({"variables": {"if": (0, 1)}}, "variable 'if': formulas and rules use this word"),
     ({"variables": {"q 1": (0, 1)}}, "a name is letters, digits and _"),
     ({"constants": {"K": "4"}}, "constant 'K': it must be a finite number; got '4'"),
-    ({"constants": {"K": 4, "L": 3, "servers": 2, "mu1": 2}}, "params has this name, too"),
-    ({"constants": {"count": 4}}, "constant 'count': a model has this already"),
+    ({"constants": {"K": 4, "L": 3, "servers": 2, "mu1": 2}}, "params has this name already"),
+    ({"constants": {"count": 4}}, "constant 'count': every model has this name already"),
     ({"params": {"mu1": True, "mu2": 1.0}}, "parameter 'mu1': it must be a finite number"),
     ({"params": {"mu1": -1.0, "mu2": 1.0}}, "parameter mu1 must be positive"),
     ({"start": {"q1": 7}}, "q1 = 7 is outside its range 0..4"),
@@ -74,7 +74,7 @@ def test_a_bad_rate_is_blamed_on_its_rule():
 
 
 def test_too_many_states_are_refused(monkeypatch):
-    monkeypatch.setattr("stationary.models.rules._space.MOST_STATES", 1000)
+    monkeypatch.setattr("stationary.models.rules.states.MOST_STATES", 1000)
     with pytest.raises(InputError, match="the rules reach more than 1000 states"):
         RuleModel(**TANDEM, K=99, L=99)
 

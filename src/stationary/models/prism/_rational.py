@@ -1,25 +1,27 @@
-"""Rational functions of a few numbers, many at once, differentiable to any order.
+"""Rational functions of the free constants, one for each edge or state of a chain.
 
-A chain of a million edges has a handful of different rates. Each is a ratio of polynomials, so all
-of them are products of the numbers (monomials), sums of those (polynomials) and one division:
-nothing is done edge by edge, and the work is in proportion to the number of terms.
+A chain of a million edges has few different forms of rates: ``k * mu`` for many numbers k. Each
+form is one formula in which the coefficients are tables, so that nothing is done edge by edge, and
+the derivatives are those of formulas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from functools import reduce
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
-Term = tuple[Fraction, tuple[str, ...]]
-"""A coefficient and the numbers it is multiplied by, each as often as its power."""
+from stationary.models.rules.formulas import Formula, name
+from stationary.models.rules.rates import ONE, StateFormulas, weighted_sum
 
-Polynomial = tuple[Term, ...]
-
-ONE: Polynomial = ((Fraction(1), ()),)
+Polynomial = Mapping[tuple[str, ...], Fraction]
+"""The coefficient of every product of constants, each named as often as its power."""
 
 
 class Ratio(NamedTuple):
@@ -29,76 +31,71 @@ class Ratio(NamedTuple):
     under: Polynomial
 
     @property
-    def constant(self) -> float | None:
-        """Its value, if it is the same for all numbers."""
-        if self.under != ONE or any(names for _, names in self.over):
-            return None
-        return float(sum(weight for weight, _ in self.over))
-
-    @property
-    def names(self) -> set[str]:
-        """The numbers it depends on."""
-        return {name for side in self for _, names in side for name in names}
-
-    @property
-    def positive(self) -> bool:
-        """Whether its coefficients show that it is not negative for positive numbers."""
-        return all(weight >= 0 for side in self for weight, _ in side)
+    def form(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
+        """Which products occur, whatever their coefficients."""
+        return tuple(self.over), tuple(self.under)
 
 
-class RationalFunctions:
-    """Several ratios of polynomials in the same numbers.
+class RationalFunctions(nn.Module):
+    """Ratios of polynomials, one for each of many places.
 
     Parameters
     ----------
     ratios : sequence of Ratio
-        The functions.
-    names : sequence of str
-        The numbers, in the order in which they are given to a call.
+        The different functions.
+    which : ndarray [N]
+        Which of them stands at each place.
+
+    Attributes
+    ----------
+    order : ndarray [N]
+        The places in the order in which a call returns them.
+    names : set of str
+        Constants that occur.
+    positive : bool
+        Whether the coefficients show that no value is negative.
 
     Examples
     --------
-    >>> half = Ratio(((Fraction(1, 2), ("a", "a")),), ONE)
-    >>> RationalFunctions([half], ["a"])(torch.tensor([[4.0]]))
-    tensor([[8.]])
+    >>> half = Ratio({("a", "a"): Fraction(1, 2)}, {(): Fraction(1)})
+    >>> RationalFunctions([half], np.array([0, 0]))({"a": torch.tensor([4.0]).double()})
+    tensor([8., 8.], dtype=torch.float64)
     """
 
-    def __init__(self, ratios: Sequence[Ratio], names: Sequence[str]) -> None:
-        self.over = _Polynomials([ratio.over for ratio in ratios], names)
-        whole = all(ratio.under == ONE for ratio in ratios)
-        self.under = None if whole else _Polynomials([ratio.under for ratio in ratios], names)
+    def __init__(self, ratios: Sequence[Ratio], which: NDArray[np.int64]) -> None:
+        super().__init__()
+        forms = list(dict.fromkeys(ratio.form for ratio in ratios))
+        place = {form: k for k, form in enumerate(forms)}
+        form_of = np.array([place[ratio.form] for ratio in ratios], dtype=np.int64)[which]
+        self.order = form_of.argsort(kind="stable")
+        parts = {}
+        for k, form in enumerate(forms):
+            places = np.flatnonzero(form_of == k)
+            columns: dict[str, NDArray[Any]] = {"place": places}
+            sides = []
+            for side, products in enumerate(form):
+                found = [list(ratios[j][side].values()) for j in np.unique(which[places])]
+                rows = np.searchsorted(np.unique(which[places]), which[places])
+                weights = np.array(found, dtype=np.float64).reshape(-1, len(products))[rows]
+                terms = zip(map(_product, products), weights.T, strict=True)
+                sides.append(weighted_sum(list(terms), columns))
+            whole = sides[1] == ONE
+            parts[str(k)] = sides[0] if whole else Formula("/", tuple(sides)), columns
+        self.formulas = StateFormulas(parts)
+        every = [product for ratio in ratios for side in ratio for product in side.items()]
+        self.names = {constant for constants, _ in every for constant in constants}
+        self.positive = all(weight >= 0 for _, weight in every)
 
-    def __call__(self, numbers: Tensor) -> Tensor:
-        """Values ``[..., F]`` at numbers ``[..., V]``."""
-        over = self.over(numbers)
-        return over if self.under is None else over / self.under(numbers)
+    def forward(self, given: Mapping[str, Tensor]) -> Tensor:
+        """Values ``[..., N]`` for constants ``[..., 1]``, in the order of `order`."""
+        return self.formulas(given)
+
+    def in_place(self, given: Mapping[str, Tensor]) -> Tensor:
+        """Values ``[..., N]``, each at its place."""
+        found = self(given)
+        return found[..., torch.from_numpy(self.order.argsort()).to(found.device)]
 
 
-class _Polynomials:
-    def __init__(self, polynomials: Sequence[Polynomial], names: Sequence[str]) -> None:
-        place = {name: k for k, name in enumerate(names)}
-        monomials: dict[tuple[int, ...], int] = {}
-        terms = [
-            (monomials.setdefault(tuple(sorted(place[n] for n in of)), len(monomials)), row, weight)
-            for row, polynomial in enumerate(polynomials)
-            for weight, of in polynomial
-        ]
-        # Short products are filled up with a number that is one.
-        longest = max([1, *map(len, monomials)])
-        filled = [[*m, *[len(names)] * (longest - len(m))] for m in monomials]
-        self._factors = torch.tensor(filled, dtype=torch.long).reshape(-1, longest)
-        self._term = torch.tensor([term for term, _, _ in terms], dtype=torch.long)
-        self._row = torch.tensor([row for _, row, _ in terms], dtype=torch.long)
-        self._weight = torch.tensor([float(w) for _, _, w in terms], dtype=torch.float64)
-        self._count = len(polynomials)
-
-    def __call__(self, numbers: Tensor) -> Tensor:
-        device = numbers.device
-        numbers = torch.cat([numbers, torch.ones_like(numbers[..., :1])], -1)
-        first, *others = self._factors.to(device).unbind(-1)
-        product = numbers[..., first]
-        for factor in others:  # over powers, of which there are two or three
-            product = product * numbers[..., factor]
-        summands = product[..., self._term.to(device)] * self._weight.to(product)
-        nothing = summands.new_zeros(*summands.shape[:-1], self._count)
-        return nothing.index_add(-1, self._row.to(device), summands)
+def _product(constants: Sequence[str]) -> Formula:
+    factors = map(name, constants)
+    return reduce(lambda a, b: Formula("*", (a, b)), factors) if constants else ONE

@@ -20,37 +20,40 @@ from numpy.typing import NDArray
 
 from stationary.errors import InputError, MissingError
 from stationary.models.prism._prism_text import spelled_out, undefined, without_comments
-from stationary.models.prism._rational import ONE, Polynomial, Ratio
-from stationary.models.rules._space import MOST_STATES
+from stationary.models.prism._rational import Ratio, RationalFunctions
+from stationary.models.rules.states import MOST_STATES, Ints, States
 
 _NOT_OURS = ("init", "deadlock")
 """Labels that Storm adds to every model."""
 
 
 @dataclass(frozen=True, eq=False)
-class Shared:
-    """For each edge or state one of a few functions."""
-
-    ratios: tuple[Ratio, ...]
-    which: NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
 class Chain:
-    """The reachable states of a PRISM model and how it moves between them."""
+    """The reachable states of a PRISM model, in lexicographic order, and its moves.
 
-    src: NDArray[np.int64]
-    dst: NDArray[np.int64]
-    rates: Shared
-    """Of every edge."""
-    variables: dict[str, NDArray[Any]]
-    """Value of every variable in every state."""
-    labels: dict[str, NDArray[np.int64]]
-    """States of every label, in the order of the file."""
-    rewards: dict[str, Shared]
-    """What every state earns per unit time, transitions out of it included."""
+    Attributes
+    ----------
+    states : States
+        Their names, and the value of every variable in each.
+    src, dst : ndarray
+        States at the ends of every edge.
+    rates : RationalFunctions
+        Of every edge.
+    labels : dict
+        States of every label, in the order of the file.
+    rewards : dict
+        What every state earns per unit of time, moves out of it included.
+    defined : dict
+        Values that the file itself gives to the free constants.
+    """
+
+    states: States
+    src: Ints
+    dst: Ints
+    rates: RationalFunctions
+    labels: dict[str, Ints]
+    rewards: dict[str, RationalFunctions]
     defined: dict[str, float]
-    """Values that the file itself gives to the free constants."""
 
 
 def read(source: str, constants: Mapping[str, float], free: Sequence[str]) -> Chain:
@@ -84,20 +87,23 @@ def read(source: str, constants: Mapping[str, float], free: Sequence[str]) -> Ch
                 f"the PRISM model has {model.nr_states} states, more than {MOST_STATES}: give its "
                 f"constants smaller values, or forbid more with guards"
             )
+        columns = _variables(program, model)
+        order = np.lexsort([*reversed(columns.values())])  # Storm's own order means nothing
+        place = order.argsort()
         src, dst, rates = _edges(model)
         return Chain(
-            src=src,
-            dst=dst,
+            states=States({name: column[order] for name, column in columns.items()}),
+            src=place[src],
+            dst=place[dst],
             rates=rates,
-            variables=_variables(program, model),
             labels={
-                label.name: np.array(list(model.labeling.get_states(label.name)), dtype=np.int64)
+                label.name: np.sort(place[list(model.labeling.get_states(label.name))])
                 for label in program.labels
                 if label.name not in _NOT_OURS
             },
             rewards={
                 # A file may have one structure of rewards without a name.
-                part.name or "reward": _rewards(model, model.reward_models[part.name])
+                part.name or "reward": _rewards(model, model.reward_models[part.name], order)
                 for part in program.reward_models
             },
             defined=defined,
@@ -216,7 +222,7 @@ def _check_free(stormpy: Any, program: Any, free: Sequence[str]) -> None:
             )
 
 
-def _edges(model: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], Shared]:
+def _edges(model: Any) -> tuple[Ints, Ints, RationalFunctions]:
     """Sources, destinations and rates; a move to the state itself changes nothing in a CTMC."""
     known: dict[Any, int] = {}
     src, dst, which = np.empty((3, model.nr_transitions), dtype=np.int64)
@@ -227,8 +233,8 @@ def _edges(model: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], Shared]:
                 src[end], dst[end] = row, entry.column
                 which[end] = known.setdefault(entry.value, len(known))
                 end += 1
-    src, dst, which = (ends[:end].copy() for ends in (src, dst, which))
-    return src, dst, Shared(tuple(map(_ratio, known)), which)
+    rates = RationalFunctions([_ratio(value) for value in known], which[:end])
+    return src[rates.order], dst[rates.order], rates
 
 
 def _variables(program: Any, model: Any) -> dict[str, NDArray[Any]]:
@@ -246,42 +252,40 @@ def _variables(program: Any, model: Any) -> dict[str, NDArray[Any]]:
     return {part.name: values[part.name] for part in parts}
 
 
-def _rewards(model: Any, rewards: Any) -> Shared:
+def _rewards(model: Any, rewards: Any, order: Ints) -> RationalFunctions:
     known: dict[Any, int] = {}
     exits = model.exit_rates
     which = np.empty(model.nr_states, dtype=np.int64)
-    for state in range(model.nr_states):
+    for place, state in enumerate(order.tolist()):
         parts = []
         if rewards.has_state_rewards:
             parts.append(rewards.get_state_reward(state))
         if rewards.has_state_action_rewards:
-            # Storm keeps the mean reward of a move; this many moves there are per unit time.
+            # Storm keeps the mean reward of a move; this many moves there are per unit of time.
             parts.append(rewards.get_state_action_reward(state) * exits[state])
         total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-        which[state] = known.setdefault(total, len(known))
-    return Shared(tuple(map(_ratio, known)), which)
+        which[place] = known.setdefault(total, len(known))
+    return RationalFunctions([_ratio(value) for value in known], which)
 
 
 def _ratio(value: Any) -> Ratio:
+    """Return a function of Storm as plain data, its denominator positive or 1 where possible."""
     over, under = _polynomial(value.numerator), _polynomial(value.denominator)
-    if len(under) == 1 and not under[0][1]:  # a number: divide by it now, and exactly
-        over, under = tuple((weight / under[0][0], names) for weight, names in over), ONE
-    elif all(weight <= 0 for weight, _ in under):
-        over, under = _negated(over), _negated(under)
-    return Ratio(over, under)
+    # A denominator that is a number is divided by now, and exactly.
+    scale = under[()] if under.keys() == {()} else Fraction(-1 if max(under.values()) <= 0 else 1)
+    return Ratio(
+        {product: weight / scale for product, weight in over.items()},
+        {product: weight / scale for product, weight in under.items()},
+    )
 
 
-def _negated(polynomial: Polynomial) -> Polynomial:
-    return tuple((-weight, names) for weight, names in polynomial)
-
-
-def _polynomial(value: Any) -> Polynomial:
+def _polynomial(value: Any) -> dict[tuple[str, ...], Fraction]:
     if value.is_constant():
-        return ((Fraction(str(value.constant_part())), ()),)
-    return tuple(
-        (
-            Fraction(str(term.coeff)),
-            tuple(variable.name for variable, power in term.monomial or () for _ in range(power)),
+        return {(): Fraction(str(value.constant_part()))}
+    found = {
+        tuple(sorted(v.name for v, power in term.monomial or () for _ in range(power))): Fraction(
+            str(term.coeff)
         )
         for term in value.polynomial()
-    )
+    }
+    return dict(sorted(found.items()))

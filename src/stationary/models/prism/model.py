@@ -17,10 +17,10 @@ from torch import Tensor
 from stationary.edges import Edges
 from stationary.errors import InputError
 from stationary.models._base import Model, Point
-from stationary.models.measures import Measure, reward
+from stationary.models.measures import Measure
 from stationary.models.prism import _storm
 from stationary.models.prism._rational import RationalFunctions
-from stationary.models.prism._valuations import Valuations, written
+from stationary.models.rules.states import written
 
 
 class Prism(Model):
@@ -58,12 +58,10 @@ class Prism(Model):
     ... label "loss" = q = capacity;'''
     >>> queue = Prism(source, x="load", theta={"service": 2.0}, constants={"capacity": 2})
     >>> queue([1.0]).rates.tolist(), queue.states_of("loss"), list(queue.states)
-    ([[1.0, 2.0, 1.0, 2.0]], [2], ['q=0', 'q=1', 'q=2'])
+    ([[1.0, 1.0, 2.0, 2.0]], [2], ['q=0', 'q=1', 'q=2'])
     """
 
     name = "prism"
-
-    which: Tensor
 
     def __init__(
         self,
@@ -77,53 +75,55 @@ class Prism(Model):
         fixed = dict(constants or {})
         _check_roles(inputs, learnt, fixed)
         chain = _storm.read(source, fixed, [*inputs, *learnt])
-        used = {name for ratio in chain.rates.ratios for name in ratio.names}
         for name in learnt:
-            if name not in used:
+            if name not in chain.rates.names:
                 raise InputError(
                     f"theta: no rate of the PRISM model depends on {name!r}, so there is nothing "
                     f"to learn of it: give it a value in constants"
                 )
-        given = theta if isinstance(theta, Mapping) else {}
         starts = {name: chain.defined.get(name, 1.0) for name in learnt}
+        given = theta if isinstance(theta, Mapping) else {}
         for name, value in given.items():
             if value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise InputError(f"theta: {name!r} must be a number; got {value!r}")
             starts[name] = float(value)
-        states = Valuations(chain.variables)
-        if count is None and len(chain.variables) == 1:
-            count = next(iter(chain.variables))
-        numbers = [*inputs, *learnt]
+        columns = chain.states.columns
+        if count is None and len(columns) == 1:
+            count = next(iter(columns))
+        if count is not None and count not in columns:
+            raise InputError(
+                f"count: the PRISM model has no variable {count!r}; it has {', '.join(columns)}"
+            )
         super().__init__(
-            states=states,
-            edges=Edges(torch.from_numpy(chain.src), torch.from_numpy(chain.dst), len(states)),
+            states=chain.states,
+            edges=Edges(
+                torch.from_numpy(chain.src), torch.from_numpy(chain.dst), len(chain.states)
+            ),
             params=starts,
             inputs=inputs,
-            groups=None if count is None else _groups(chain, count),
+            groups=None if count is None else [written(value) for value in columns[count]],
         )
-        self._functions = RationalFunctions(chain.rates.ratios, numbers)
-        self.register_buffer("which", torch.from_numpy(chain.rates.which), persistent=False)
+        self._functions = chain.rates
         self.labels = chain.labels
         self.constants = fixed
         self._source, self._count, self._starts = source, count, starts
-        self._rewards = _rewards(chain, count, numbers)
+        self._measures = _measures(chain, count)
 
     def rates(self, *args: Any) -> Tensor:
-        """Each of the few different rates once, then a copy of it for every edge."""
+        """Each form of a rate on its own edges, one form after the other."""
         *inputs, p = args
-        numbers = torch.broadcast_tensors(*inputs, *vars(p).values())
-        return self._functions(torch.cat(numbers, -1))[..., self.which]
+        return self._functions(dict(zip(self.inputs, inputs, strict=True)) | vars(p))
 
     @property
     def measures(self) -> tuple[str, ...]:
         """Labels, rewards, and the mean of what people count."""
-        return tuple(self._rewards)
+        return tuple(self._measures)
 
     def measure(self, name: str) -> Measure:
         """Return a label's probability, a reward's mean, or the probability of a state."""
-        return self._rewards[name].measure() if name in self._rewards else super().measure(name)
+        return self._measures[name] if name in self._measures else super().measure(name)
 
     def changed(self, **options: Any) -> Model:
         """Return the model with other values of its constants."""
@@ -141,7 +141,7 @@ class Prism(Model):
         return super().states_of(name)
 
     def state_index(self, state: int | str) -> int:
-        """Position of a state given by name: positions are Storm's, and mean nothing to people."""
+        """Position of a state given by name; a number would be taken for a counted value."""
         if self.groups is self.states and str(state) not in self.states:
             raise InputError(
                 f"state {state!r} is not in the model: its states are {self.states[0]}.."
@@ -215,71 +215,44 @@ def _check_roles(inputs: Sequence[str], learnt: Sequence[str], fixed: Mapping[st
             raise InputError(f"constants: {name!r} must be a finite number; got {value!r}")
 
 
-def _variable(chain: _storm.Chain, count: str) -> np.ndarray[Any, Any]:
-    if count not in chain.variables:
-        raise InputError(
-            f"count: the PRISM model has no variable {count!r}; it has {', '.join(chain.variables)}"
-        )
-    return chain.variables[count]
-
-
-def _groups(chain: _storm.Chain, count: str) -> list[str]:
-    """Return the value of the counted variable in every state."""
-    return [written(value) for value in _variable(chain, count)]
-
-
 @dataclass(frozen=True, eq=False)
-class _Reward:
-    """What a state earns per unit of time: fixed, or by the inputs and parameters."""
+class _LongRunMean:
+    """Of what a state earns per unit of time: fixed, or by the inputs and parameters."""
 
     values: Tensor | RationalFunctions
-    which: Tensor
-    low: float
-    high: float
-    about: str
 
-    def measure(self) -> Measure:
+    def __call__(self, point: Point) -> Tensor:
         if isinstance(self.values, Tensor):
-            return reward(self.values[self.which], self.low, self.high, self.about)
-        return Measure(self._mean, self.low, self.high, self.about)
-
-    def _mean(self, point: Point) -> Tensor:
-        numbers = torch.broadcast_tensors(*point.x.split(1, -1), *vars(point.p).values())
-        few = self.values(torch.cat(numbers, -1))  # type: ignore[operator]
-        return point.mean(few[..., self.which.to(few.device)])
+            return point.pi @ self.values.to(point.pi)
+        given = dict(zip(point.model.inputs, point.x.split(1, -1), strict=True)) | vars(point.p)
+        return point.mean(self.values.to(point.x.device).in_place(given))
 
 
-def _rewards(chain: _storm.Chain, count: str | None, numbers: Sequence[str]) -> dict[str, _Reward]:
-    n = len(next(iter(chain.variables.values())))
-    found: dict[str, _Reward] = {}
+def _measures(chain: _storm.Chain, count: str | None) -> dict[str, Measure]:
+    n, columns = len(chain.states), chain.states.columns
+    found: dict[str, Measure] = {}
     for name, places in chain.labels.items():
         if 0 < len(places) < n:  # otherwise there is nothing to forecast
-            inside = torch.zeros(n, dtype=torch.long)
-            inside[torch.from_numpy(places)] = 1
-            values = torch.tensor([0.0, 1.0], dtype=torch.float64)
+            inside = torch.zeros(n, dtype=torch.float64)
+            inside[places] = 1.0
             about = f"long-run probability of the label {name}"
-            found[name] = _Reward(values, inside, 0.0, 1.0, about)
+            found[name] = Measure(_LongRunMean(inside), 0.0, 1.0, about)
     for name, earned in chain.rewards.items():
         shown = name if name not in found else f"{name}_reward"
         about = f"long-run mean of the reward {name} per unit time"
-        constants = [ratio.constant for ratio in earned.ratios]
-        low = 0.0 if all(ratio.positive for ratio in earned.ratios) else -math.inf
-        which = torch.from_numpy(earned.which)
-        if None not in constants:
-            values = torch.tensor(constants, dtype=torch.float64)
-            most = float(values[which].max())
-            high = most if low == 0 and most > 0 else math.inf
-            found[shown] = _Reward(values, which, low, high, about)
-        else:
-            functions = RationalFunctions(earned.ratios, numbers)
-            found[shown] = _Reward(functions, which, low, math.inf, about)
-    # Of a file that says nothing of interest, the variables are all there is.
-    counted = [count] if count is not None else [] if found else list(chain.variables)
+        low, high = 0.0 if earned.positive else -math.inf, math.inf
+        values: Tensor | RationalFunctions = earned
+        if not earned.names:
+            values = earned.in_place({"": torch.zeros(1, dtype=torch.float64)})
+            most = float(values.max())
+            high = most if earned.positive and most > 0 else math.inf
+        found[shown] = Measure(_LongRunMean(values), low, high, about)
+    # In a file without labels and rewards, the variables are all there is to measure.
+    counted = [count] if count is not None else [] if found else list(columns)
     for name in counted:
-        level = torch.from_numpy(_variable(chain, name).astype(np.float64))
+        level = torch.from_numpy(columns[name].astype(np.float64))
         low, high = float(level.min()), float(level.max())
         if low < high:
-            about = f"long-run mean of {name}"
-            mean = _Reward(level, torch.arange(n), low, high, about)
+            mean = Measure(_LongRunMean(level), low, high, f"long-run mean of {name}")
             found.setdefault(f"mean_{name}", mean)
     return found

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from stationary.errors import InputError, did_you_mean
-from stationary.models.rules._blame import DescriptionError
-from stationary.models.rules._description import ARGUMENTS
-from stationary.models.rules.formulas import pointed
+from stationary.models.rules.description import Description
+from stationary.models.rules.errors import DescriptionError, locate
 from stationary.models.rules.model import RuleModel
 
 _LARGEST = 1_000_000
@@ -60,11 +59,13 @@ def read_model(path: str | os.PathLike[str], **changes: float) -> RuleModel:
             f"{file}: the values are nested too deeply; a model needs two levels"
         ) from None
     for key in given:
-        if key not in ARGUMENTS:
+        if key not in Description.model_fields:
             raise _located(
                 file,
                 source,
-                DescriptionError(f"a model has no such part{did_you_mean(key, ARGUMENTS)}", key),
+                DescriptionError(
+                    f"a model has no such part{did_you_mean(key, Description.model_fields)}", key
+                ),
             )
     for key in ("variables", "rules"):
         if key not in given:
@@ -106,7 +107,7 @@ def _not_toml(file: Path, source: str, message: str) -> InputError:
     if match[2]:
         lines = source.split("\n")
         at = sum(len(line) + 1 for line in lines[: int(match[2]) - 1]) + int(match[3]) - 1
-    line, column, excerpt = pointed(source, at)
+    line, column, excerpt = locate(source, at)
     return InputError(f"{file}, line {line}, column {column}: {match[1]}\n{excerpt}")
 
 
@@ -114,7 +115,7 @@ def _too_long(file: Path, source: str, message: str) -> InputError:
     found = _DIGITS.search(source)
     if found is None:
         return InputError(f"{file}: this is not TOML: {message}")
-    line, column, excerpt = pointed(source, found.start())
+    line, column, excerpt = locate(source, found.start())
     return InputError(
         f"{file}, line {line}, column {column}: a number of {len(found[0])} digits is too large to "
         f"compute with\n{excerpt}"
@@ -127,7 +128,7 @@ def _located(file: Path, source: str, error: DescriptionError) -> InputError:
     what = f"{error.part}: {error.reason}"
     if at is None:
         return InputError(f"{file}: {error}")
-    line, column, excerpt = pointed(source, at)
+    line, column, excerpt = locate(source, at)
     return InputError(f"{file}, line {line}, column {column}: {what}\n{excerpt}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,54 +11,53 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stationary.errors import InputError, RateError
+from stationary.edges import Edges
+from stationary.errors import InputError, RateError, ReducibleError
 from stationary.generator import Generator
 from stationary.models._base import Model, Param, Point
-from stationary.models.measures import FLOW_MEASURES, Flows, Measure
-from stationary.models.rules._arrivals import rule_flows
-from stationary.models.rules._description import Description, read_description
-from stationary.models.rules._flows import counted, flow_programs, in_states, state_reward
-from stationary.models.rules._parts import formula
-from stationary.models.rules._rates import Tables, compiled
-from stationary.models.rules._reach import explored
-from stationary.models.rules._space import States
-from stationary.models.rules.formulas import TORCH, Program, on_arrays, postfix, run
+from stationary.models.measures import FLOW_MEASURES, Flows, Measure, state_reward
+from stationary.models.rules.description import Description, read_description
+from stationary.models.rules.errors import DescriptionError
+from stationary.models.rules.flows import Move, request_flows
+from stationary.models.rules.formulas import Formula, on_arrays
+from stationary.models.rules.rates import StateFormulas
+from stationary.models.rules.states import Ints, States
 
 
 class RuleModel(Model):
     """A chain written as rules: ``q1 < K -> q1 += 1 else lost at load``.
 
-    Its states are what the rules reach from the first state, in lexicographic order, and are called
-    ``q1=3,q2=0``. Rules that lead from one state to the same other one add up. ``docs/models.md``
-    has the language.
+    Its states are those that the rules reach from the first state, in lexicographic order, and are
+    called ``q1=3,q2=0``. Rates of rules that lead from one state to the same other one are added.
+    ``docs/models.md`` describes the language.
 
     Parameters
     ----------
     variables : mapping
-        Lowest and highest value of every variable: whole numbers, or expressions of constants.
+        Lowest and highest value of every variable: whole numbers, or formulas of constants.
     rules : mapping
         Rules by name, each ``GUARD -> CHANGES [else lost] at RATE``.
-    params : mapping
+    params : mapping, optional
         Parameters, and where a fit starts.
     inputs : sequence of str
         Names of the columns of ``x``; the first is the load.
     constants : mapping, optional
-        Numbers that expressions call by name.
+        Numbers that formulas call by name.
     start : mapping, optional
         Value of variables in the first state; the lowest by default.
     count : str, optional
-        What people count, an expression of variables: ``q2`` or ``min(q1 + q2, 5)``. A number in
-        windows is then its value. The variable, if there is only one.
+        What people count, a formula of variables: ``q2`` or ``min(q1 + q2, 5)``. A number in
+        windows is then its value. By default the variable, if there is only one.
     jobs : str, optional
-        Requests in the system, an expression of variables; gives the measures ``mean_queue`` and
-        ``response_time``. A rule of the arrivals brings as many requests as it grows by, a rule
+        Requests in the system, a formula of variables; gives the measures ``mean_queue`` and
+        ``response_time``. A rule among the arrivals brings as many requests as it grows by, a rule
         that says ``lost`` loses as many as it falls by; one, where it does not change or is left
         out.
     arrivals : str or sequence of str, optional
         Rules by which requests arrive; by default those that say ``else lost``. They give the
         measures ``loss`` and ``throughput``.
     measures : mapping, optional
-        Further measures: the long-run mean of an expression, or the probability of a condition.
+        Further measures: the long-run mean of a formula, or the probability of a condition.
     real : sequence of str
         Parameters that may take either sign; the others are positive.
     **changes
@@ -93,7 +93,7 @@ class RuleModel(Model):
         self,
         variables: Mapping[str, tuple[int | str, int | str]],
         rules: Mapping[str, str],
-        params: Mapping[str, float],
+        params: Mapping[str, float] | None = None,
         *,
         inputs: Sequence[str] = ("load",),
         constants: Mapping[str, float] | None = None,
@@ -106,21 +106,18 @@ class RuleModel(Model):
         **changes: float,
     ) -> None:
         given = {
-            "inputs": inputs,
-            "count": count,
-            "jobs": jobs,
-            "arrivals": arrivals,
-            "start": start,
-            "real": real,
-            "constants": constants,
-            "variables": variables,
-            "params": params,
-            "rules": rules,
-            "measures": measures,
+            part: value for part, value in locals().items() if part in Description.model_fields
         }
-        description = read_description(given, changes)
-        states, moves, edges, where = explored(description)
-        values, groups = counted(description.count, states)
+        self._description = description = read_description(given, changes)
+        states, moves = _explored(description)
+        sources, edges, edge = _edges(moves, states)
+        counted = None
+        if description.counted is not None:
+            formula = description.of_states(description.counted, "count")
+            # Adding zero makes -0 into 0, which needs no name of its own.
+            counted = _finite(formula, states, "count") + 0.0
+            values, group = np.unique(counted, return_inverse=True)
+            names = [f"{value:.12g}" for value in values.tolist()]
         super().__init__(
             states=states,
             edges=edges,
@@ -129,65 +126,47 @@ class RuleModel(Model):
                 for name, value in description.params.items()
             },
             inputs=description.inputs,
-            groups=groups,
+            groups=None if counted is None else [names[k] for k in group.tolist()],
         )
-        self._plain, self._constants = description.plain, description.constants
-        self._visible = values
-        tables = Tables()
-        self._programs = {
-            rule.name: (compiled(rule.rate, states.space.columns(source), tables), len(source))
-            for rule, source in zip(description.rules, moves, strict=True)
-        }
-        self.register_buffer("_edge", where, persistent=False)
-        self._read_measures(description, tables)
-        self._tables = tuple(tables.arrays)
-        for key, table in tables.arrays.items():
-            self.register_buffer(key, table, persistent=False)
+        self._counted = None if counted is None else tuple(names)
+        self.register_buffer("_edge", edge, persistent=False)
+        columns = states.columns
+        self._rates = StateFormulas({
+            rule.name: (rule.rate, {key: c[sources[rule.name]] for key, c in columns.items()})
+            for rule in description.parsed_rules
+        })  # fmt: skip
+        self._prepare_measures(moves)
 
     def rates(self, *args: Any) -> Tensor:
-        """Each rule's rate on its own edges; those of one edge added up."""
+        """Each rule's rate on its own edges; those of one edge are added."""
         *inputs, p = args
-        found = self._by_rule(inputs, p)
+        found = self._rates(self._values(inputs, p))
         if self._edge is None:
             return found
         zero = found.new_zeros((*found.shape[:-1], len(self.edges)))
         return zero.index_add(-1, self._edge, found)
 
-    def _by_rule(self, inputs: Sequence[Tensor], p: Any) -> Tensor:
-        names = self._names(inputs, p)
-        batch = np.broadcast_shapes(*(v.shape[:-1] for v in (*inputs, *vars(p).values())))
-        return torch.cat(
-            [
-                # A rate that is a plain number lies on the CPU, whatever the device.
-                run(program, names, TORCH).to(inputs[0]).expand((*batch, size))
-                for program, size in self._programs.values()
-            ],
-            -1,
-        )
+    def _values(self, inputs: Sequence[Tensor], p: Any) -> dict[str, Tensor]:
+        """Inputs and parameters by name."""
+        return dict(zip(self.inputs, inputs, strict=True)) | vars(p)
 
-    def _names(self, inputs: Sequence[Tensor], p: Any) -> dict[str, Tensor]:
-        """What the names in programs stand for."""
-        tables = {key: getattr(self, key) for key in self._tables}
-        return dict(zip(self.inputs, inputs, strict=True)) | vars(p) | tables
-
-    def _evaluated(self, program: Program, point: Point) -> Tensor:
-        found = run(program, self._names(point.x.split(1, -1), point.p), TORCH)
-        return torch.as_tensor(found).to(point.x)
+    def _at(self, point: Point) -> dict[str, Tensor]:
+        return self._values(point.x.split(1, -1), point.p)
 
     def generator(self, x: Tensor, theta: Tensor, index: Tensor | None = None) -> Generator:
-        """Generators; an invalid rate is blamed on its rule."""
+        """Generators; the error for an invalid rate names its rule."""
         try:
             return super().generator(x, theta, index)
         except RateError:
             with torch.no_grad():
-                found = self._by_rule(x.split(1, -1), self.named(theta))
+                found = self._rates(self._values(x.split(1, -1), self.named(theta)))
                 raise self._bad_rate(found, x, theta) from None
 
     def _bad_rate(self, found: Tensor, x: Tensor, theta: Tensor) -> RateError:
         *window, place = (~(found.isfinite() & (found >= 0))).nonzero()[0].tolist()
         edge = place if self._edge is None else int(self._edge[place])
-        ends = np.cumsum([size for _, size in self._programs.values()])
-        rule = list(self._programs)[int(np.searchsorted(ends, place, side="right"))]
+        ends = np.cumsum(list(self._rates.sizes.values()))
+        rule = list(self._rates.sizes)[int(np.searchsorted(ends, place, side="right"))]
         batch, which = found.shape[:-1], tuple(window)
         x, theta = x.expand(*batch, -1)[which], theta.expand(*batch, -1)[which]
         at = [f"{k}={v:g}" for k, v in zip(self.inputs, x.tolist(), strict=True)]
@@ -201,7 +180,7 @@ class RuleModel(Model):
     @property
     def visible(self) -> Sequence[str]:
         """What people count: the values of ``count`` in order, or the states."""
-        return super().visible if self._visible is None else self._visible
+        return super().visible if self._counted is None else self._counted
 
     def states_of(self, name: int | str) -> list[int]:
         """Positions of the states that a name, a counted number or a condition stands for."""
@@ -209,14 +188,12 @@ class RuleModel(Model):
         found = self.states.find(text)
         if found is not None:
             return [found]
-        if self._visible is not None and text in self._members:
+        if self._counted is not None and text in self._members:
             return self._members[text].tolist()
         if text.isdecimal() or text.isidentifier():
             raise InputError(self._unknown(text))
-        condition = formula(
-            text, self.states.space.names, self._constants, f"condition {text!r}", boolean=True
-        )
-        where = np.flatnonzero(on_arrays(postfix(condition), self.states.columns))
+        condition = self._description.of_states(text, f"condition {text!r}", condition=True)
+        where = np.flatnonzero(on_arrays(condition, self.states.columns))
         if not len(where):
             raise InputError(f"no state of the model has {text}")
         return where.tolist()
@@ -229,52 +206,54 @@ class RuleModel(Model):
         return found
 
     def _unknown(self, text: str) -> str:
-        how = "give count=, an expression, for numbers to have a meaning"
-        if self._visible is not None:
-            how = f"counted as {self._visible[0]}..{self._visible[-1]}"
+        how = "give count=, a formula, for numbers to have a meaning"
+        if self._counted is not None:
+            how = f"counted as {self._counted[0]}..{self._counted[-1]}"
         return (
             f"state {text!r} is not in the model: its {len(self.states)} states are "
             f"{self.states[0]}..{self.states[-1]}, {how}; or write a condition, such as "
-            f"'{self.states.space.names[0]} >= 1'"
+            f"'{next(iter(self.states.columns))} >= 1'"
         )
 
-    def _read_measures(self, given: Description, tables: Tables) -> None:
-        """Compile what `measure` may be asked for, once."""
-        columns = self.states.columns
-        jobs = None if given.jobs is None else in_states(given.jobs, self.states, "jobs")
-        if jobs is not None:
-            self.register_buffer("levels", torch.from_numpy(np.array(jobs)), persistent=False)
-        self._flow_programs: tuple[Program, ...] = ()
+    def _prepare_measures(self, moves: Mapping[str, Move]) -> None:
+        """Read what `measure` may be asked for, once."""
+        given, columns = self._description, self.states.columns
+        jobs = None
+        if given.jobs is not None:
+            jobs = _finite(given.of_states(given.jobs, "jobs"), self.states, "jobs")
+            self.register_buffer("levels", torch.from_numpy(jobs), persistent=False)
+        self._flows: StateFormulas | None = None
         names: list[str] = []
-        if given.arrivals:
-            of_rules = rule_flows(given.rules, given.arrivals, self.states, jobs)
-            self._flow_programs = flow_programs(of_rules, columns, tables)
-            self.arrives_alone = all(
-                bool(np.isin(flow.offered, (0.0, 1.0)).all()) for flow in of_rules
+        if given.arriving:
+            self._flows, self.arrives_alone = request_flows(
+                given.parsed_rules, moves, given.arriving, columns, jobs
             )
             names += ["loss", "throughput"] + ["response_time"] * (jobs is not None)
         names += ["mean_queue"] * (jobs is not None) + [f"mean_{name}" for name in columns]
-        self._own: dict[str, tuple[Program | NDArray[Any], bool, str]] = {}
-        for name, expression in given.measures.items():
+        own: dict[str, tuple[Formula, Any]] = {}
+        self._rewards: dict[str, tuple[NDArray[Any], bool]] = {}
+        for name in given.measures:
             if name in names:
                 raise InputError(f"measure {name!r} is there already; give yours another name")
-            found: Program | NDArray[Any]
-            if expression.names <= columns.keys():
-                found = in_states(expression, self.states, "measures", name)
+            formula = given.of_measure(name)
+            if formula.names <= columns.keys():
+                values = _finite(formula, self.states, "measures", name)
+                self._rewards[name] = values, formula.boolean
             else:
-                found = compiled(expression, columns, tables)
-            self._own[name] = found, expression.boolean, str(expression)
-        self._measures = (*names, *self._own)
+                own[name] = formula, columns
+        self._own = StateFormulas(own)
+        self._measures = (*names, *given.measures)
 
     def flows(self, point: Point) -> Flows:
         """Requests that the rules let in, turn away or throw out."""
-        return Flows(*(self._evaluated(program, point) for program in self._flow_programs))
+        if self._flows is None:
+            raise InputError("no rule of the model says 'else lost': name rules in arrivals=")
+        given = self._at(point)
+        return Flows(*(self._flows.value(key, given) for key in Flows._fields))
 
     def arrivals(self, point: Point) -> Tensor | None:
-        """Requests of the rules of arrivals; None where the model names none."""
-        if not self._flow_programs:
-            return None
-        return self._evaluated(self._flow_programs[0], point)
+        """Requests that arrive in each state; None where the model names no arrivals."""
+        return None if self._flows is None else self._flows.value("offered", self._at(point))
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -285,33 +264,113 @@ class RuleModel(Model):
         """Return a measure by name, or the probability of a state."""
         if name not in self._measures:
             return super().measure(name)
-        if name in self._own:
-            found, boolean, about = self._own[name]
-            if isinstance(found, tuple):
-                program = found
-                return Measure(
-                    lambda point: point.mean(self._evaluated(program, point)), about=about
-                )
-            return state_reward(found, boolean, about)
         if name in FLOW_MEASURES:
             return FLOW_MEASURES[name]
+        text = self._description.measures.get(name, "")
+        if name in self._own.sizes:
+            return Measure(
+                lambda point: point.mean(self._own.value(name, self._at(point))), about=text
+            )
+        if name in self._rewards:
+            values, boolean = self._rewards[name]
+            return state_reward(values, text, boolean)
         if name == "mean_queue":
-            return state_reward(self.levels.numpy(), False, "mean requests in the system")
+            return state_reward(self.levels.numpy(), "mean requests in the system")
         variable = name.removeprefix("mean_")
-        return state_reward(self.states.columns[variable], False, f"mean of {variable}")
+        return state_reward(self.states.columns[variable], f"mean of {variable}")
 
     @property
     def options(self) -> dict[str, Any]:
         """The whole description; constants also one by one, as options that can be changed."""
-        return {**self._plain, **self._constants}
+        plain = self._description.model_dump(mode="json", exclude_defaults=True)
+        return {**plain, **self._description.constants}
 
     @property
     def changeable(self) -> dict[str, int | float]:
         """The constants."""
-        return dict(self._constants)
+        return dict(self._description.constants)
 
     def extra_repr(self) -> str:
         """Size, constants and parameters, for ``print(model)``."""
-        rules = ", ".join(self._programs)
-        shown = {"states": len(self.states), **self._constants, **self.estimates}
+        shown = {"states": len(self.states), **self._description.constants, **self.estimates}
+        rules = ", ".join(self._description.rules)
         return f"rules={rules}, " + ", ".join(f"{k}={v:g}" for k, v in shown.items())
+
+
+def _explored(given: Description) -> tuple[States, dict[str, Move]]:
+    """Return the states that rules reach, and for each rule where it applies and leads."""
+    space, rules = given.space, given.parsed_rules
+    moves = {rule.name: partial(rule.moves, space) for rule in rules}
+    codes = space.reached(given.first, moves.values())
+    states = States(space.columns(codes))
+    found = {}
+    for name, move in moves.items():
+        source, target = move(codes, states.columns)
+        found[name] = source, np.searchsorted(codes, target)
+    return states, found
+
+
+def _edges(
+    moves: Mapping[str, Move], states: States
+) -> tuple[dict[str, Ints], Edges, Tensor | None]:
+    """Return where each rule moves the chain, the edges, and the edge of each of these moves.
+
+    The moves of the rules in their order are the edges, and the last is None, unless two rules
+    share an edge.
+    """
+    n = len(states)
+    changed = {name: source != target for name, (source, target) in moves.items()}
+    sources = {name: source[changed[name]] for name, (source, _) in moves.items()}
+    pairs = np.concatenate([
+        (source * n + target)[changed[name]] for name, (source, target) in moves.items()
+    ])  # fmt: skip
+    if not len(pairs):
+        raise InputError(
+            f"the rules never leave the first state, {states[0]}: no guard is true there; give "
+            f"start= another one, or correct the guards"
+        )
+    where = None
+    if not np.diff(np.sort(pairs)).all():  # the usual case costs less than the inverse
+        pairs, inverse = np.unique(pairs, return_inverse=True)
+        where = torch.from_numpy(inverse)
+    src, dst = (torch.from_numpy(ends) for ends in np.divmod(pairs, n))
+    edges = Edges(src, dst, n)
+    try:
+        Generator(edges, torch.ones(len(edges), dtype=torch.float64)).check_irreducible()
+    except ReducibleError as error:
+        raise InputError(_reducible(error, states)) from None
+    return sources, edges, where
+
+
+def _reducible(error: ReducibleError, states: States) -> str:
+    """Say which states the chain leaves for ever, or in which sets of them it may end."""
+    if len(error.closed) > 1:
+        sets = " or ".join(_some(states, closed) for closed in error.closed[:2])
+        return (
+            f"the chain has {len(error.closed)} sets of states that it never leaves, such as "
+            f"{sets}: its steady state depends on which it reaches; add rules that lead out of them"
+        )
+    return (
+        f"the chain leaves {_some(states, error.transient)} for ever, and ends in "
+        f"{_some(states, error.closed[0])}: give start= a state it returns to, or add rules that "
+        f"lead back"
+    )
+
+
+def _some(states: States, which: Sequence[int], most: int = 3) -> str:
+    shown = "; ".join(states[k] for k in which[:most])
+    return "{" + shown + (f"; ... {len(which)} states" if len(which) > most else "") + "}"
+
+
+def _finite(formula: Formula, states: States, section: str, key: str = "") -> NDArray[np.float64]:
+    """Return what only the state decides, in every state, or raise if it is not finite there."""
+    values = np.array(on_arrays(formula, states.columns), dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise DescriptionError(
+            f"{formula.text} is {values[bad[0]]:g} in state {states[int(bad[0])]}, and must be "
+            f"finite in every state: avoid the others with if(condition, ..., 0)",
+            section,
+            key,
+        )
+    return values

@@ -1,0 +1,85 @@
+"""Requests that rules let in, turn away or throw out.
+
+A rule among the arrivals brings as many requests as ``jobs`` grows by along it; one, where requests
+are not counted or do not grow. Where ``else lost`` refuses, as many as the rule brings at most
+elsewhere are turned away: a batch that does not fit is lost as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stationary.models.measures import Flows
+from stationary.models.rules.formulas import Columns, Formula
+from stationary.models.rules.rates import StateFormulas, weighted_sum
+from stationary.models.rules.rule import Rule
+from stationary.models.rules.states import Ints
+
+Floats = NDArray[np.float64]
+Move = tuple[Ints, Ints]
+"""Positions of the states in which a rule applies, and of those to which it leads."""
+
+
+def request_flows(
+    rules: Sequence[Rule],
+    moves: Mapping[str, Move],
+    arrivals: Collection[str],
+    columns: Columns,
+    jobs: Floats | None,
+) -> tuple[StateFormulas, bool]:
+    """Return requests offered, refused and dropped per unit time in every state.
+
+    Parameters
+    ----------
+    rules : sequence of Rule
+        All rules.
+    moves : mapping
+        Where each of them leads.
+    arrivals : collection of str
+        Names of the rules by which requests arrive.
+    columns : mapping
+        Value of every variable in every state.
+    jobs : ndarray or None
+        Requests in the system in every state, if they are counted.
+
+    Returns
+    -------
+    flows : StateFormulas
+        ``offered``, ``refused`` and ``dropped``.
+    alone : bool
+        Whether requests arrive one at a time.
+    """
+    n = len(next(iter(columns.values())))
+    weights: list[tuple[Formula, tuple[Floats, Floats, Floats]]] = []
+    nothing = np.zeros(n)
+    for rule in rules:
+        source, target = moves[rule.name]
+        growth = np.zeros(len(source)) if jobs is None else jobs[target] - jobs[source]
+        if rule.name in arrivals:
+            weights.append((rule.rate, (*_arriving(rule, source, growth, n), nothing)))
+        elif rule.lost:
+            # These requests had been let in before.
+            dropped = np.zeros(n)
+            dropped[source] = np.maximum(-growth, 1.0)
+            weights.append((rule.rate, (nothing, nothing, dropped)))
+    alone = all(bool(np.isin(flows[0], (0.0, 1.0)).all()) for _, flows in weights)
+    formulas = {}
+    for k, key in enumerate(Flows._fields):
+        here = dict(columns)
+        formulas[key] = weighted_sum([(rate, flows[k]) for rate, flows in weights], here), here
+    return StateFormulas(formulas), alone
+
+
+def _arriving(rule: Rule, source: Ints, growth: Floats, n: int) -> tuple[Floats, Floats]:
+    """Return requests that a rule offers and refuses in every state when it happens."""
+    come = np.maximum(growth, 0.0) + rule.lost
+    come = np.where(come > 0, come, 1.0)
+    # A batch that meets a false guard is as large as the largest one that is let in.
+    batch = come.max(initial=0.0) or 1.0
+    offered = np.full(n, batch if rule.refuses else 0.0)
+    refused = offered.copy()
+    offered[source], refused[source] = come, float(rule.lost)
+    return offered, refused

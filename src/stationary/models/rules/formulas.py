@@ -1,0 +1,162 @@
+"""Formulas as small trees, computed over NumPy arrays or torch tensors.
+
+Both libraries give the same numbers: float64 throughout, also for whole numbers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Columns = Mapping[str, NDArray[Any]]
+"""Values of every variable in some states."""
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "^": operator.pow,
+    "negative": operator.neg,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "!=": operator.ne,
+    "and": operator.and_,
+    "or": operator.or_,
+    "not": operator.invert,
+}
+COMPARISONS = frozenset({"<", "<=", ">", ">=", "=", "!="})
+CONNECTIVES = frozenset({"and", "or", "not"})
+
+
+class Function(NamedTuple):
+    """What NumPy and torch call a function, and how many arguments it takes."""
+
+    called: str
+    least: int = 1
+    most: int = 1
+
+
+FUNCTIONS = {
+    "min": Function("minimum", 2, 100),
+    "max": Function("maximum", 2, 100),
+    "mod": Function("remainder", 2, 2),
+    "if": Function("where", 3, 3),
+    "abs": Function("abs"),
+    "exp": Function("exp"),
+    "log": Function("log"),
+    "sqrt": Function("sqrt"),
+    "floor": Function("floor"),
+    "ceil": Function("ceil"),
+}
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A number, a name, or an operation on formulas.
+
+    Attributes
+    ----------
+    op : str
+        ``"number"``, ``"name"``, an operator or a function.
+    args : tuple
+        The number, the name, or the formulas that the operation takes.
+    text : str
+        The formula as it was written, for messages.
+    """
+
+    op: str
+    args: tuple[Any, ...]
+    text: str = field(default="", compare=False)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it is a number or a name."""
+        return self.op in ("number", "name")
+
+    @cached_property
+    def boolean(self) -> bool:
+        """Whether it is a condition, not a number."""
+        if self.op == "if":
+            return bool(self.args[1].boolean)
+        return self.op in COMPARISONS or self.op in CONNECTIVES
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Every name in it."""
+        if self.is_leaf:
+            return frozenset(self.args if self.op == "name" else ())
+        return frozenset().union(*(arg.names for arg in self.args))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Formula:
+        return self  # immutable
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Fewer levels of recursion than the default, so that every formula can be pickled.
+        return Formula, (self.op, self.args, self.text)
+
+
+def number(value: float) -> Formula:
+    """Return a number as a formula; below zero it is an operation, as in the language."""
+    positive = Formula("number", (float(abs(value)),))
+    return positive if value >= 0 else Formula("negative", (positive,))
+
+
+def name(of: str) -> Formula:
+    """Return a name as a formula."""
+    return Formula("name", (of,))
+
+
+def evaluate(formula: Formula, values: Mapping[str, Any], library: ModuleType) -> Any:
+    """Return the value of a formula.
+
+    Parameters
+    ----------
+    formula : Formula
+        What to compute.
+    values : mapping
+        What every name stands for.
+    library : module
+        ``numpy`` or ``torch``.
+    """
+    if formula.op == "name":
+        return values[formula.args[0]]
+    if formula.op == "number":
+        # A number of the library's own: 1 / 0 is then infinite, as it is in arrays.
+        value = formula.args[0]
+        return np.float64(value) if library is np else torch.tensor(value, dtype=torch.float64)
+    args = [evaluate(arg, values, library) for arg in formula.args]
+    if formula.op == "join":
+        return _join(*args)
+    function = OPERATORS.get(formula.op) or getattr(library, FUNCTIONS[formula.op].called)
+    # Only these may have more arguments than the library's function.
+    return reduce(function, args) if formula.op in ("and", "or", "min", "max") else function(*args)
+
+
+def on_arrays(formula: Formula, columns: Columns) -> NDArray[Any]:
+    """Return the values in some states; what cannot be computed is NaN or infinite."""
+    length = len(next(iter(columns.values()), [0]))
+    with np.errstate(all="ignore"):
+        return np.broadcast_to(evaluate(formula, columns, np), (length,))
+
+
+def _join(some: Tensor, others: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """Put values at the places ``first`` and other values at the places ``second``."""
+    shape = torch.broadcast_shapes(some.shape[:-1], others.shape[:-1])
+    # On the device of the places: a branch that is a plain number is on the CPU.
+    kind = torch.promote_types(some.dtype, others.dtype)
+    out = torch.zeros((*shape, len(first) + len(second)), dtype=kind, device=first.device)
+    out = out.index_add(-1, first, some.to(out).expand((*shape, len(first))))
+    return out.index_add(-1, second, others.to(out).expand((*shape, len(second))))

@@ -1,0 +1,132 @@
+"""Formulas on many states at once: what does not change is computed once.
+
+A rate such as ``load * min(q, servers) * mu`` has three parts: what only the state decides, a table
+``[E]`` that is made with the model; what only inputs and parameters decide, ``[..., 1]``; and the
+product of the two, the one operation whose cost is in proportion to windows times edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from stationary.models.rules.formulas import Columns, Formula, evaluate, name, number, on_arrays
+
+ONE = number(1.0)
+
+
+class StateFormulas(nn.Module):
+    """Formulas of inputs and parameters, each on states of its own.
+
+    Parameters
+    ----------
+    formulas : mapping
+        By name: a formula, and the value of every variable in the states that it is for.
+    """
+
+    def __init__(self, formulas: Mapping[str, tuple[Formula, Columns]]) -> None:
+        super().__init__()
+        tables: dict[str, Tensor] = {}
+        self._formulas = {
+            key: _prepared(formula, columns, tables) for key, (formula, columns) in formulas.items()
+        }
+        self.sizes = {
+            key: len(next(iter(columns.values()))) for key, (_, columns) in formulas.items()
+        }
+        for key, table in tables.items():
+            self.register_buffer(key, table, persistent=False)
+
+    def value(self, key: str, given: Mapping[str, Tensor]) -> Tensor:
+        """One formula, ``[..., 1]`` or ``[..., size]``, for inputs and parameters ``[..., 1]``."""
+        found = evaluate(self._formulas[key], {**given, **self._buffers}, torch)
+        # A plain number is on the CPU, whatever the device of the model.
+        return found.to(next(iter(given.values())))
+
+    def forward(self, given: Mapping[str, Tensor]) -> Tensor:
+        """All formulas one after the other, ``[..., sum of sizes]``."""
+        batch = np.broadcast_shapes(*(value.shape[:-1] for value in given.values()))
+        parts = [self.value(key, given).expand((*batch, size)) for key, size in self.sizes.items()]
+        return torch.cat(parts, -1)
+
+
+def weighted_sum(terms: Sequence[tuple[Formula, NDArray[Any]]], columns: dict[str, Any]) -> Formula:
+    """Return a sum of formulas, each times an array over states that is added to the columns."""
+    total = None
+    for formula, weight in terms:
+        if not weight.any():
+            continue
+        if not (weight == 1).all():
+            key = f"weight {len(columns)}"  # no name in a formula has a space
+            columns[key] = weight
+            formula = name(key) if formula is ONE else Formula("*", (formula, name(key)))
+        total = formula if total is None else Formula("+", (total, formula))
+    return number(0.0) if total is None else total
+
+
+def _prepared(formula: Formula, columns: Columns, tables: dict[str, Tensor]) -> Formula:
+    """Return the same formula with tables in place of what only the state decides."""
+    variables = columns.keys()
+    if not formula.names & variables:
+        return formula
+    if formula.names <= variables:
+        return _table(on_arrays(formula, columns), tables)
+    if formula.op in ("*", "/"):
+        return _product(formula, columns, tables)
+    if formula.op == "if" and formula.args[0].names <= variables and not formula.boolean:
+        return _branches(formula.args, columns, tables)
+    return Formula(formula.op, tuple(_prepared(arg, columns, tables) for arg in formula.args))
+
+
+def _table(values: NDArray[Any], tables: dict[str, Tensor]) -> Formula:
+    """Keep an array; return the name by which formulas find it."""
+    key = f"table {len(tables)}"
+    tables[key] = torch.from_numpy(np.array(values))
+    return name(key)
+
+
+def _product(formula: Formula, columns: Columns, tables: dict[str, Tensor]) -> Formula:
+    """Multiply what has the same kind first: of the state only, and not of the state."""
+    variables = columns.keys()
+    free, fixed, mixed = ONE, ONE, []
+    for op, factor in _factors(formula, above=True):
+        if not factor.names & variables:
+            free = Formula(op, (free, factor))
+        elif factor.names <= variables:
+            fixed = Formula(op, (fixed, factor))
+        else:
+            mixed.append((op, _prepared(factor, columns, tables)))
+    simple = [_prepared(part, columns, tables) for part in (free, fixed) if part is not ONE]
+    total = reduce(lambda a, b: Formula("*", (a, b)), simple) if simple else ONE
+    for op, factor in mixed:
+        total = Formula(op, (total, factor))
+    return total
+
+
+def _factors(formula: Formula, above: bool) -> Iterator[tuple[str, Formula]]:
+    """Factors of a product, each with the operator that applies it."""
+    if formula.op in ("*", "/"):
+        left, right = formula.args
+        yield from _factors(left, above)
+        yield from _factors(right, above == (formula.op == "*"))
+    else:
+        yield "*" if above else "/", formula
+
+
+def _branches(args: Sequence[Formula], columns: Columns, tables: dict[str, Tensor]) -> Formula:
+    """Compute each branch on its own states, so that NaN of the other reaches no gradient."""
+    condition, yes, no = args
+    holds = np.asarray(on_arrays(condition, columns), dtype=bool)
+    if holds.all() or not holds.any():
+        return _prepared(yes if holds.all() else no, columns, tables)
+    parts = []
+    places = [np.flatnonzero(holds), np.flatnonzero(~holds)]
+    for branch, place in zip((yes, no), places, strict=True):
+        here = {key: column[place] for key, column in columns.items()}
+        parts.append(_prepared(branch, here, tables))
+    return Formula("join", (*parts, *(_table(place, tables) for place in places)))

@@ -1,0 +1,165 @@
+"""States of whole-number variables: their names, and those that rules reach.
+
+While states are searched for, each is one number, its code: the values of its variables, counted
+from the lowest, are the digits of a number in mixed radix, the first variable being the most
+significant. States in the order of their codes are in lexicographic order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stationary.errors import InputError
+from stationary.models.rules.formulas import Columns
+
+Ints = NDArray[np.int64]
+Moves = Callable[[Ints, Columns], tuple[Ints, Ints]]
+"""Of codes and their columns: positions of those that a rule moves, and the codes it leads to."""
+
+MOST_STATES = 20_000_000
+_MOST_FLAGS = 200_000_000
+"""Above this many codes, those that were reached are kept sorted instead of as flags."""
+
+_VALUE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*==?\s*(-?[0-9]{1,18}|true|false)\s*")
+
+
+class States(Sequence[str]):
+    """Names of states, such as ``q=3,up=1``, made when they are asked for.
+
+    Parameters
+    ----------
+    columns : mapping
+        Value of every variable in every state, whole numbers or booleans; the states are in
+        lexicographic order.
+
+    Examples
+    --------
+    >>> states = States({"q": np.array([0, 1, 3]), "up": np.array([True, False, True])})
+    >>> list(states), states.index("up=true, q=3"), "q=1,up=true" in states
+    (['q=0,up=true', 'q=1,up=false', 'q=3,up=true'], 2, False)
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = dict(columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[k] for k in range(*index.indices(len(self)))]
+        return state_name({name: column[index] for name, column in self.columns.items()})
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.find(name) is not None
+
+    def index(self, name: str, start: int = 0, stop: int | None = None) -> int:
+        """Position of a state by name, its variables in any order."""
+        found = self.find(name)
+        if found is None or found not in range(len(self))[start:stop]:
+            raise ValueError(f"{name!r} is not a state")
+        return found
+
+    def find(self, name: str) -> int | None:
+        """Position of a state by name, or None if there is no such state."""
+        pairs = [_VALUE.fullmatch(part) for part in name.split(",")]
+        values = {pair[1]: pair[2] for pair in pairs if pair}
+        if len(values) != len(pairs) or values.keys() != self.columns.keys():
+            return None
+        # One binary search for each variable, among the states that agree in those before it.
+        low, high = 0, len(self)
+        for key, column in self.columns.items():
+            text, part = values[key], column[low:high]
+            truth = text in ("true", "false")
+            if truth != (column.dtype == bool):
+                return None
+            value = text == "true" if truth else int(text)
+            low, high = (low + int(np.searchsorted(part, value, side)) for side in _SIDES)
+        return low if low < high else None
+
+
+_SIDES: tuple[Any, Any] = ("left", "right")
+
+
+def written(value: Any) -> str:
+    """Return a value as names of states have it: ``3``, ``true``."""
+    return str(bool(value)).lower() if isinstance(value, bool | np.bool_) else str(int(value))
+
+
+def state_name(values: Mapping[str, Any]) -> str:
+    """Return the name of a state, given the value of every variable."""
+    return ",".join(f"{name}={written(value)}" for name, value in values.items())
+
+
+class Space:
+    """All combinations of the values of some variables, and their codes.
+
+    Parameters
+    ----------
+    ranges : mapping
+        Lowest and highest value of every variable.
+    """
+
+    def __init__(self, ranges: Mapping[str, tuple[int, int]]) -> None:
+        self.ranges = dict(ranges)
+        self.strides: dict[str, int] = {}
+        self.size = 1
+        for name, (low, high) in reversed([*ranges.items()]):
+            self.strides[name] = self.size
+            self.size *= high - low + 1
+        if self.size >= 2**62:
+            raise InputError(
+                f"the ranges of {', '.join(ranges)} have {self.size:.1e} combinations, and at most "
+                f"2**62 can be numbered: narrow them"
+            )
+
+    def columns(self, codes: Ints) -> dict[str, NDArray[np.float64]]:
+        """Return the values of every variable in states given by their codes."""
+        return {
+            name: (codes // self.strides[name] % (high - low + 1) + low).astype(np.float64)
+            for name, (low, high) in self.ranges.items()
+        }
+
+    def code(self, values: Mapping[str, int]) -> int:
+        """Return the code of a state, given a value in its range for every variable."""
+        return sum((v - self.ranges[name][0]) * self.strides[name] for name, v in values.items())
+
+    def reached(self, first: int, rules: Iterable[Moves]) -> Ints:
+        """Return the codes of all states that rules lead to from a first one, sorted.
+
+        The search is breadth first. Each rule is computed on arrays of states, never state by
+        state.
+        """
+        moves = list(rules)
+        frontier = np.array([first], dtype=np.int64)
+        flags = np.zeros(self.size, dtype=bool) if self.size <= _MOST_FLAGS else None
+        codes: Ints = np.empty(0, dtype=np.int64)
+        count = 0
+        while len(frontier):
+            if flags is not None:
+                frontier = frontier[~flags[frontier]]
+                flags[frontier] = True
+            else:
+                place = np.searchsorted(codes, frontier)
+                known = np.append(codes, -1)[place] == frontier
+                frontier = frontier[~known]
+                codes = np.insert(codes, place[~known], frontier)
+            count += len(frontier)
+            if count > MOST_STATES:
+                raise InputError(
+                    f"the rules reach more than {MOST_STATES} states; narrow the ranges of "
+                    f"variables, or forbid more with guards"
+                )
+            columns = self.columns(frontier)
+            targets = [move(frontier, columns)[1] for move in moves]
+            frontier = np.unique(np.concatenate(targets))
+        return codes if flags is None else np.flatnonzero(flags)
