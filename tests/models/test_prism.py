@@ -292,7 +292,7 @@ def test_names_of_states():
     assert states[-1] == states[35] == states[35:][0] == "at=3,serving=true,w1=1,w2=1,w3=1"
     for name in ("at=1", "at=9,serving=true,w1=1,w2=1,w3=1", "", "serving=true,at=1", 3):
         assert name not in states
-    with pytest.raises(ValueError, match="is no state"):
+    with pytest.raises(ValueError, match="is not a state"):
         states.index("at=1")
     with pytest.raises(IndexError):
         states[36]
