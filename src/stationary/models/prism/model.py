@@ -166,6 +166,9 @@ class Prism(Model):
         """The constants that have a value."""
         return dict(self.constants)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"  # without the formulas inside
+
     def extra_repr(self) -> str:
         """Constants and parameters, for ``print(model)``; the text would be too long."""
         shown = {**self.constants, **self.estimates}

@@ -290,6 +290,9 @@ class RuleModel(Model):
         """The constants."""
         return dict(self._description.constants)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"  # without the formulas inside
+
     def extra_repr(self) -> str:
         """Size, constants and parameters, for ``print(model)``."""
         shown = {"states": len(self.states), **self._description.constants, **self.estimates}
