@@ -13,7 +13,7 @@ from stationary.errors import InputError
 from stationary.learning import curve, draws
 from stationary.learning.autocorrelation import sum_covariances
 from stationary.learning.estimate import End, Ended
-from stationary.planning.limits import _Excess
+from stationary.planning.roots import Excess
 from stationary.terms.findings import Check, Finding, Verdict
 from stationary.terms.trust import Choice, Chosen, Doubt, Horizon, Reach, Reason
 
@@ -87,7 +87,7 @@ def test_a_root_that_cannot_be_solved_is_unknown():
             load = x.numpy()[..., :1]
             return np.where((load > 12.0) & (load < 12.8), np.nan, (load / 12.6) ** 3 / 100)
 
-    found, _ = _Excess(Stub(), [st.Slo("response_time", 0.01)]).roots(np.log(10.0))
+    found, _ = Excess(Stub(), [st.Slo("response_time", 0.01)]).roots(np.log(10.0))
     assert np.isnan(found).all()
 
 

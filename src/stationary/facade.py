@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from stationary import words
 from stationary._support.parallel import Progress
 from stationary.errors import InputError
-from stationary.learning.estimate import Estimate
-from stationary.learning.inference import Covariance, check_level
+from stationary.learning.inference import Covariance
 from stationary.learning.resampling import bootstrap
 from stationary.output.store import write
-from stationary.planning.changes import what_if
 from stationary.planning.experiment import Experiment, next_experiment
-from stationary.planning.forecast import Forecast, forecast, quantiles
-from stationary.planning.limits import Limit, check_present, check_slos
-from stationary.planning.record import Question, Record, Refits
+from stationary.planning.forecast import Forecast, forecast
+from stationary.planning.limits import Limit
+from stationary.planning.record import Record, Refits
+from stationary.planning.tables import parameters, ranking
+from stationary.planning.what_if import what_if
 from stationary.terms.findings import Finding
 from stationary.terms.slo import as_slos
-from stationary.trust.baselines import BASELINES
 from stationary.trust.checks import residuals
 from stationary.trust.identifiability import Identifiability, identify
 from stationary.trust.ladder import ladder_of
@@ -38,34 +35,35 @@ if TYPE_CHECKING:
 class Plan(Record):
     """Estimates of one or several models, and the answers that follow from them.
 
-    `fit` returns a plan of one model, `compare` and `plan` one of several. What costs time, such as
-    refits that test how far a model may be believed, is computed when it is first needed, once, and
-    saved with the plan.
+    `fit` returns a plan of one model, `compare` and `plan` one of several. What takes long, such as
+    refits that test up to which load a model is trusted, is computed when it is first needed, once,
+    and saved with the plan. Where a plan has several models, estimates and checks are those of the
+    main one: the recommended model, else that of most weight.
     """
 
     @property
     def estimates(self) -> dict[str, float]:
-        """Parameters by name, of the model that speaks for the plan; as changed by a what-if."""
-        return self.model.estimates if self.change is not None else self.estimate.model.estimates
+        """Parameters by name; as changed by a what-if."""
+        return self.model.estimates
 
     @property
     def nll(self) -> float:
-        """Negative log-likelihood of that model at its estimates, penalty included."""
+        """Negative log-likelihood at the estimates, penalty included."""
         return self.estimate.nll
 
     @property
     def converged(self) -> bool:
-        """Whether its estimates are as good as those of maximum likelihood."""
+        """Whether the estimates are as good as those of maximum likelihood."""
         return self.estimate.converged
 
     @property
     def covariance(self) -> Covariance:
-        """Covariance of its free parameters."""
+        """Covariance of the free parameters."""
         return self.estimate.covariance
 
     @property
     def recommended(self) -> str | None:
-        """The model to take, if any of several is to be trusted."""
+        """The model to take; None if no model is to be trusted."""
         return self.comparison.choice.model
 
     @property
@@ -75,24 +73,13 @@ class Plan(Record):
 
     @property
     def findings(self) -> list[Finding]:
-        """Is the data what the method assumes? What the checks found, for the same model."""
+        """Results of the checks whether the data are what the method assumes."""
         self.check_observed("a check of the data")
         return list(self.studies[self.name].findings)
 
     def table(self, level: float = 0.95) -> pd.DataFrame:
         """Estimates with standard errors and intervals, one row per parameter."""
-        frame = self.estimate.table(level)
-        if self.refits is not None:
-            drawn = self.refits.theta.numpy()
-            equal = np.full(len(drawn), 1 / len(drawn))
-            ends = (0.5 - level / 2, 0.5 + level / 2)
-            low, high = quantiles(drawn[:, None], equal, ends, np.array(0.0), np.array(np.inf))
-            frame = frame.assign(std_error=drawn.std(0, ddof=1), low=low[0], high=high[0])
-        if self.change is not None:
-            factor = self.model.theta.detach() / self.estimate.theta
-            sized = ["estimate", "std_error", "low", "high"]
-            frame[sized] = frame[sized].mul(factor.numpy(), axis=0)
-        return frame
+        return parameters(self, level)
 
     def ranking(self) -> pd.DataFrame:
         """Every model and baseline, best on held-out loads first.
@@ -106,29 +93,7 @@ class Plan(Record):
             ``misplaced`` (share of held-out counts put in the wrong place), ``weight`` in pooled
             answers, and a ``note``.
         """
-        found, size = self.comparison, float(self.windows.size.sum())
-        lines = [_line(name, each, size) for name, each in self.fitted.items()]
-        lines += [
-            {"model": name, "kind": "chain", "note": words.not_fitted(why)}
-            for name, why in self.failed.items()
-        ]
-        lines += [
-            {"model": name, "kind": "baseline", "note": ""}
-            for name in found.scores
-            if name in BASELINES
-        ]
-        best = min(found.scores.values(), key=lambda score: score.mean, default=None)
-        for line in lines:
-            name = line["model"]
-            chain = line["kind"] == "chain"
-            line["weight"] = found.weights.get(name, 0.0 if chain else math.nan)
-            if name in found.scores and best is not None:
-                score = found.scores[name]
-                line["backtest"] = score.mean
-                line["backtest_error"] = score.behind(best, found.held)[1]
-                line["misplaced"] = score.wrong.share
-        frame = pd.DataFrame(lines).reindex(columns=_RANKING)
-        return frame.sort_values("backtest", kind="stable", ignore_index=True)
+        return ranking(self)
 
     def forecast(
         self, x: Any, level: float | None = None, measures: Sequence[str] | None = None
@@ -140,9 +105,9 @@ class Plan(Record):
         x : sequence, array [G, d], mapping or DataFrame
             Loads, or all inputs of a model of several.
         level : float, optional
-            Coverage of the intervals; 0.95 unless the plan says otherwise.
+            Coverage of the intervals; by default the plan's, 0.95.
         measures : sequence of str, optional
-            What to forecast; by default all that the models have to show.
+            What to forecast; by default the measures that all models show.
 
         Returns
         -------
@@ -151,7 +116,7 @@ class Plan(Record):
             the ``reason`` if not. A row is not trusted beyond the load up to which the model was
             tested, nor where the data leave a measure open by more than a factor of ten each way.
         """
-        return self._frame(self.forecast_of(x, level, measures))
+        return self.forecast_of(x, level, measures).frame()
 
     def forecast_of(
         self, x: Any, level: float | None = None, measures: Sequence[str] | None = None
@@ -159,17 +124,6 @@ class Plan(Record):
         """Return the same as arrays and codes."""
         level = self.question.level if level is None else level
         return forecast(self.draws, x, measures, level, self.doubt, self.horizon)
-
-    def _frame(self, found: Forecast) -> pd.DataFrame:
-        inputs = self.draws.first.inputs
-        names = inputs if len(inputs) > 1 else ("load",)
-        columns: dict[str, Any] = {name: found.x[:, k].numpy() for k, name in enumerate(names)}
-        for k, name in enumerate(found.names):
-            columns[name] = found.value[:, k]
-            columns[f"{name}_low"], columns[f"{name}_high"] = found.low[:, k], found.high[:, k]
-        reasons = ["" if doubt is None else words.doubt(doubt) for doubt in found.doubts]
-        columns["trusted"] = np.array([not reason for reason in reasons])
-        return pd.DataFrame(columns).assign(reason=np.array(reasons, dtype=object))
 
     @property
     def limit(self) -> Limit:
@@ -192,7 +146,7 @@ class Plan(Record):
         *slos : str or Slo
             What must hold, as in ``"loss<0.1%"``; by default what the plan was made for.
         level : float, optional
-            Coverage of the interval; 0.95 unless the plan says otherwise.
+            Coverage of the interval; by default the plan's, 0.95.
         present : float, optional
             The load to compare the limit with; by default the heaviest of the data.
         **bounds : float
@@ -201,21 +155,11 @@ class Plan(Record):
         given = as_slos([*as_slos(list(slos)), *as_slos(bounds)]) or self.question.slos
         return self.limit_of(self.asking(given, level, present))
 
-    def asking(self, slos: Any, level: float | None, present: float | None) -> Question:
-        """Return a checked question; what is not said is as the plan has it."""
-        level = self.question.level if level is None else level
-        check_level(level)
-        checked = as_slos(slos)
-        if checked:
-            check_slos([part.model for part in self.draws.parts], checked)
-        present = self.question.present if present is None else check_present(present)
-        return Question(checked, present, level)
-
     def what_if(self, *, faster: float | None = None, **options: Any) -> Plan:
         """Return the plan of the same system with other options, or with faster servers.
 
-        What was learnt carries over, with its uncertainty: the parameters are those of a server or
-        of a client, not of how many there are. That the system would go on like this is an
+        The parameters keep their estimates and their uncertainty: they are those of a server or of
+        a client, not of how many there are. That the changed system would behave like this is an
         assumption.
 
         Parameters
@@ -224,26 +168,15 @@ class Plan(Record):
             Every server works this many times as fast: 1.2 is a fifth faster.
         **options
             New values of the model's options, such as ``servers=5`` or ``capacity=30``.
-
-        Examples
-        --------
-        >>> import stationary as st
-        >>> truth = st.models.MMmK(servers=2, capacity=10, service_rate=25.0)
-        >>> windows = st.simulate(truth, x=[20.0, 30.0, 40.0] * 10, duration=10.0, seed=0)
-        >>> fit = st.fit(st.models.MMmK(servers=2, capacity=10), windows.observing([0, 1, 2]))
-        >>> changed = fit.what_if(servers=3)
-        >>> changed.max_load(loss=0.01).load / fit.max_load(loss=0.01).load > 1.4
-        True
         """
-        observed = self
-        if self.change is not None:  # from the system that was observed, with both changes
-            observed = self.having(changed=None)
-            options = {name: after for name, (_, after) in self.change.options.items()} | options
-            faster = self.change.faster * (1.0 if faster is None else faster)
-        draws, change = what_if(observed.draws, observed.part_names, options, faster)
+        if self.change is not None:  # apply both changes to the system that was observed
+            earlier = {name: after for name, (_, after) in self.change.options.items()}
+            speed = self.change.faster * (1.0 if faster is None else faster)
+            return self.having(changed=None).what_if(faster=speed, **{**earlier, **options})
+        draws, change = what_if(self.draws, self.part_names, options, faster)
         if not change.options and change.faster == 1:
-            return observed
-        return observed.having(changed=(change, draws), known_studies=observed.studies)
+            return self
+        return self.having(changed=(change, draws), known_studies=self.studies)
 
     def next_experiment(
         self,
@@ -287,12 +220,12 @@ class Plan(Record):
         repeats : int
             Number of refits, each from the estimates.
         block : int
-            Successive windows to draw together, in the order of recording, where they are
+            Successive windows, in the order of recording, to draw as one block where they are
             correlated.
         seed : int
             Of the draws.
         jobs, cluster, progress
-            As for `stationary._support.parallel.in_parallel`.
+            As for `compare`.
         """
         self.check_observed("a bootstrap")
         if self.pooled:
@@ -304,14 +237,7 @@ class Plan(Record):
             self.estimate, self.windows, repeats, block, seed, jobs, cluster, progress
         )
         refits = Refits(theta, block, repeats - len(theta))
-        alone = {self.name: self.estimate}
-        return self.having(
-            fitted=alone,
-            pooled=False,
-            refits=refits,
-            known_draws=None,
-            known_comparison=None,
-        )
+        return self.having(fitted={self.name: self.estimate}, refits=refits)
 
     def compared(
         self, *, jobs: int = -1, cluster: str | None = None, progress: Progress | None = None
@@ -323,13 +249,8 @@ class Plan(Record):
         self.check_observed("a comparison")
         if self.pooled:
             return self
-        own = self.estimate.model
-        others = ladder_of(own, self.windows)
-        models = {
-            name: model
-            for name, model in others.items()
-            if name not in self.fitted and (model.name, model.options) != (own.name, own.options)
-        }
+        _, *others = ladder_of(self.estimate.model, self.windows).items()
+        models = {name: model for name, model in others if name not in self.fitted}
         fitted, studies, failed = fit_all(
             models, self.windows, 3, self.seed, jobs, cluster, progress
         )
@@ -337,7 +258,6 @@ class Plan(Record):
             fitted={**self.fitted, **fitted},
             failed={**self.failed, **failed},
             known_studies={**self.studies, **studies},
-            # Its own model goes on answering, with the same draws.
             known_draws=self.draws,
         )
 
@@ -357,14 +277,14 @@ class Plan(Record):
         return residuals(self.estimate, self.windows)
 
     def warnings(self) -> list[str]:
-        """What a reader must know before believing the numbers."""
+        """What a reader must know before relying on the numbers."""
         notes = words.warnings(self.estimate, self.windows)
         return notes if self.change is None else [*notes, words.what_if(self.change)]
 
     def save(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the plan as a folder that `stationary.load` reads; all of it or nothing.
 
-        What it takes to answer later is computed first, so that nothing is fitted again.
+        What later answers need is computed first, so that nothing is fitted again.
         """
         write(self, folder, overwrite)
 
@@ -383,31 +303,24 @@ class Plan(Record):
         Returns
         -------
         Plan
-            The plan that the report shows; it holds the other models, too.
+            The plan that the report shows, with the other models.
         """
         from stationary.output.report import check_path, write_report  # pictures load matplotlib
 
         check_path(path)
-        shown = self
-        alone = len(self.fitted) == 1 and not self.failed
-        # Models are compared by a backtest over one load.
-        if compare and alone and self.change is None and len(self.windows.inputs) == 1:
-            shown = self.compared()
+        # Other models are compared by a backtest over one load.
+        alone = len(self.fitted) == 1 and not self.failed and len(self.windows.inputs) == 1
+        shown = self.compared() if compare and alone and self.change is None else self
         write_report(shown, path, **options)
         return shown
 
     def plot_forecast(self, x: Any, measure: str = "loss", **options: Any) -> Axes:
-        """Draw a forecast over the loads the fit saw; see `output.plots.plot_forecast`."""
+        """Draw a forecast over the fitted loads; see `output.plots.plot_forecast`."""
         from stationary.output.plots import plot_forecast
 
-        loads = self.windows.loads
-        level = options.pop("level", None)
-        return plot_forecast(
-            self.forecast(x, level, [measure]),
-            measure,
-            fitted=(float(loads.min()), float(loads.max())),
-            **options,
-        )
+        frame = self.forecast(x, options.pop("level", None), [measure])
+        fitted = float(self.windows.loads.min()), self.heaviest
+        return plot_forecast(frame, measure, fitted=fitted, **options)
 
     def plot_residuals(self, ax: Axes | None = None) -> Axes:
         """Draw residuals against load; see `output.plots.plot_residuals`."""
@@ -429,49 +342,10 @@ class Plan(Record):
         return plot_generator(self.model, heaviest if x is None else x, ax)
 
     def __str__(self) -> str:
-        if not self.pooled:
-            level = self.question.level
-            lines = [
-                words.summary(self.estimate, self.windows, level, self.table(level), self.model)
-            ]
-            if self.refits is not None:
-                lines.append(f"intervals: {words.refits(self.refits)}")
-        else:
-            shown = (
-                self.ranking()
-                .drop(columns="note")
-                .to_string(index=False, float_format=lambda value: f"{value:.4g}", na_rep="-")
-            )
-            lines = [shown, words.choice(self.comparison.choice)]
-        if self.change is not None:
-            lines.append(words.sentence(words.what_if(self.change)))
-        if self.question.slos:
-            found = self.limit
-            lines = [words.sentence(words.limit(found)), words.verdict(found), "", *lines]
-        return "\n".join(lines)
+        return words.plan(self)
 
     def _repr_html_(self) -> str:
         return self.table(self.question.level).to_html(index=False)
 
     def __repr__(self) -> str:
-        names = ", ".join(self.fitted)
-        return f"Plan({names}; {words.observed(self.windows)})"
-
-
-_RANKING = (
-    *("model", "kind", "parameters", "nll", "aic", "bic"),
-    *("backtest", "backtest_error", "misplaced", "weight", "note"),
-)
-
-
-def _line(name: str, each: Estimate, size: float) -> dict[str, Any]:
-    parameters = len(each.model.param_names)
-    return {
-        "model": name,
-        "kind": "chain",
-        "parameters": parameters,
-        "nll": each.nll,
-        "aic": 2 * (each.nll + parameters),
-        "bic": 2 * each.nll + parameters * math.log(size),
-        "note": words.left_out(each),
-    }
+        return f"Plan({', '.join(self.fitted)}; {words.observed(self.windows)})"

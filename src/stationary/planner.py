@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stationary import words
 from stationary._support.parallel import Progress
@@ -28,8 +28,13 @@ from stationary.trust.baselines import BASELINES
 from stationary.trust.ladder import ladder
 from stationary.trust.study import fit_all
 
-if TYPE_CHECKING:
-    pass
+_EXAMPLES: dict[str, tuple[type, str]] = {
+    "method": (Method, "Newton(starts=3) or Stochastic(epochs=50)"),
+    "gradient": (Gradient, "Exact() or Infinity(p=0.1)"),
+    "solver": (Solver, "GTH() or SparseLU()"),
+    "covariance": (CovarianceKind, "Sandwich() or Best()"),
+}
+"""Arguments that are objects: their class, and what a message suggests for a wrong one."""
 
 
 def fit(
@@ -89,31 +94,21 @@ def fit(
     """
     check_model(model)
     _check_windows(windows)
-    _check_kind(covariance, CovarianceKind, "covariance", "Sandwich() or Best()")
-    _check_kind(solver, Solver, "solver", "GTH() or SparseLU()")
-    method = _method(method, gradient, epochs)
+    _check_kinds(method=method, gradient=gradient, solver=solver, covariance=covariance)
+    stochastic = epochs is not None or not isinstance(gradient, Exact | None)
+    if method is not None and (stochastic or gradient is not None):
+        raise InputError("give method=, or gradient= and epochs=, not both")
+    if method is None and stochastic:
+        options: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
+        method = Stochastic(gradient=gradient or Exact(), **options)
+    method = method or Newton()
     found, way = estimate(model, windows, method, solver=solver, covariance=covariance, seed=seed)
-    recipe = {} if isinstance(method, Newton) else {"method": repr(method)}
-    name = model.name or type(model).__name__
-    result = Plan(windows, {name: found}, seed=seed, history=way.history, recipe=recipe)
     if not found.converged:
         why = words.ended(found.ended, found.gradient_norm)
         warnings.warn(f"the fit did not converge: {why}", ConvergenceWarning, stacklevel=2)
-    return result
-
-
-def _method(method: Method | None, gradient: Gradient | None, epochs: int | None) -> Method:
-    _check_kind(method, Method, "method", "Newton(starts=3) or Stochastic(epochs=50)")
-    _check_kind(gradient, Gradient, "gradient", "Exact() or Infinity(p=0.1)")
-    short = epochs is not None or not isinstance(gradient, Exact | None)
-    if method is not None and (short or gradient is not None):
-        raise InputError("give method=, or gradient= and epochs=, not both")
-    if method is not None:
-        return method
-    if not short:
-        return Newton()
-    options: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
-    return Stochastic(gradient=gradient or Exact(), **options)
+    recipe = {} if isinstance(method, Newton) else {"method": repr(method)}
+    name = model.name or type(model).__name__
+    return Plan(windows, {name: found}, seed=seed, history=way.history, recipe=recipe)
 
 
 def compare(
@@ -128,12 +123,12 @@ def compare(
 ) -> Plan:
     """Fit every model, and backtest it on heavier load than it was fitted to.
 
-    Likelihood rewards a model for the loads it saw. What counts is the others, so every model is
-    fitted to the lightest windows and scored on the heaviest, at several cuts, beside forecasts
-    that need no chain. The simplest chain within one standard error of the best is recommended,
-    unless a forecast without a chain does better or it puts too many counts in the wrong place. A
-    chain with parameters that the data leave open can say anything about the states nobody saw: it
-    is neither recommended nor pooled, nor is one whose fit did not converge.
+    The likelihood judges a model at the loads of the data, and a plan is about heavier ones. So
+    every model is fitted to the lightest windows and scored on the heaviest, at several cuts,
+    beside baselines that need no chain. The simplest chain within one standard error of the best is
+    recommended, unless a baseline does better or it misplaces too many counts. A chain with
+    parameters that the data leave open could predict anything for unobserved states: it is neither
+    recommended nor pooled, nor is one whose fit did not converge.
 
     Parameters
     ----------
@@ -144,7 +139,8 @@ def compare(
     starts, seed
         As for `Newton` and `fit`.
     jobs, cluster, progress
-        As for `stationary._support.parallel.in_parallel`.
+        Processes (-1 for all cores), address of a Dask cluster, and a function that is called with
+        the number of finished tasks.
 
     Examples
     --------
@@ -157,28 +153,13 @@ def compare(
     'steady'
     """
     _check_windows(windows)
-    if isinstance(models, str | Model) or not isinstance(models, Mapping | Sequence):
-        raise InputError(f"compare takes several models, in a list or by name; got {models!r}")
-    if not isinstance(models, Mapping):
-        for model in models:
-            check_model(model)
-        names = [model.name or type(model).__name__ for model in models]
-        if len(set(names)) < len(names):
-            raise InputError(f"two models have the same name; pass a mapping of names: {names}")
-        models = dict(zip(names, models, strict=True))
-    for model in models.values():
-        check_model(model)
-    taken = sorted(set(models) & set(BASELINES))
-    if taken:
-        raise InputError(f"a model cannot have the name of a baseline, {taken[0]!r}")
-    if not models:
-        raise InputError("there are no models to compare; name at least one")
+    named = _by_name(models)
     if len(windows.inputs) != 1:
         raise InputError(
             f"models are compared over one input, the load; the windows have "
             f"{', '.join(windows.inputs)}"
         )
-    fitted, studies, failed = fit_all(models, windows, starts, seed, jobs, cluster, progress)
+    fitted, studies, failed = fit_all(named, windows, starts, seed, jobs, cluster, progress)
     if not fitted:
         raise InputError(f"no model could be fitted: {next(iter(failed.values()))}")
     return Plan(windows, fitted, pooled=True, failed=failed, seed=seed, known_studies=studies)
@@ -204,7 +185,7 @@ def plan(
     windows : Windows
         The data.
     servers, capacity : int
-        Of the system; they choose the models.
+        Of the system; the default models have them.
     slo : str, Slo or sequence
         What must hold, as in ``"loss < 0.1%"``; of several all must.
     models : mapping or sequence of Model, optional
@@ -248,7 +229,7 @@ def load(folder: str | os.PathLike[str], model: Model | Sequence[Model] | None =
     folder : path
         What `Plan.save` wrote.
     model : Model or sequence of Model, optional
-        Models of your own that the plan holds: their code is not in the folder.
+        Models of your own in the plan: their code is not in the folder.
     """
     return Plan(**read(folder, model))
 
@@ -260,6 +241,27 @@ def _check_windows(windows: object) -> None:
         )
 
 
-def _check_kind(value: object, kind: type, name: str, example: str) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise InputError(f"{name} must be an object such as {example}; got {value!r:.80}")
+def _check_kinds(**given: object) -> None:
+    for name, value in given.items():
+        kind, example = _EXAMPLES[name]
+        if value is not None and not isinstance(value, kind):
+            raise InputError(f"{name} must be an object such as {example}; got {value!r:.80}")
+
+
+def _by_name(models: Mapping[str, Model] | Sequence[Model]) -> Mapping[str, Model]:
+    """Return models by name, or raise unless they can be compared."""
+    if isinstance(models, str | Model) or not isinstance(models, Mapping | Sequence):
+        raise InputError(f"compare takes several models, in a list or by name; got {models!r}")
+    if not models:
+        raise InputError("there are no models to compare; name at least one")
+    for model in models.values() if isinstance(models, Mapping) else models:
+        check_model(model)
+    if not isinstance(models, Mapping):
+        names = [model.name or type(model).__name__ for model in models]
+        if len(set(names)) < len(names):
+            raise InputError(f"two models have the same name; pass a mapping of names: {names}")
+        models = dict(zip(names, models, strict=True))
+    taken = sorted(set(models) & set(BASELINES))
+    if taken:
+        raise InputError(f"a model cannot have the name of a baseline, {taken[0]!r}")
+    return models

@@ -22,9 +22,9 @@ from stationary.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stationary.planning.changes import Change
     from stationary.planning.experiment import Experiment
     from stationary.planning.limits import Limit
+    from stationary.planning.what_if import Change
 
 
 def forecast(

@@ -1,11 +1,11 @@
-"""The next experiment: the load at which a short test would tell most."""
+"""The next experiment: the load at which a short test would narrow an answer most."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,9 +17,10 @@ from stationary.learning.draws import Draws, from_estimate
 from stationary.learning.estimate import Estimate
 from stationary.learning.inference import Covariance, Link, check_level
 from stationary.models.inputs import grid
-from stationary.planning.forecast import forecast
-from stationary.planning.information import Knowledge
-from stationary.planning.limits import FARTHEST, Limit, Status, limit
+from stationary.planning.forecast import forecast, half_width
+from stationary.planning.information import Information
+from stationary.planning.limits import Limit, Status, limit
+from stationary.planning.roots import FARTHEST
 from stationary.terms.slo import Slo
 
 _CANDIDATES = 12
@@ -50,7 +51,7 @@ class Experiment:
     measure, at
         The answer, where it is a measure at a load.
     model : str
-        The model by which it goes, where answers come from several.
+        The model that it is computed with, where answers come from several.
     """
 
     table: pd.DataFrame
@@ -82,10 +83,10 @@ def next_experiment(
 ) -> Experiment:
     """Say at which load a short test would shrink the interval of an answer most.
 
-    The answer is a limit on the load, or a measure at a load. A test is some more windows like
-    those there are, as `stationary.planning.information` spells out; it supposes that the model is
-    right. Say how long the windows were (``Windows(duration=)``): near saturation a system changes
-    slowly, and a window there tells less than its counts.
+    The answer is a limit on the load, or a measure at a load. A test consists of more windows like
+    the present ones, see `stationary.planning.information`; the model is supposed to be right. Give
+    the windows' durations (``Windows(duration=)``): near saturation a system changes slowly, and a
+    window there contains less information than its counts suggest.
 
     Parameters
     ----------
@@ -106,104 +107,89 @@ def next_experiment(
     if isinstance(more, bool) or not isinstance(more, int) or more < 1:
         raise InputError(f"windows must be a whole number of at least 1; got {more!r}")
     if not estimate.converged:
-        raise InputError("the fit did not converge, so what it knows cannot be told: fit again")
+        raise InputError("the fit did not converge, so its information is unknown: fit again")
     if bool(slos) == (measure is not None and at is not None) or (measure is None) != (at is None):
         raise InputError(
             f"next_experiment takes bounds, as in loss=0.001, or a measure at a load, as in "
             f"measure='loss', at=40.0; got the bounds {[slo.measure for slo in slos]}"
         )
-    asked = _Limit(estimate, windows, slos, level) if slos else _At(estimate, measure, at, level)
-    low, high, width = asked.ends(estimate.covariance)
+    heaviest = float(windows.loads.max())
+    if slos:
+        answer = _limit(estimate, slos, heaviest, level)
+    else:
+        answer = _measure_at(estimate, str(measure), at, level)
+    low, high, width = answer.interval(estimate.covariance)
     if not width > 0:
-        raise InputError(f"{asked.name} is as good as known: a test has nothing to tell")
+        raise InputError(f"{answer.name} is as good as known: a test would not narrow it")
     if loads is None:
-        lightest = float(windows.loads.min())
-        spread = np.linspace(min(lightest, asked.load / 2), 1.5 * asked.load, _CANDIDATES)
+        lightest = min(float(windows.loads.min()), answer.load / 2)
+        spread = np.linspace(lightest, 1.5 * answer.load, _CANDIDATES)
         loads = [float(f"{load:.3g}") for load in spread]
     candidates = np.unique(grid(estimate.model, loads)[:, 0].numpy())
-    known = Knowledge.of(estimate, windows)
-    after = [asked.ends(cov) for cov in known.after(candidates, more)]
+    known = Information.of(estimate, windows)
+    after = np.array([answer.interval(cov) for cov in known.after(candidates, more)])
     table = pd.DataFrame(
         {
             "load": candidates,
             "width_now": width,
-            "width_after": [half for _, _, half in after],
-            "ratio": [half / width for _, _, half in after],
-            "low": [end for end, _, _ in after],
-            "high": [end for _, end, _ in after],
+            "width_after": after[:, 2],
+            "ratio": after[:, 2] / width,
+            "low": after[:, 0],
+            "high": after[:, 1],
         }
     )
     if slos:
-        table["meets"] = table["load"] <= asked.load
-    return Experiment(table, _best(table), more, (low, high), **asked.answer())
+        table["meets"] = table["load"] <= answer.load
+    return Experiment(table, best_load(table), more, (low, high), **answer.fields)
 
 
-class _Asked:
-    """An answer whose interval follows from a covariance of the parameters."""
+class _Answer(NamedTuple):
+    """An answer whose interval (low, high, half-width) follows from a covariance."""
 
     name: str
     load: float
-
-    def __init__(self, estimate: Estimate, level: float) -> None:
-        self.estimate, self.level = estimate, level
-
-    def _draws(self, cov: Covariance) -> Draws:
-        return Draws((from_estimate(replace(self.estimate, covariance=cov)),))
+    interval: Callable[[Covariance], tuple[float, float, float]]
+    fields: dict[str, Any]
 
 
-class _Limit(_Asked):
-    def __init__(
-        self, estimate: Estimate, windows: Windows, slos: Sequence[Slo], level: float
-    ) -> None:
-        super().__init__(estimate, level)
-        self.near = float(windows.loads.max())
-        self.slos = slos
-        draws = self._draws(estimate.covariance)
-        self.now = replace(limit(draws, slos, self.near, level), present=self.near)
-        self.name = words.answer(slos, "", math.nan)
-        if self.now.status is not Status.FOUND:
-            clause = words.limit(self.now, present=False, reason=False)
-            raise InputError(f"{clause}: a test has no limit to tell better")
-        self.load = self.now.load
+def _limit(estimate: Estimate, slos: Sequence[Slo], heaviest: float, level: float) -> _Answer:
+    now = limit(_draws(estimate, estimate.covariance), slos, heaviest, level)
+    now = replace(now, present=heaviest)
+    if now.status is not Status.FOUND:
+        clause = words.limit(now, present=False, reason=False)
+        raise InputError(f"{clause}: there is no limit that a test could narrow")
 
-    def ends(self, cov: Covariance) -> tuple[float, float, float]:
-        found = limit(self._draws(cov), self.slos, self.load, self.level)
-        edges = max(found.low, self.near / FARTHEST), min(found.high, self.near * FARTHEST)
-        return found.low, found.high, math.log(edges[1] / edges[0]) / 2
+    def interval(cov: Covariance) -> tuple[float, float, float]:
+        found = limit(_draws(estimate, cov), slos, now.load, level)
+        low, high = max(found.low, heaviest / FARTHEST), min(found.high, heaviest * FARTHEST)
+        return found.low, found.high, math.log(high / low) / 2
 
-    def answer(self) -> dict[str, Any]:
-        return {"limit": self.now}
+    return _Answer(words.answer(slos, "", math.nan), now.load, interval, {"limit": now})
 
 
-class _At(_Asked):
-    def __init__(
-        self, estimate: Estimate, measure: str | None, at: float | None, level: float
-    ) -> None:
-        super().__init__(estimate, level)
-        self.measure = str(measure)
-        if len(estimate.model.inputs) != 1:
-            raise InputError(
-                f"an experiment over the load needs a model of one input; this one has "
-                f"{', '.join(estimate.model.inputs)}"
-            )
-        self.link = Link(estimate.model.measure(self.measure))
-        self.load = float(grid(estimate.model, [at])[0, 0])
-        self.name = words.answer((), self.measure, self.load)
+def _measure_at(estimate: Estimate, measure: str, at: float | None, level: float) -> _Answer:
+    model = estimate.model
+    if len(model.inputs) != 1:
+        raise InputError(
+            f"an experiment over the load needs a model of one input; this one has "
+            f"{', '.join(model.inputs)}"
+        )
+    link, load = Link(model.measure(measure)), float(grid(model, [at])[0, 0])
 
-    def ends(self, cov: Covariance) -> tuple[float, float, float]:
-        found = forecast(self._draws(cov), [self.load], [self.measure], self.level)
-        low, high = found.low[:, 0], found.high[:, 0]
-        to = self.link.to
-        half = (to(self.link.inside(high)) - to(self.link.inside(low))) / 2
-        if self.link.free:
-            half = half / np.abs(found.value[:, 0])
-        return float(low[0]), float(high[0]), float(half[0])
+    def interval(cov: Covariance) -> tuple[float, float, float]:
+        found = forecast(_draws(estimate, cov), [load], [measure], level)
+        half = half_width(link, found.value, found.low, found.high)
+        return float(found.low[0, 0]), float(found.high[0, 0]), float(half[0, 0])
 
-    def answer(self) -> dict[str, Any]:
-        return {"measure": self.measure, "at": self.load}
+    fields = {"measure": measure, "at": load}
+    return _Answer(words.answer((), measure, load), load, interval, fields)
 
 
-def _best(table: pd.DataFrame) -> float:
+def _draws(estimate: Estimate, cov: Covariance) -> Draws:
+    return Draws((from_estimate(replace(estimate, covariance=cov)),))
+
+
+def best_load(table: pd.DataFrame) -> float:
     """Load that shrinks the interval most, or nearly so without breaking an SLO."""
     shrinkage = 1 - table["ratio"]
     choice = shrinkage.idxmax()

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from torch import Tensor
 
+from stationary import words
 from stationary._support.types import Array
 from stationary.errors import InputError
 from stationary.learning.draws import Draws
@@ -31,6 +33,8 @@ class Forecast:
     ----------
     x : Tensor [G, d]
         Inputs.
+    inputs : tuple of str
+        Their names; a single input is called ``load``.
     names : tuple of str
         Measures.
     value, low, high : ndarray [G, K]
@@ -42,12 +46,23 @@ class Forecast:
     """
 
     x: Tensor
+    inputs: tuple[str, ...]
     names: tuple[str, ...]
     value: Array
     low: Array
     high: Array
     doubts: tuple[Doubt | None, ...]
     failed: int = 0
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per input, with ``trusted`` and the ``reason`` if it is not."""
+        columns: dict[str, Any] = dict(zip(self.inputs, self.x.numpy().T, strict=True))
+        for k, name in enumerate(self.names):
+            ends = {"": self.value, "_low": self.low, "_high": self.high}
+            columns |= {f"{name}{end}": values[:, k] for end, values in ends.items()}
+        columns["trusted"] = np.array([doubt is None for doubt in self.doubts])
+        reasons = ["" if doubt is None else words.doubt(doubt) for doubt in self.doubts]
+        return pd.DataFrame({**columns, "reason": np.array(reasons, dtype=object)})
 
 
 def forecast(
@@ -69,7 +84,7 @@ def forecast(
     x : sequence, array [G, d], mapping or DataFrame
         Inputs.
     measures : sequence of str, optional
-        What to forecast; by default what all models have to show.
+        What to forecast; by default the measures that all models show.
     level : float
         Coverage of the intervals.
     doubt : Doubt, optional
@@ -80,39 +95,50 @@ def forecast(
     check_level(level)
     names = draws.measures if measures is None else as_names(measures)
     draws.check_measures(names)
-    inputs = grid(draws.first, x)
+    model = draws.first
+    inputs = grid(model, x)
     centre, values = draws.values(inputs, names)
-    ends = (0.5 - level / 2, 0.5, 0.5 + level / 2)
-    of = [draws.first.measure(name) for name in names]
-    lows, highs = (np.array([getattr(m, end) for m in of]) for end in ("low", "high"))
-    low, middle, high = quantiles(values, draws.weights, ends, lows, highs)
+    shown = [model.measure(name) for name in names]
+    lowest, highest = (np.array([getattr(m, end) for m in shown]) for end in ("low", "high"))
+    low, middle, high = quantiles(values, draws.weights, three(level), lowest, highest)
     value = centre[0] if len(draws.parts) == 1 else middle
     low, high = np.minimum(low, value), np.maximum(high, value)
-    doubts: list[Doubt | None] = [doubt] * len(inputs)
-    lost = np.isnan(values)
-    for row in np.flatnonzero(((draws.weights[:, None, None] * lost).sum(0) > MOST_LOST).any(-1)):
-        doubts[row] = doubts[row] or Doubt(
-            Reason.UNSOLVED, names[int(lost[:, row].sum(0).argmax())]
-        )
-    for k, measure in enumerate(of):
-        for row in np.flatnonzero(_is_open(Link(measure), value[:, k], low[:, k], high[:, k])):
-            doubts[row] = doubts[row] or Doubt(Reason.OPEN, names[k])
+
+    # A row keeps the first doubt of these.
+    unsolved = np.isnan(values)
+    lost = np.einsum("b,bgk->gk", draws.weights, unsolved)
+    undetermined = np.stack(
+        [_is_open(Link(m), value[:, k], low[:, k], high[:, k]) for k, m in enumerate(shown)], -1
+    )
+    far = np.zeros(len(inputs), bool)
     if horizon is not None:
-        beyond = Doubt(Reason.HORIZON, horizon=horizon)
         far = inputs[:, 0].numpy() > horizon.load
-        doubts = [old or (beyond if f else None) for old, f in zip(doubts, far, strict=True)]
-    failed = int(lost.any((1, 2)).sum())
-    return Forecast(inputs, tuple(names), value, low, high, tuple(doubts), failed)
+    doubts = [doubt] * len(inputs)
+    for row in range(len(inputs) if doubt is None else 0):
+        if (lost[row] > MOST_LOST).any():
+            doubts[row] = Doubt(Reason.UNSOLVED, names[int(lost[row].argmax())])
+        elif undetermined[row].any():
+            doubts[row] = Doubt(Reason.OPEN, names[int(undetermined[row].argmax())])
+        elif far[row]:
+            doubts[row] = Doubt(Reason.HORIZON, horizon=horizon)
+    columns = model.inputs if len(model.inputs) > 1 else ("load",)
+    failed = int(unsolved.any((1, 2)).sum())
+    return Forecast(inputs, columns, tuple(names), value, low, high, tuple(doubts), failed)
 
 
 def as_names(measures: Any) -> tuple[str, ...]:
-    """Return the names of measures, checked to be several or one."""
+    """Return the names of one or several measures, or raise."""
     if not isinstance(measures, Iterable):
         raise InputError(f"measures must be names, as in measures=['loss']; got {measures!r}")
     names = (measures,) if isinstance(measures, str) else tuple(measures)
     if not names:
         raise InputError("there is nothing to forecast: name a measure, as in measures=['loss']")
     return names
+
+
+def three(level: float) -> tuple[float, float, float]:
+    """Probabilities of the ends and the middle of an interval of this coverage."""
+    return 0.5 - level / 2, 0.5, 0.5 + level / 2
 
 
 def quantiles(
@@ -125,22 +151,23 @@ def quantiles(
     """
     order = np.argsort(values, axis=0)  # NaN last
     ranked, weight = np.take_along_axis(values, order, 0), weights[order]
-    lost = np.isnan(ranked)
-    gone, last = (weight * lost).sum(0), np.maximum((~lost).sum(0) - 1, 0)
-    # Where each draw stands on the way from 0 to 1; those that are lost stand nowhere.
-    stands = np.where(lost, np.inf, np.cumsum(weight, 0) - weight / 2)
-    return np.stack([_quantile(ranked, stands, gone, last, q, lows, highs) for q in at])
+    unsolved = np.isnan(ranked)
+    lost, last = (weight * unsolved).sum(0), np.maximum((~unsolved).sum(0) - 1, 0)
+    # Each solved draw stands for the quantile in the middle of its own weight.
+    places = np.where(unsolved, np.inf, np.cumsum(weight, 0) - weight / 2)
+    return np.stack([_quantile(ranked, places, lost, last, q, lows, highs) for q in at])
 
 
 def _quantile(
-    ranked: Array, stands: Array, gone: Array, last: Array, q: float, lows: Array, highs: Array
+    ranked: Array, places: Array, lost: Array, last: Array, q: float, lows: Array, highs: Array
 ) -> Array:
-    place = q - gone * (1.0 if q < 0.5 else 0.5 if q == 0.5 else 0.0)
-    right = np.minimum((stands < place).sum(0), last)
+    # Below the median, unsolved draws come first in the order; above it, last.
+    place = q - lost * (1.0 if q < 0.5 else 0.5 if q == 0.5 else 0.0)
+    right = np.minimum((places < place).sum(0), last)
     left = np.maximum(right - 1, 0)
     a, b, at_a, at_b = (
         np.take_along_axis(table, where[None], 0)[0]
-        for table in (ranked, stands)
+        for table in (ranked, places)
         for where in (left, right)
     )
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -148,15 +175,19 @@ def _quantile(
         # Between two draws of which one is infinite there is nothing to interpolate.
         value = np.where(np.isfinite(a) & np.isfinite(b), a + share * (b - a), b)
     value = np.where((place < 0) | (np.isnan(value) & (q < 0.5)), lows, value)
-    return np.where((place > 1 - gone) | np.isnan(value), highs, value)
+    return np.where((place > 1 - lost) | np.isnan(value), highs, value)
+
+
+def half_width(link: Link, value: Array, low: Array, high: Array) -> Array:
+    """Half the width of an interval on the scale of its measure: in e-folds, or relative."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        half = (link.to(link.inside(high)) - link.to(link.inside(low))) / 2
+        return np.asarray(half / np.abs(value) if link.free else half)
 
 
 def _is_open(link: Link, value: Array, low: Array, high: Array) -> Array:
-    """Where an interval says too little to be trusted."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        half = (link.to(link.inside(high)) - link.to(link.inside(low))) / 2
-        half = half / np.abs(value) if link.free else half
+    """Where an interval is too wide to be trusted."""
     known = np.maximum(high - value, value - low) <= KNOWN * np.abs(value)
     if link.bounded:
         known |= high - link.low <= NEGLIGIBLE * link.width
-    return np.asarray(~(half <= OPEN) & ~known)
+    return np.asarray(~(half_width(link, value, low, high) <= OPEN) & ~known)

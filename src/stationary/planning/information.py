@@ -6,13 +6,12 @@ probability of category c, given that one of the observed ones is seen, so that
 
     J(x) = N sum_c p_c g_c g_c^T,
 
-and its score has the covariance ``J`` only if samples are independent. Those of a system that
-forgets slowly are not, and have the covariance ``B(x)`` of `learning.autocorrelation`; it is taken
-as ``J`` where the chain cannot tell. Either way B is scaled by the one number that makes the
-present windows come out as spread as the fit's covariance says, and w windows at x change the
-sandwich
-``H^-1 M H^-1`` to that of ``H + w J`` and ``M + w B``. Directions that the fit leaves open start
-with a variance of ``UNDETERMINED ** 2``.
+and its score has the covariance ``J`` only if samples are independent. Samples of a system that
+changes slowly are not, and their score has the covariance ``B(x)`` of `learning.autocorrelation`;
+where that cannot be computed, B is taken as ``J``. Either way B is scaled by the one number that
+gives the present windows the spread that the fit's covariance has, and w windows at x change the
+sandwich ``H^-1 M H^-1`` to that of ``H + w J`` and ``M + w B``. Directions that the fit leaves open
+start with a variance of ``UNDETERMINED ** 2``.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from stationary.models.chunks import probabilities
 
 
 @dataclass(frozen=True, eq=False)
-class Knowledge:
+class Information:
     """What is known now, and what a window at another load would add.
 
     Attributes
@@ -47,64 +46,57 @@ class Knowledge:
         The fitted model.
     windows : Windows
         What it was fitted to.
-    bread : ndarray [P, P]
-        The Hessian H of what there is.
-    meat : ndarray [P, P]
-        The covariance M of its gradient.
+    hessian : ndarray [P, P]
+        H of the present windows.
+    scatter : ndarray [P, P]
+        M, the covariance of their score.
     excess : float
-        What the spread of a window is to be multiplied by, so that it is as seen.
+        Factor by which the present windows scatter more than B says.
     samples : float
         Samples of the system in a window, per unit of load where arriving requests sample it.
     """
 
     estimate: Estimate
     windows: Windows
-    bread: Array
-    meat: Array
+    hessian: Array
+    scatter: Array
     excess: float
     samples: float
 
     @classmethod
-    def of(cls, estimate: Estimate, windows: Windows) -> Knowledge:
-        """Read it off a fit."""
+    def of(cls, estimate: Estimate, windows: Windows) -> Information:
+        """Compute it from a fit."""
         cov = estimate.covariance
         likelihood = Likelihood(estimate.model, windows).on(cov.scale)
         hessian = finite_hessian(likelihood, cov.scale.free(estimate.theta).numpy())
-        open_ = cov.flat @ cov.flat.T
-        known = np.eye(len(hessian)) - open_
-        bread = known @ hessian @ known + open_ / UNDETERMINED**2
-        meat = bread @ cov.matrix @ bread
+        flat = cov.flat @ cov.flat.T
+        known = np.eye(len(hessian)) - flat
+        hessian = known @ hessian @ known + flat / UNDETERMINED**2
+        scatter = hessian @ cov.matrix @ hessian
 
-        x, group = np.unique(windows.loads.numpy(), return_inverse=True)
+        loads, group = np.unique(windows.loads.numpy(), return_inverse=True)
         many = windows.multiplicity.numpy()
         windows_at = np.bincount(group, many)
-        inputs = torch.from_numpy(x)[:, None]
+        x = torch.from_numpy(loads)[:, None]
         counts = _counted(windows).size.numpy() / many
-        samples = counts / _share(estimate, windows, inputs).clip(1e-12)[group]
-        per_window = np.bincount(group, samples * many) / windows_at
-        _, spread = _window(estimate, windows, inputs, per_window)
-        weight = known @ np.linalg.pinv(bread, hermitian=True) @ known
+        samples = counts / _observed_share(estimate, windows, x).clip(1e-12)[group]
+        _, spread = window_at(estimate, windows, x, np.bincount(group, samples * many) / windows_at)
+        # Compared along all determined directions at once, each in its own variance.
+        weight = known @ np.linalg.pinv(hessian, hermitian=True) @ known
         expected = np.einsum("pq,g,gqp->", weight, windows_at, spread)
+        excess = np.einsum("pq,qp->", weight, scatter) / expected if expected > 0 else 1.0
         per_load = samples / windows.loads.numpy() if windows.by_arrivals else samples
-        return cls(
-            estimate,
-            windows,
-            bread,
-            meat,
-            excess=float(np.einsum("pq,qp->", weight, meat) / expected) if expected > 0 else 1.0,
-            samples=float(np.median(per_load)),
-        )
+        return cls(estimate, windows, hessian, scatter, float(excess), float(np.median(per_load)))
 
     def after(self, loads: Array, windows: int) -> list[Covariance]:
-        """Covariance of the fit with so many more windows at each of these loads."""
+        """Covariance of the fit with this many more windows at each of these loads."""
         cov = self.estimate.covariance
         samples = self.samples * (loads if self.windows.by_arrivals else np.ones_like(loads))
-        inputs = torch.from_numpy(loads)[:, None]
-        added, spread = _window(self.estimate, self.windows, inputs, samples)
+        x = torch.from_numpy(loads)[:, None]
         found = []
-        for J, B in zip(added, spread, strict=True):
-            inverse = np.linalg.inv(self.bread + windows * J)
-            matrix = inverse @ (self.meat + windows * self.excess * B) @ inverse
+        for J, B in zip(*window_at(self.estimate, self.windows, x, samples), strict=True):
+            inverse = np.linalg.inv(self.hessian + windows * J)
+            matrix = inverse @ (self.scatter + windows * self.excess * B) @ inverse
             df = cov.df + windows if cov.df else 0
             found.append(replace(cov, matrix=(matrix + matrix.T) / 2, df=df))
         return found
@@ -115,11 +107,11 @@ def _counted(windows: Windows) -> Counts:
     others = [kind for kind in windows.observations if not isinstance(kind, Counts)]
     if counted is None or others:
         names = ", ".join(name for kind in others for name in kind.columns)
-        raise InputError(f"what more windows would tell is known for counts only, not for {names}")
+        raise InputError(f"what more windows would add is known for counts only, not for {names}")
     return counted
 
 
-def _share(estimate: Estimate, windows: Windows, x: Tensor) -> Array:
+def _observed_share(estimate: Estimate, windows: Windows, x: Tensor) -> Array:
     """Probability that a sample falls into an observed category at each input."""
     kind = _counted(windows).on(estimate.model)
     if not isinstance(kind, States):
@@ -129,11 +121,13 @@ def _share(estimate: Estimate, windows: Windows, x: Tensor) -> Array:
     return np.asarray((kind.map.of(found).sum(-1) / found.sum(-1)).numpy())
 
 
-def _window(estimate: Estimate, windows: Windows, x: Tensor, samples: Array) -> tuple[Array, Array]:
+def window_at(
+    estimate: Estimate, windows: Windows, x: Tensor, samples: Array
+) -> tuple[Array, Array]:
     """Information J and covariance of the score B ``[G, P, P]`` of a window at each input."""
     model, counted = estimate.model, _counted(windows)
     kind = counted.on(model)
-    J, slopes = _information(estimate, kind, x, samples * _share(estimate, windows, x))
+    J, slopes = _information(estimate, kind, x, samples * _observed_share(estimate, windows, x))
     B = J
     if isinstance(kind, States) and not why_not(model, windows):
         score = kind.map.to_states(torch.from_numpy(slopes).mT).mT.numpy()

@@ -1,10 +1,10 @@
-"""The largest load that meets all SLOs: the roots of all draws together."""
+"""The largest load that meets all SLOs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from numbers import Real
 
@@ -12,25 +12,20 @@ import numpy as np
 import torch
 
 from stationary import words
-from stationary._support.types import Array
-from stationary.errors import InputError, SolverError
-from stationary.learning.draws import Draws, Part
-from stationary.learning.inference import OPEN, Link, check_level
+from stationary.errors import InputError, SolverError, StationaryError
+from stationary.learning.draws import Draws
+from stationary.learning.inference import OPEN, check_level
 from stationary.models import Model
-from stationary.planning.forecast import MOST_LOST, quantiles
+from stationary.planning.forecast import MOST_LOST, quantiles, three
+from stationary.planning.roots import Excess
 from stationary.terms.slo import Slo
 from stationary.terms.trust import Doubt, Horizon, Reason
 
-FARTHEST = 1e6
-"""How many times the heaviest observed load the search for a limit goes before it gives up."""
+_SCANNED = 64
+"""Loads at which a limit is checked to be the first crossing of its bound."""
 
-_FIRST_STEP = 0.25
-"""E-folds of load from where the search starts to where it looks next; steps double."""
-
-_TOLERANCE = 1e-9
-"""How well a limit is found, in e-folds of load."""
-
-_MOST_STEPS = 60
+_BELOW, _ABOVE = math.log(1000), math.log(4)
+"""How far below and above a limit they reach, in e-folds of load."""
 
 
 class Status(StrEnum):
@@ -60,13 +55,15 @@ class Limit:
     present : float
         The load to compare it with, such as today's peak; NaN if there is none.
     present_given : bool
-        Whether somebody named the present load; otherwise it is the heaviest of the data.
+        Whether the user gave the present load; otherwise it is the heaviest of the data.
     doubt : Doubt, optional
         Why the answer is not to be trusted; None if it is.
     tested : float
-        The heaviest load at which the data speaks for the model; zero where it speaks against it.
+        The heaviest load at which the data support the model; zero where they contradict it.
     failed : int
         Draws whose chain could not be solved. They widen both ends.
+    met_again : bool
+        Whether some heavier loads meet all SLOs again, because a measure rises and falls.
     """
 
     slos: tuple[Slo, ...]
@@ -80,6 +77,7 @@ class Limit:
     doubt: Doubt | None = None
     tested: float = math.inf
     failed: int = 0
+    met_again: bool = False
 
     @property
     def status(self) -> Status:
@@ -90,7 +88,7 @@ class Limit:
 
     @property
     def trusted(self) -> bool:
-        """Whether the data supports this answer."""
+        """Whether the data support this answer."""
         return self.doubt is None
 
     @property
@@ -104,8 +102,8 @@ class Limit:
     def met_at(self, load: float) -> bool:
         """Whether this load meets all SLOs, as far as the data can tell.
 
-        A limit that is not trusted, because it lies far out or is open, still vouches for loads
-        below its whole interval that the data speaks for.
+        A limit may be untrusted because it lies far beyond the data or because they leave it open.
+        Loads below its whole interval, at which the model was tested, still meet the SLOs.
         """
         return load <= self.load and (self.trusted or load <= min(self.low, self.tested))
 
@@ -130,16 +128,17 @@ def check_slos(models: Sequence[Model], slos: Sequence[Slo]) -> None:
         )
     for slo in slos:
         for model in models:
-            about = model.measure(slo.measure)
-            share = (about.low, about.high) == (0.0, 1.0)
-            if slo.unit == "time" and not (about.time or about.high == math.inf):
-                raise InputError(f"{slo.measure} is not a time: give its bound as a number")
-            if slo.unit == "share" and not share:
-                raise InputError(f"{slo.measure} is not a share: give its bound as a number")
-            if not about.low < slo.bound < about.high:
+            measure = model.measure(slo.measure)
+            units = {
+                "time": measure.time or measure.high == math.inf,
+                "share": (measure.low, measure.high) == (0.0, 1.0),
+            }
+            if not units.get(slo.unit, True):
+                raise InputError(f"{slo.measure} is not a {slo.unit}: give its bound as a number")
+            if not measure.low < slo.bound < measure.high:
                 raise InputError(
-                    f"a bound on {slo.measure} must lie between {about.low:g} and "
-                    f"{about.high:g}; got {slo.bound!r}"
+                    f"a bound on {slo.measure} must lie between {measure.low:g} and "
+                    f"{measure.high:g}; got {slo.bound!r}"
                 )
 
 
@@ -152,6 +151,10 @@ def limit(
     horizon: Horizon | None = None,
 ) -> Limit:
     """Find the largest load that meets all SLOs.
+
+    Each draw has its own root; the interval is made of their quantiles. The load is that of the
+    estimates for one model, and the median of the draws for several. Where a measure rises and
+    falls, it is the first load beyond which an SLO is broken.
 
     Parameters
     ----------
@@ -170,157 +173,90 @@ def limit(
     """
     check_level(level)
     check_slos([part.model for part in draws.parts], slos)
-    names = [slo.measure for slo in slos]
     if not near > 0:
         raise InputError(f"a limit is searched among positive loads; the data have {near:g}")
-    _check_grows(draws, names, near)
-    centres, roots, binds, weights = [], [], [], draws.weights
+    roots, binds, met_again = [], [], False
     for part in draws.parts:
-        excess = _Excess(part, slos)
+        excess = Excess(part, slos)
         found, which = excess.roots(math.log(near))
-        centres.append((found[0], which[0]))
-        roots.append(found[1:])
-        binds.append(which[1:])
-    loads, which = np.exp(np.concatenate(roots)), np.concatenate(binds)
-    lost = np.isnan(loads)
-    if lost.all() or np.isnan([root for root, _ in centres]).any():
+        earlier = _earlier_crossing(excess, math.log(near), float(found[0]))
+        if earlier is not None:
+            met_again = True
+            found, which = excess.roots(*earlier)
+        roots.append(np.exp(found))
+        binds.append(which)
+    centres = np.array([found[0] for found in roots])
+    loads = np.concatenate([found[1:] for found in roots])
+    unsolved, weights = np.isnan(loads), draws.weights
+    if unsolved.all() or np.isnan(centres).any():
         raise SolverError(
             f"the chain cannot be solved on the way to a load that breaks {slos[0]}: forecast "
             f"lighter loads, or take a smaller model"
         )
-    ends = (0.5 - level / 2, 0.5, 0.5 + level / 2)
     low, middle, high = quantiles(
-        loads[:, None, None], weights, ends, np.zeros(1), np.full(1, math.inf)
+        loads[:, None, None], weights, three(level), np.zeros(1), np.full(1, math.inf)
     ).ravel()
     if len(draws.parts) == 1:
-        load, bind = math.exp(centres[0][0]), int(centres[0][1])
+        load, bind = float(centres[0]), int(binds[0][0])
     else:
-        share = np.bincount(which, weights, minlength=len(slos))
-        load, bind = float(middle), int(share.argmax())
-    found_limit = Limit(
+        which = np.concatenate([each[1:] for each in binds])
+        load = float(middle)
+        bind = int(np.bincount(which, weights, minlength=len(slos)).argmax())
+    low, high = min(float(low), load), max(float(high), load)
+    tested = 0.0 if doubt else math.inf if horizon is None else horizon.load
+    if doubt is None and float(weights[unsolved].sum()) > MOST_LOST:
+        doubt = Doubt(Reason.UNSOLVED)
+    return Limit(
         tuple(slos),
         slos[bind],
         load,
-        min(float(low), load),
-        max(float(high), load),
+        low,
+        high,
         level,
-        tested=0.0 if doubt else math.inf if horizon is None else horizon.load,
-        failed=int(lost.sum()),
+        doubt=doubt or _doubt(load, low, high, horizon),
+        tested=tested,
+        failed=int(unsolved.sum()),
+        met_again=met_again,
     )
-    if doubt is None and float(weights[lost].sum()) > MOST_LOST:
-        doubt = Doubt(Reason.UNSOLVED)
-    return _judged(found_limit, doubt, horizon)
 
 
-def _judged(found: Limit, doubt: Doubt | None, horizon: Horizon | None) -> Limit:
-    """Return a limit with why it is not to be trusted, if it is not."""
-    low, high = found.low, found.high
-    # The load may be well known where a measure itself is not: the latter rises steeply there.
-    known = low == high or (low > 0 and high < math.inf and high / low <= math.exp(2 * OPEN))
-    if doubt is None and horizon is not None and not horizon.load:
-        doubt = Doubt(Reason.HORIZON, horizon=horizon)
-    if doubt is None and not known:
-        doubt = Doubt(Reason.OPEN)
-    if doubt is None and horizon is not None and found.load > horizon.load:
-        doubt = Doubt(Reason.HORIZON, horizon=horizon)
-    return replace(found, doubt=doubt)
+def _doubt(load: float, low: float, high: float, horizon: Horizon | None) -> Doubt | None:
+    """Why a limit is not to be trusted; None if it is."""
+    if horizon is not None and not horizon.load:
+        return Doubt(Reason.HORIZON, horizon=horizon)
+    # The width of the limit itself decides, not that of the measure: where a measure rises
+    # steeply, it may be hardly known at a load that is known well.
+    if low != high and not (low > 0 and high <= low * math.exp(2 * OPEN)):
+        return Doubt(Reason.OPEN)
+    beyond = horizon is not None and load > horizon.load
+    return Doubt(Reason.HORIZON, horizon=horizon) if beyond else None
 
 
-def _check_grows(draws: Draws, names: Sequence[str], near: float) -> None:
-    """Raise if a measure falls as the load grows: then there is no largest load below a bound."""
-    x = torch.tensor([[near], [2 * near]], dtype=torch.float64)
-    for part in draws.parts:
-        model = part.model
-        point = model.at(x, model.theta.detach())
-        for name in names:
-            here, there = model.measure(name)(point).tolist()
-            if there < here:
-                raise InputError(
-                    f"{name} falls as the load grows, so there is no largest load below a bound; "
-                    f"look at the forecast instead"
-                )
+def _earlier_crossing(excess: Excess, start: float, root: float) -> tuple[float, float] | None:
+    """Return the log load and the step to search again with, if a lighter load breaks an SLO.
 
-
-class _Excess:
-    """How far each draw is above the tightest of its SLOs, as a function of the log load.
-
-    Each SLO counts on the scale of its measure's intervals, on which measures are nearly linear in
-    the log load. The first row is that of the centre.
+    Raise if a measure falls as the load grows, so that light loads break an SLO and heavier ones
+    do not: then there is no largest load that meets it.
     """
-
-    def __init__(self, part: Part, slos: Sequence[Slo]) -> None:
-        self.part, self.names = part, [slo.measure for slo in slos]
-        self.links = [Link(part.model.measure(name)) for name in self.names]
-        pairs = zip(self.links, slos, strict=True)
-        self.bounds = [float(link.to(np.array(slo.bound))) for link, slo in pairs]
-        self.known: dict[float, Array] = {}
-
-    def at(self, log_load: Array) -> tuple[Array, Array]:
-        """Excess ``[1 + B]`` at log loads ``[1 + B]``, and which SLO it is of."""
-        loads = torch.from_numpy(np.exp(log_load))[:, None, None]
-        if float(loads[0]) not in self.known:  # a root that is found is not solved again
-            self.known[float(loads[0])] = self.part.centre(loads[:1], self.names)
-        centre = self.known[float(loads[0])]
-        values = np.concatenate([centre[:, 0], self.part.drawn(loads[1:], self.names)[:, 0]])
-        each = np.stack(
-            [
-                link.to(link.inside(values[:, k])) - bound
-                for k, (link, bound) in enumerate(zip(self.links, self.bounds, strict=True))
-            ],
-            -1,
+    ends = [start, root] if math.isfinite(root) else [start]
+    log_loads = np.linspace(min(ends) - _BELOW, max(ends) + _ABOVE, _SCANNED)
+    if excess.part.costly:  # a long scan of a large chain would take longer than the answer
+        log_loads = np.array([start, start + math.log(2)])
+    loads = torch.from_numpy(np.exp(log_loads))[None, :, None]
+    try:
+        each = excess.of(excess.part.centre(loads, excess.names)[0])
+    except StationaryError:  # such as loads at which the model is not defined
+        return None
+    broken = each.max(-1) > 0
+    recovers = broken[:-1] & ~broken[1:]
+    falls = excess.part.costly and bool((each[1] < each[0]).any())
+    if falls or (broken[0] and recovers.any()):
+        name = excess.names[int((each[0] - each[-1]).argmax())]
+        raise InputError(
+            f"{name} falls as the load grows, so there is no largest load below a bound; "
+            f"look at the forecast instead"
         )
-        return each.max(-1), each.argmax(-1)
-
-    def roots(self, start: float) -> tuple[Array, Array]:
-        """Log loads at which each row crosses zero, and the SLO that binds there.
-
-        Infinite where no load within `FARTHEST` breaks an SLO, and minus infinity where none meets
-        all; NaN where the chain could not be solved.
-        """
-        rows = 1 + len(self.part.theta)
-        inside = np.full(rows, start)
-        f, which = self.at(inside)
-        up = f <= 0
-        step = np.where(up, _FIRST_STEP, -_FIRST_STEP)
-        fa, outside, fb = f, inside + step, f.copy()
-        open_ = ~np.isnan(f)
-        while open_.any():
-            value, found = self.at(outside)
-            crossed = (value > 0) == up
-            fb, which = np.where(open_, value, fb), np.where(open_, found, which)
-            open_ &= ~np.isnan(value) & ~crossed
-            far = np.abs(outside - start) > math.log(FARTHEST)
-            # A root lies between the last two points, so the search goes on from the nearer one.
-            inside = np.where(open_ & ~far, outside, inside)
-            fa = np.where(open_ & ~far, value, fa)
-            step = np.where(open_, 2 * step, step)
-            outside = np.where(open_ & ~far, outside + step, outside)
-            open_ &= ~far
-        root, which = self._illinois(inside, fa, outside, fb, which)
-        none = ~np.isnan(fb) & ((fb > 0) != up)
-        root = np.where(none, np.where(up, np.inf, -np.inf), root)
-        return np.where(np.isnan(f) | np.isnan(fb), np.nan, root), which
-
-    def _illinois(
-        self, a: Array, fa: Array, b: Array, fb: Array, which: Array
-    ) -> tuple[Array, Array]:
-        """False position with the Illinois rule, for all rows together."""
-        a, fa, b, fb = a.copy(), fa.copy(), b.copy(), fb.copy()
-        for _ in range(_MOST_STEPS):
-            with np.errstate(invalid="ignore", divide="ignore"):
-                c = (a * fb - b * fa) / (fb - fa)
-            c = np.where(np.isfinite(c), c, (a + b) / 2)
-            done = (np.abs(b - a) < _TOLERANCE) | (fb == 0) | ((fa > 0) == (fb > 0))
-            done |= np.isnan(fa) | np.isnan(fb)
-            if done.all():
-                break
-            fc, found = self.at(np.where(done, b, c))
-            swap = ~done & ((fc > 0) != (fb > 0))
-            a, fa = np.where(swap, b, a), np.where(swap, fb, np.where(done, fa, fa / 2))
-            near = np.abs(c - b) < _TOLERANCE
-            b, fb = np.where(done, b, c), np.where(done, fb, fc)
-            which = np.where(done, which, found)
-            a = np.where(near & ~done, b, a)
-        else:
-            b = np.where(done, b, np.nan)
-        return np.where(np.isnan(fb), np.nan, b), which
+    if not recovers.any():
+        return None
+    last_met = int(broken.argmax()) - 1
+    return float(log_loads[last_met]), float(log_loads[1] - log_loads[0])

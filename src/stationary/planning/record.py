@@ -1,4 +1,4 @@
-"""What a plan holds: plain data, from which everything that a plan can be asked follows."""
+"""What a plan holds: plain data, and what is computed from it once."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.draws import Draws, from_estimate, from_refits
 from stationary.learning.estimate import Estimate
+from stationary.learning.inference import check_level
 from stationary.models import Model
-from stationary.planning.changes import Change, stretched
-from stationary.planning.limits import Limit, limit
-from stationary.terms.slo import Slo
+from stationary.planning.limits import Limit, check_present, check_slos, limit
+from stationary.planning.what_if import Change
+from stationary.terms.slo import Slo, as_slos
 from stationary.terms.trust import Doubt, Horizon, Reason
 from stationary.trust.study import Comparison, Study, comparison, study
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a plan is asked for when nothing else is said.
+    """What a plan answers unless it is asked something else.
 
     Attributes
     ----------
@@ -50,7 +51,7 @@ class Refits:
     theta : Tensor [B, P]
         Of the refits that converged.
     block : int
-        Successive windows that were drawn together.
+        Successive windows that were drawn as one block.
     failed : int
         Refits that did not converge.
     """
@@ -73,7 +74,7 @@ class Record:
     pooled : bool
         Whether answers come from all models by weight; otherwise from the first alone.
     question : Question
-        What is asked for when nothing else is said.
+        What is answered unless something else is asked.
     failed : mapping of str to str
         Models that could not be fitted, and why.
     seed : int
@@ -83,9 +84,9 @@ class Record:
     recipe : mapping
         How it was made, as text: the command, and the method of a stochastic fit.
     refits : Refits, optional
-        Of a bootstrap, which then makes the intervals.
+        Of a bootstrap, from which intervals are then made.
     changed : (Change, Draws), optional
-        Of a system that was not itself observed, such as a what-if.
+        Of a what-if: a system that was not observed itself.
     known_studies, known_comparison, known_draws
         What was computed before, such as by the plan that was saved.
     """
@@ -117,13 +118,54 @@ class Record:
         """Scores on held-out loads, weights and the choice of a model; computed once."""
         if self.known_comparison is not None:
             return self.known_comparison
-        # A fit of one model needs no study to be compared with nothing.
+        # A single model is compared with nothing, so it need not be studied for that.
         studies = self.studies if self.pooled or len(self.fitted) > 1 else {}
         return comparison(self.fitted, studies, self.windows)
 
+    @cached_property
+    def draws(self) -> Draws:
+        """Weighted draws of models and parameters, from which every interval is made."""
+        if self.changed is not None:
+            return self.changed[1]
+        if self.known_draws is not None:
+            return self.known_draws
+        if self.refits is not None:
+            return Draws((from_refits(self.estimate, self.refits.theta),))
+        if not self.pooled:
+            return Draws((from_estimate(self.estimate, seed=self.seed),))
+        names = self.part_names
+        if not names:
+            raise InputError("the data determine none of the models, so there is nothing to pool")
+        weights, studies = self.comparison.weights, self.studies
+        total = sum(weights[name] for name in names.values())
+        parts = (
+            from_estimate(
+                self.fitted[name],
+                [part for part in studies[name].below if part is not None],
+                self.heaviest,
+                weights[name] / total,
+                self.seed + k,
+            )
+            for k, name in names.items()
+        )
+        return Draws(tuple(parts))
+
+    @property
+    def part_names(self) -> dict[int, str]:
+        """Name of the model of each part of the draws."""
+        if not self.pooled:
+            return {0: self.name}
+        weights = self.comparison.weights
+        return dict(enumerate(name for name, weight in weights.items() if weight > 0))
+
+    @property
+    def heaviest(self) -> float:
+        """The heaviest load of the data."""
+        return float(self.windows.loads.max())
+
     @property
     def name(self) -> str:
-        """Name of the model that speaks for the plan: the one to take, or of most weight."""
+        """Name of the main model: the recommended one, else that of most weight."""
         if not self.pooled:
             return next(iter(self.fitted))
         dropped = () if self.change is None else self.change.dropped
@@ -133,56 +175,18 @@ class Record:
 
     @property
     def estimate(self) -> Estimate:
-        """The estimate of that model."""
+        """The estimate of the main model."""
         return self.fitted[self.name]
 
     @property
     def model(self) -> Model:
-        """That model, at its estimates; the changed one of a what-if."""
-        if self.changed is None:
-            return self.estimate.model
-        return self.draws.first
+        """The main model, at its estimates; the changed one of a what-if."""
+        return self.estimate.model if self.changed is None else self.draws.first
 
     @property
     def change(self) -> Change | None:
         """What a what-if changed; None for a system that was observed."""
         return None if self.changed is None else self.changed[0]
-
-    @cached_property
-    def draws(self) -> Draws:
-        """Weighted draws of models and parameters, which every interval is made from."""
-        if self.changed is not None:
-            return self.changed[1]
-        if self.known_draws is not None:
-            return self.known_draws
-        if self.refits is not None:
-            return Draws((from_refits(self.estimate, self.refits.theta),))
-        if not self.pooled:
-            return Draws((from_estimate(self.estimate, seed=self.seed),))
-        weights = {name: w for name, w in self.comparison.weights.items() if w > 0}
-        if not weights:
-            raise InputError("the data determine none of the models, so there is nothing to pool")
-        most, total = float(self.windows.loads.max()), sum(weights.values())
-        return Draws(
-            tuple(
-                from_estimate(
-                    self.fitted[name],
-                    [part for part in self.studies[name].below if part is not None],
-                    most,
-                    weight / total,
-                    self.seed + k,
-                )
-                for k, (name, weight) in enumerate(weights.items())
-            )
-        )
-
-    @property
-    def part_names(self) -> dict[int, str]:
-        """What the model of each part of the draws is called."""
-        if not self.pooled:
-            return {0: self.name}
-        weights = self.comparison.weights
-        return dict(enumerate(name for name, w in weights.items() if w > 0))
 
     @property
     def doubt(self) -> Doubt | None:
@@ -194,9 +198,9 @@ class Record:
 
     @property
     def horizon(self) -> Horizon:
-        """How far the model that speaks for the plan may be believed."""
+        """Up to which load the main model is trusted."""
         found = self.studies[self.name].horizon
-        return found if self.change is None else stretched(found, self.change)
+        return found if self.change is None else self.change.stretched(found)
 
     def having(self, **changes: Any) -> Self:
         """Return the same with other fields; what was computed before and still holds is kept."""
@@ -207,20 +211,27 @@ class Record:
             kept["known_draws"] = self.__dict__.get("draws", self.known_draws)
         return replace(self, **{"known_comparison": None, "known_draws": None, **kept, **changes})
 
+    def asking(self, slos: Any, level: float | None, present: float | None) -> Question:
+        """Return a checked question; the plan's own level and present load are the default."""
+        level = self.question.level if level is None else level
+        check_level(level)
+        checked = as_slos(slos)
+        if checked:
+            check_slos([part.model for part in self.draws.parts], checked)
+        present = self.question.present if present is None else check_present(present)
+        return Question(checked, present, level)
+
     def limit_of(self, question: Question) -> Limit:
         """Answer a question."""
-        near = float(self.windows.loads.max())
-        found = limit(self.draws, question.slos, near, question.level, self.doubt, self.horizon)
-        return replace(
-            found,
-            present=near if question.present is None else question.present,
-            present_given=question.present is not None,
-        )
+        near, level, given = self.heaviest, question.level, question.present
+        found = limit(self.draws, question.slos, near, level, self.doubt, self.horizon)
+        present = near if given is None else given
+        return replace(found, present=present, present_given=given is not None)
 
     def check_observed(self, what: str) -> None:
         """Raise unless the windows are of this very system."""
         if self.changed is not None:
             raise InputError(
-                f"{what} goes by the windows, which are of the system as it was: ask the fit that "
-                f"was observed, not a what-if"
+                f"{what} needs windows of the system itself, and this one is a what-if: ask the "
+                f"fit that was observed"
             )

@@ -22,6 +22,7 @@ from stationary.words.fits import (
     left_out,
     not_fitted,
     observed,
+    plan,
     summary,
     warnings,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "observed",
     "percent",
     "plain",
+    "plan",
     "plural",
     "pooled",
     "preferred",

@@ -10,9 +10,9 @@ from stationary.words.findings import clause
 from stationary.words.numbers import listed, load_range, number, percent, plain, plural
 
 if TYPE_CHECKING:
-    from stationary.planning.changes import Change
     from stationary.planning.experiment import Experiment
     from stationary.planning.limits import Limit
+    from stationary.planning.what_if import Change
     from stationary.terms.slo import Slo
     from stationary.terms.trust import Choice, Doubt, Horizon
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from stationary.words.numbers import listed, plural
+from stationary.words import answers, headlines
+from stationary.words.numbers import listed, plural, sentence
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from stationary.data.windows import Windows
+    from stationary.facade import Plan
     from stationary.learning.estimate import Ended, Estimate
     from stationary.learning.inference import Covariance
     from stationary.models import Model
@@ -147,4 +149,24 @@ def summary(
         f"times that of independent counts; intervals {100 * level:g}%",
         *(f"WARNING: {note}" for note in warnings(estimate, windows)),
     ]
+    return "\n".join(lines)
+
+
+def plan(found: Plan) -> str:
+    """Return the answer of a plan, then its model or how its models compare, as text."""
+    lines = []
+    if found.question.slos:
+        limit = found.limit
+        lines += [sentence(answers.limit(limit)), answers.verdict(limit), ""]
+    if found.pooled:
+        table = found.ranking().drop(columns="note")
+        lines.append(table.to_string(index=False, float_format=lambda v: f"{v:.4g}", na_rep="-"))
+        lines.append(answers.choice(found.comparison.choice))
+    else:
+        level = found.question.level
+        lines.append(summary(found.estimate, found.windows, level, found.table(level), found.model))
+        if found.refits is not None:
+            lines.append(f"intervals: {headlines.refits(found.refits)}")
+    if found.change is not None:
+        lines.append(sentence(answers.what_if(found.change)))
     return "\n".join(lines)
