@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from markupsafe import Markup
 
 import stationary as st
 from stationary.models.measures import probability
@@ -141,9 +140,7 @@ def identified(names=("one_rate", "another"), ranges=RANGES):
 
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the pictures out, which take most of the time, where a test is about words."""
-    monkeypatch.setattr(
-        "stationary.output.report.figures.draw", lambda *given: Markup("<svg></svg>")
-    )
+    monkeypatch.setattr("stationary.output.report.svg.render", lambda *given: "<svg></svg>")
 
 
 def page(plan, folder, **options):

@@ -54,7 +54,7 @@ def test_rules_of_a_limit_that_is_not_trusted(call, run, tmp_path):
     code, _, err = call(*args)
     assert code == 1
     assert "WARNING: not to be trusted: no data tests the model" in err
-    assert 'trusted: "no"' in path.read_text()
+    assert "trusted: 'no'" in path.read_text()
 
 
 @pytest.mark.parametrize(

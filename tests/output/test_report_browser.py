@@ -15,6 +15,8 @@ from selenium.webdriver.chrome.service import Service
 
 from reports import FINDINGS, beside, demo_fit, found, losses
 
+pytestmark = pytest.mark.slow
+
 EVIL = "<img src=nowhere.png onerror=\"document.title='had'\">"
 
 
@@ -194,4 +196,4 @@ def test_keyboards_reach_the_tables(show):
     labels = chrome.execute_script(
         "return [...document.querySelectorAll('[tabindex=\"0\"]')].map(b => b.ariaLabel)"
     )
-    assert labels == ["Forecast", "Models compared", "What the data leaves open", "Parameters"]
+    assert labels == ["Forecast", "Models compared", "What the data leave open", "Parameters"]

@@ -41,16 +41,16 @@ def report(
     slos = as_slos(slo) if slo else None
 
     from stationary import words
-    from stationary.output.report import answer, check_path
+    from stationary.output.report import check_path, write_report
     from stationary.planner import load
 
     check_path(output)
     plan = load(run)
-    said = answer(plan, slos, present, level)
+    plan.asking(slos or plan.question.slos, level, present)  # fails before models are fitted
     if compare:
         plan = _compared(plan, run)
-    plan.report(
-        output, compare=False, slos=slos, present=present, level=level, command=command_line()
+    said = write_report(
+        plan, output, slos=slos, present=present, level=level, command=command_line()
     )
     typer.echo(said.sentence)
     typer.echo(said.headroom)

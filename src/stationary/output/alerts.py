@@ -1,15 +1,12 @@
-"""A limit as rules of Prometheus: what to record, and when to raise the alarm.
-
-The text is YAML. Every text in it is written as a JSON string, which is YAML, too, so that no
-expression or name can be mistaken for anything else.
-"""
+"""A limit as rules for Prometheus: what to record, and when to alert."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
+
+import yaml
 
 from stationary import words
 from stationary.errors import InputError
@@ -17,7 +14,7 @@ from stationary.planning.limits import Limit
 
 _DURATION = re.compile(r"(?:\d+(?:ms|[smhdwy]))+|0")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_OWN = ("measure", "bound", "severity", "trusted")
+_RESERVED = ("measure", "bound", "severity", "trusted")
 
 
 def alert_rules(
@@ -28,15 +25,15 @@ def alert_rules(
     hold: str = "5m",
     labels: Mapping[str, str] | None = None,
 ) -> str:
-    """Write a limit as rules for Prometheus.
+    """Write a limit as rules for Prometheus, in YAML.
 
-    Recorded are ``stationary:load``, ``stationary:limit``, ``stationary:limit_low`` (the low end
-    of its interval, or where the data stops to speak for the model, if that is less) and
-    ``stationary:limit_used`` (load over limit). ``LoadNearLimit`` (a warning) fires where the load
-    cannot be said to meet all SLOs with the headroom that was asked for, ``LoadAboveLimit``
-    (critical) where it is above the limit itself. The labels ``measure`` and ``bound`` are those of
-    the SLO that is missed first. Rules of a limit that is not to be trusted have
-    the label ``trusted="no"`` and say why in an annotation.
+    The rules record ``stationary:load``, ``stationary:limit``, ``stationary:limit_low`` (the low
+    end of the interval, or the heaviest load at which the data support the model, if that is less)
+    and ``stationary:limit_used`` (load divided by limit). ``LoadNearLimit`` (a warning) fires where
+    the data do not show that the load meets all SLOs with the headroom asked for,
+    ``LoadAboveLimit`` (critical) where the load is above the limit itself. The labels ``measure``
+    and ``bound`` are those of the SLO that is missed first. Rules of a limit that is not to be
+    trusted have the label ``trusted="no"`` and an annotation that says why.
 
     Parameters
     ----------
@@ -49,7 +46,7 @@ def alert_rules(
         By what share the load should be able to grow before it reaches the low end: 0.2 warns at
         the low end divided by 1.2.
     hold : str
-        How long the load must be above before an alert fires, as Prometheus writes it: ``5m``.
+        How long the load must be above before an alert fires, in Prometheus's notation: ``5m``.
     labels : mapping, optional
         Further labels of every rule, such as ``service``.
 
@@ -59,52 +56,60 @@ def alert_rules(
     >>> slo = Slo("loss", 0.001)
     >>> print(alert_rules(Limit((slo,), slo, 120.0, 110.0, 130.0), "sum(rate(x[5m]))"))
     groups:
-      - name: "stationary_loss"
-        rules:
-          - record: "stationary:load"
-            expr: "sum(rate(x[5m]))"
-            labels:
-              measure: "loss"
+    - name: stationary_loss
+      rules:
+      - record: stationary:load
+        expr: sum(rate(x[5m]))
+        labels:
+          measure: loss
     ...
     """
     labels = dict(labels or {})
     _check(limit, load, headroom, hold, labels)
     vouched = min(limit.low, limit.tested)
     binding = limit.binding
-    about = {"measure": binding.measure, "bound": f"{binding.bound:g}", **labels}
+    shared = {"measure": _escaped(binding.measure), "bound": f"{binding.bound:g}", **labels}
+    notes = {"description": _escaped(words.headline(limit))}
     if not limit.trusted:
-        about["trusted"] = "no"
-    warn = vouched / (1 + headroom)
-    notes = {"description": _escaped(words.limit(limit, present=False, reason=False))}
-    if limit.doubt is not None:
-        why = words.doubt(limit.doubt)
-        notes["warning"] = _escaped(f"this limit is not to be trusted: {why}")
-    now = "The load is {{ $value | humanize }}"
-    meets = _slos(limit)
-    near = f"{now}, above {vouched:.4g}, up to which the data vouches for {meets}."
-    if headroom:
-        near = (
-            f"{now} and could not grow by {100 * headroom:g} % within {vouched:.4g}, up to which "
-            f"the data vouches for {meets}."
-        )
-    above = f"{now}, above {limit.load:.4g}, the limit that meets {meets}."
-    rules = [
-        _record("load", load, about),
-        _record("limit", f"vector({_number(limit.load)})", about),
-        _record("limit_low", f"vector({_number(vouched)})", about),
-        _record("limit_used", f"({load}\n) / {_number(limit.load)}", about),
-        _alert("LoadNearLimit", load, warn, hold, "warning", about, {"summary": near, **notes}),
-        _alert(
-            "LoadAboveLimit", load, limit.load, hold, "critical", about, {"summary": above, **notes}
-        ),
+        shared["trusted"] = "no"
+        notes["warning"] = _escaped(words.untrusted(limit))
+    # The bracket stands on a line of its own, because a comment may end the expression.
+    group = f"({load}\n)"
+    records = {
+        "load": load,
+        "limit": f"vector({limit.load:.6g})",
+        "limit_low": f"vector({vouched:.6g})",
+        "limit_used": f"{group} / {limit.load:.6g}",
+    }
+    near = words.near_limit(limit.slos, vouched, "$value", headroom)
+    above = words.above_limit(limit.slos, limit.load, "$value")
+    alerts = [
+        ("LoadNearLimit", "warning", vouched / (1 + headroom), near),
+        ("LoadAboveLimit", "critical", limit.load, above),
     ]
-    name = "_".join(["stationary", *(slo.measure for slo in limit.slos), *labels.values()])
-    return f"groups:\n  - name: {_text(name)}\n    rules:\n{''.join(rules)}"
+    rules: list[dict[str, object]] = [
+        {"record": f"stationary:{name}", "expr": expression, "labels": dict(shared)}
+        for name, expression in records.items()
+    ]
+    for name, severity, threshold, summary in alerts:
+        text = _escaped(summary).replace("$value", "{{ $value | humanize }}", 1)
+        rules.append(
+            {
+                "alert": name,
+                "expr": f"{group} > {threshold:.6g}",
+                "for": hold,
+                "labels": {**shared, "severity": severity},
+                "annotations": {"summary": text, **notes},
+            }
+        )
+    title = "_".join(["stationary", *(slo.measure for slo in limit.slos), *labels.values()])
+    document = {"groups": [{"name": title, "rules": rules}]}
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=math.inf)
 
 
 def _check(limit: Limit, load: str, headroom: float, hold: str, labels: Mapping[str, str]) -> None:
     """Raise where there is no alert to write, or not this way."""
-    meets = _slos(limit)
+    meets = words.slos(limit.slos)
     if limit.load == math.inf:
         raise InputError(
             f"any load meets {meets}, so there is nothing to alert on: lower the bound"
@@ -124,55 +129,15 @@ def _check(limit: Limit, load: str, headroom: float, hold: str, labels: Mapping[
     if not 0 <= headroom < math.inf:
         raise InputError(f"headroom is a share, zero or more, as in 0.2; got {headroom!r}")
     if not _DURATION.fullmatch(hold):
-        raise InputError(f"a time is written as Prometheus does, as in 5m or 90s; got {hold!r}")
+        raise InputError(f"a time is written as in 5m or 90s; got {hold!r}")
     for name in labels:
-        if not _LABEL.fullmatch(name) or name in _OWN:
+        if not _LABEL.fullmatch(name) or name in _RESERVED:
             raise InputError(
-                f"a label has a name of letters, digits and _, none of {', '.join(_OWN)}; got "
-                f"{name!r}"
+                f"the name of a label has letters, digits and _, and is not one of "
+                f"{', '.join(_RESERVED)}; got {name!r}"
             )
 
 
-def _record(name: str, expression: str, labels: Mapping[str, str]) -> str:
-    return _rule({"record": f"stationary:{name}", "expr": expression}, {"labels": labels})
-
-
-def _alert(
-    name: str,
-    load: str,
-    threshold: float,
-    hold: str,
-    severity: str,
-    labels: Mapping[str, str],
-    annotations: Mapping[str, str],
-) -> str:
-    return _rule(
-        # A line of its own for the bracket, because a comment may end the expression.
-        {"alert": name, "expr": f"({load}\n) > {_number(threshold)}", "for": hold},
-        {"labels": {**labels, "severity": severity}, "annotations": annotations},
-    )
-
-
-def _rule(head: Mapping[str, str], parts: Mapping[str, Mapping[str, str]]) -> str:
-    """One entry of a list of rules: plain fields, then groups of them."""
-    lines = [f"{key}: {_text(value)}" for key, value in head.items()]
-    for name, entries in parts.items():
-        lines += [f"{name}:", *(f"  {key}: {_text(value)}" for key, value in entries.items())]
-    return "".join(f"      {'- ' if k == 0 else '  '}{line}\n" for k, line in enumerate(lines))
-
-
-def _text(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _number(value: float) -> str:
-    return f"{value:.6g}"
-
-
-def _slos(limit: Limit) -> str:
-    return " and ".join(map(str, limit.slos))
-
-
-def _escaped(clause: str) -> str:
-    """A clause as a sentence in which Prometheus finds nothing to fill in."""
-    return words.sentence(clause).replace("{{", '{{ "{{" }}')
+def _escaped(text: str) -> str:
+    """Return a text in which Prometheus sees no template."""
+    return text.replace("{{", '{{ "{{" }}')

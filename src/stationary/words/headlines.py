@@ -1,9 +1,9 @@
-"""What a report says first: how much room a limit leaves, a forecast at one load, cautions."""
+"""What a report and an alert say first: the answer, its headroom, and why to be careful."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stationary.words.answers import choice, doubt, limit, verdict, whose
@@ -13,44 +13,103 @@ if TYPE_CHECKING:
     from stationary.planning.limits import Limit
     from stationary.planning.record import Refits
     from stationary.terms.findings import Finding
+    from stationary.terms.slo import Slo
     from stationary.terms.trust import Choice
+
+Facts = tuple[tuple[str, str], ...]
+"""Numbers, each with its name in front."""
+
+
+def headline(found: Limit) -> str:
+    """Return the largest load and its interval, in one sentence."""
+    return sentence(limit(found, present=False, reason=False))
 
 
 def headroom(found: Limit) -> str:
     """Say how far the load that a limit is compared with may grow."""
-    now = whose(found)
+    present = whose(found)
     if not found.trusted:
         return verdict(found)
     if found.load == math.inf:
-        return f"{now}, meets the limit, and so does any other."
+        return f"{present}, meets the limit, and so does any other."
     if found.load == 0:
-        return f"{now}, misses the limit, as does any other."
+        return f"{present}, misses the limit, as does any other."
     if found.headroom < 0:
-        return f"{now}, is over the limit by {percent(found.present / found.load - 1)}."
+        return f"{present}, is over the limit by {percent(found.present / found.load - 1)}."
     if found.low < found.present:
-        return f"{now}, may be over the limit already: it lies inside the interval."
+        return f"{present}, may be over the limit already: it lies inside the interval."
     least, most = (end / found.present - 1 for end in (found.low, found.high))
     ends = "" if found.low == found.high else f" ({percent(least)} to {percent(most)})"
-    return f"{now}, may grow by {percent(found.headroom)}{ends} before the limit is reached."
+    return f"{present}, may grow by {percent(found.headroom)}{ends} before the limit is reached."
 
 
-def room(found: Limit) -> str:
-    """Return the same as a share, or in a word."""
+def limit_facts(found: Limit) -> Facts:
+    """Return a limit, its interval, the present load and the headroom as numbers."""
     if not found.trusted:
-        return "unknown"
-    if found.load == math.inf:
-        return "no end in sight"
-    if found.headroom >= 0:
-        return percent(found.headroom)
-    return "none" if found.load == 0 else f"none ({percent(found.present / found.load - 1)} over)"
-
-
-def at_load(measure: str, load: float, value: float, low: float, high: float, level: float) -> str:
-    """Return the forecast of a measure at one load, as a clause."""
+        grow = "unknown"
+    elif found.load == math.inf:
+        grow = "no end in sight"
+    elif found.headroom >= 0:
+        grow = percent(found.headroom)
+    elif found.load == 0:
+        grow = "none"
+    else:
+        grow = f"none ({percent(found.present / found.load - 1)} over)"
     return (
-        f"{plain(measure)} is {number(value)} at a load of {number(load)} "
-        f"({100 * level:g}% interval {number(low)} to {number(high)})"
+        ("largest load", _load(found.load) + ("" if found.trusted else ", not trusted")),
+        (interval(found.level), f"{_load(found.low)} to {_load(found.high)}"),
+        (_present(found.present_given), number(found.present)),
+        ("headroom", grow),
     )
+
+
+def _load(load: float) -> str:
+    return {0.0: "none", math.inf: "any"}.get(load, number(load))
+
+
+def _present(given: bool) -> str:
+    return "present load" if given else "heaviest load in the data"
+
+
+def interval(level: float) -> str:
+    """Name an interval by its coverage, as in ``95% interval``."""
+    return f"{100 * level:g}% interval"
+
+
+def at_load(measure: str, load: float, values: Sequence[float], level: float, reason: str) -> str:
+    """Return the forecast of a measure at one load: value, low end, high end."""
+    value, low, high = map(number, values)
+    text = f"{plain(measure)} is {value} at a load of {number(load)}"
+    text += f" ({interval(level)} {low} to {high})"
+    return sentence(f"{text}; not to be trusted: {reason}" if reason else text)
+
+
+def at_load_facts(
+    measure: str, load: float, values: Sequence[float], level: float, given: bool
+) -> Facts:
+    """Return the same as numbers; ``given`` says whether somebody named this load."""
+    value, low, high = map(number, values)
+    return (
+        (plain(measure), value),
+        (interval(level), f"{low} to {high}"),
+        (_present(given), number(load)),
+    )
+
+
+def held(inputs: Mapping[str, float]) -> str:
+    """Say at which medians inputs other than the load are held; empty without such inputs."""
+    if not inputs:
+        return ""
+    shown = ", ".join(f"{name} {number(value)}" for name, value in inputs.items())
+    return f"Other inputs are held at their medians in the data: {shown}."
+
+
+def no_limit(why: str) -> str:
+    """Say why there is no largest load."""
+    return sentence(f"no largest load is given: {why}")
+
+
+NO_MEASURES = "The model has no measures, so there is nothing to forecast."
 
 
 def untrusted(found: Limit) -> str:
@@ -61,27 +120,65 @@ def untrusted(found: Limit) -> str:
 
 
 def pooled(found: Limit) -> str:
-    """Say what all models together answer."""
-    return sentence(f"all models together, weighted: {limit(found, present=False)}")
+    """Say what all models answer by weight."""
+    return sentence(f"all models, by weight: {limit(found, present=False)}")
 
 
-def alarms(findings: Sequence[Finding]) -> str:
-    """Name the checks that warn; empty if none does."""
+def cautions(
+    found: Limit | None, findings: Sequence[Finding], determined: bool, other: str
+) -> list[str]:
+    """Return why not to act on an answer as it stands; empty if there is no known reason.
+
+    Parameters
+    ----------
+    found : Limit, optional
+        The answer.
+    findings : sequence of Finding
+        What the checks of the data found.
+    determined : bool
+        Whether the data determine all of the answer, as far as is known.
+    other : str
+        What a comparison says in favour of another model; may be empty.
+    """
+    notes = []
+    # A fit that did not converge warns of that itself.
+    if found is not None and found.doubt is not None and found.doubt.reason != "not converged":
+        notes.append(untrusted(found))
     bad = [plain(str(each.check)) for each in findings if each.verdict == "warning"]
-    if not bad:
-        return ""
-    warn = "a check warns" if len(bad) == 1 else f"{len(bad)} checks warn"
-    return sentence(f"{warn}: {listed(bad, most=len(bad))}")
+    if bad:
+        warn = "a check warns" if len(bad) == 1 else f"{len(bad)} checks warn"
+        notes.append(sentence(f"{warn}: {listed(bad, most=len(bad))}") + " Read more under Checks.")
+    if not determined:
+        notes.append("The data do not determine all of the answer: see what they cannot, below.")
+    return [*notes, other] if other else notes
 
 
 def preferred(found: Choice, own: str) -> str:
-    """Say if a comparison speaks for another model than one's own, or for none; else empty."""
+    """Say if a comparison recommends another model than one's own, or none; else empty."""
     if found.model == own:
         return ""
-    said = choice(found)
+    text = choice(found)
     if found.model is None:
-        return f"Of the models compared, {said[0].lower()}{said[1:]}"
-    return f"Another of the models compared is recommended. {said}"
+        return f"Of the models compared, {text[0].lower()}{text[1:]}"
+    return f"Another of the models compared is recommended. {text}"
+
+
+def slos(given: Sequence[Slo]) -> str:
+    """Name SLOs as they are written, as in ``loss <= 0.001 and p99 <= 0.2``."""
+    return listed([str(each) for each in given], most=len(given))
+
+
+def near_limit(given: Sequence[Slo], vouched: float, load: str, headroom: float = 0.0) -> str:
+    """Say that a load, as an alert writes it, is above those for which the data vouch."""
+    end = f"{number(vouched)}, up to which the data vouch for {slos(given)}."
+    if headroom:
+        return f"The load is {load} and could not grow by {percent(headroom)} within {end}"
+    return f"The load is {load}, above {end}"
+
+
+def above_limit(given: Sequence[Slo], limit: float, load: str) -> str:
+    """Say that a load, as an alert writes it, is above the limit."""
+    return f"The load is {load}, above {number(limit)}, the limit that meets {slos(given)}."
 
 
 def refits(found: Refits) -> str:

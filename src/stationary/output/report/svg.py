@@ -1,7 +1,7 @@
-"""Pictures as inline SVG that takes its colours and its type from the page around it.
+"""Charts as inline SVG that takes its colours and its fonts from the page around it.
 
-matplotlib draws in colours that stand for roles; in the SVG they become ``currentColor`` and CSS
-variables, so that one picture serves a light page, a dark one and paper.
+The colours of `stationary.output.charts` become ``currentColor`` and CSS variables, so that one
+chart serves a light page, a dark one and paper.
 """
 
 from __future__ import annotations
@@ -18,160 +18,113 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
-from matplotlib.rcsetup import cycler
-from matplotlib.ticker import FixedLocator
 
-INK, ACCENT, SECOND, ALERT, PAPER = "#010203", "#010204", "#010205", "#010206", "#010207"
-"""Text and axes; the forecast; what stands beside it; limits; the ground."""
+from stationary.output.charts import ACCENT, ALERT, INK, PAPER, SECOND
 
-_ROLES = {
+_VARIABLES = {
     INK: "currentColor",
+    "#000000": "currentColor",  # matplotlib's own
     ACCENT: "var(--accent)",
     SECOND: "var(--second)",
     ALERT: "var(--alert)",
     PAPER: "var(--paper)",
-    "#000000": "currentColor",  # from pictures that know nothing of roles
 }
 
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
-    "font.size": 11.0,
-    "axes.labelsize": 11.0,
-    "axes.titlesize": 11.0,
-    "xtick.labelsize": 10.5,
-    "ytick.labelsize": 10.5,
-    "legend.fontsize": 10.5,
+    "text.parse_math": False,  # a name with a dollar sign is not a formula
     "legend.frameon": False,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "axes.titlecolor": INK,
-    "axes.linewidth": 0.6,
-    "axes.facecolor": "none",
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.prop_cycle": cycler(color=[ACCENT, SECOND, ALERT, "#80868f"]),
-    "figure.facecolor": "none",
-    "savefig.facecolor": "none",
-    "grid.color": INK,
-    "grid.alpha": 0.12,
-    "grid.linewidth": 0.6,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
     "lines.linewidth": 1.8,
+    **dict.fromkeys(("font.size", "axes.labelsize"), 11.0),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 10.5),
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "grid.color"), INK),
+    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(("axes.facecolor", "figure.facecolor", "savefig.facecolor"), "none"),
+    **dict.fromkeys(("axes.linewidth", "grid.linewidth"), 0.6),
+    **dict.fromkeys(("xtick.major.width", "ytick.major.width"), 0.6),
 }
 
-_UNIT = 72
-"""Units of the SVG in an inch of matplotlib."""
+_UNITS_PER_INCH = 72
+"""Units of matplotlib's SVG per inch."""
 
-_LINE = 30
-"""Letters of a label along an axis."""
-
-_DARKEST, _LIGHTEST = 0.13, 0.30
-"""Luminances between which a colour stands out from a white page and from a dark one, 3 to 1."""
+_LONGEST_LINE = 30
+"""Letters of a label along the vertical axis before it is broken."""
 
 
 def draw(name: str, label: str, size: tuple[int, int], paint: Callable[[Axes], Any]) -> Markup:
-    """Return a picture as an ``<svg>`` element as wide as its container.
+    """Return a chart as an ``<svg>`` element as wide as its container.
 
     Parameters
     ----------
     name : str
-        Different for every picture of a page: its ids start with it.
+        Unique on the page: all ids of the chart start with it.
     label : str
-        What the picture shows, for those who do not see it.
+        What the chart shows, for screen readers.
     size : (width, height)
-        In units of the SVG, of which a small letter is about five wide.
+        In units of the SVG. A small letter is about five units wide.
     paint : callable
         Draws on the axes it is given.
     """
     settings: Any = _STYLE | {"svg.hashsalt": name}  # otherwise ids are random
     with matplotlib.rc_context(settings):
-        width, height = size
-        figure = Figure(figsize=(width / _UNIT, height / _UNIT), layout="constrained")
+        width, height = (length / _UNITS_PER_INCH for length in size)
+        figure = Figure(figsize=(width, height), layout="constrained")
         paint(figure.add_subplot())
         for axes in figure.axes:
-            _settle(axes)
-        buffer = io.StringIO()
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", metadata=nothing, dpi=200)
-    return Markup(_inline(buffer.getvalue(), name, label))  # noqa: S704 - made and escaped here
+            _adapt(axes)
+        return Markup(render(figure, name, label))  # noqa: S704 - made and escaped here
 
 
-def _settle(axes: Axes) -> None:
-    """Fit a picture made for a larger place: long labels are broken, a legend goes below."""
+def _adapt(axes: Axes) -> None:
+    """Adapt a chart made for a larger place: break long labels, move the legend below."""
     for mesh in axes.collections:
         if isinstance(mesh, QuadMesh):
-            mesh.set_rasterized(True)  # thousands of cells are thousands of elements
+            mesh.set_rasterized(True)  # thousands of cells would be thousands of elements
     axes.set_title("")  # the page has its own
-    axes.set_ylabel(textwrap.fill(axes.get_ylabel(), _LINE))
-    words = [axes.xaxis.label, axes.yaxis.label]
-    for axis in (axes.xaxis, axes.yaxis):
-        if isinstance(axis.get_major_locator(), FixedLocator):  # ticks with names
-            words += axis.get_ticklabels()
+    axes.set_ylabel(textwrap.fill(axes.get_ylabel(), _LONGEST_LINE))
     legend = axes.get_legend()
     if legend is not None:
-        handles, labels = axes.get_legend_handles_labels()
         legend.remove()
         figure: Any = axes.figure
-        below = figure.legend(handles, labels, loc="outside lower left", ncols=2, handlelength=1.2)
-        words += below.get_texts()
-    for text in words:
-        text.set_parse_math(False)  # a name with a dollar sign is no formula
+        place = {"loc": "outside lower left", "ncols": 2, "handlelength": 1.2}
+        figure.legend(*axes.get_legend_handles_labels(), **place)
 
 
-def _inline(text: str, name: str, label: str) -> str:
-    """Return a matplotlib SVG as HTML takes it: no namespaces, own ids, the page's type."""
-    root = ElementTree.fromstring(text)  # noqa: S314 - matplotlib wrote it just now
+def render(figure: Figure, name: str, label: str) -> str:
+    """Return a figure as SVG for HTML: without namespaces, with ids that start with the name."""
+    buffer = io.StringIO()
+    no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(buffer, format="svg", metadata=no_metadata, dpi=200)
+    root = ElementTree.fromstring(buffer.getvalue())  # noqa: S314 - matplotlib wrote it just now
     for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]
+        element.tag = _local(element.tag)
         element.tail = None
         if not (element.text or "").strip():
             element.text = None
-        for key, value in list(element.attrib.items()):
-            del element.attrib[key]
-            element.set(key.rpartition("}")[2], _attribute(key, value, name))
-    for parent in list(root.iter()):
-        for child in list(parent):
-            if child.tag in ("style", "metadata"):  # a style here would reach the whole page
-                parent.remove(child)
-    for key in ("width", "height", "version"):
-        root.attrib.pop(key, None)
-    root.set("role", "img")
-    root.set("aria-label", label)
+        attributes = {_local(key): value for key, value in element.attrib.items()}
+        element.attrib = {key: _value(key, value, name) for key, value in attributes.items()}
+        for child in list(element):
+            if _local(child.tag) == "style":  # it would apply to the whole page
+                element.remove(child)
+    root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-label": label}
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _attribute(key: str, value: str, name: str) -> str:
-    key = key.rpartition("}")[2]
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _value(key: str, value: str, name: str) -> str:
+    """Return the value of an attribute as the page needs it."""
     if key == "id":
         return f"{name}-{value}"
     if key == "href":
         return re.sub(r"^#", f"#{name}-", value)
-    value = value.replace("url(#", f"url(#{name}-")
+    if key in ("d", "points", "x", "y"):  # two decimals are enough, and half of the file
+        return re.sub(r"-?\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", value).strip()
     if key == "style":
         value = re.sub(r"font-family:[^;]*;? ?", "", value)
-        return re.sub("#[0-9a-f]{6}", lambda found: _colour(found[0]), value)
-    if key in ("d", "points", "x", "y"):
-        return re.sub(r"-?\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", value).strip()
-    return value
-
-
-def _colour(given: str) -> str:
-    """Return what a colour is on the page: its role, or a shade that light and dark both carry."""
-    if given in _ROLES:
-        return _ROLES[given]
-    parts = [int(given[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-    if len(set(parts)) == 1:
-        return "var(--quiet)"
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    if light > _LIGHTEST:
-        linear = [c * _LIGHTEST / light for c in linear]
-    elif light < _DARKEST:
-        white = (_DARKEST - light) / (1 - light)
-        linear = [c + white * (1 - c) for c in linear]
-    shades = [12.92 * c if c <= 0.0031308 else 1.055 * c ** (1 / 2.4) - 0.055 for c in linear]
-    return "#" + "".join(f"{round(255 * shade):02x}" for shade in shades)
+        value = re.sub("#[0-9a-f]{6}", lambda found: _VARIABLES.get(found[0], found[0]), value)
+    return value.replace("url(#", f"url(#{name}-")

@@ -1,23 +1,53 @@
-"""Tables as people read them."""
+"""The tables and lists of a report."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from stationary.words import number
+from stationary import words
+from stationary._version import __version__
+from stationary.data.states import States
+from stationary.output.charts import ForecastChart
+from stationary.output.report.answer import Answer
+from stationary.output.report.forecasts import round_loads
+from stationary.terms.findings import Finding, Verdict
+from stationary.trust.identifiability import Identifiability
+from stationary.words import load_range, number, plain
 
+if TYPE_CHECKING:
+    from stationary.facade import Plan
 
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a table: what it says, and smaller below it what qualifies that."""
+_MOST_PARAMETERS = 30
 
-    text: str
-    note: str = ""
+_MARKS = {Verdict.WARNING: "!", Verdict.UNKNOWN: "?", Verdict.OK: "✓"}
+"""A mark for each verdict, worst first."""
+
+_RANKING = {
+    "model": "model",
+    "kind": "kind",
+    "parameters": "parameters",
+    "backtest": "held-out NLL",
+    "backtest_error": "± to the best",
+    "weight": "weight",
+    "nll": "neg. log-lik.",
+    "aic": "AIC",
+    "bic": "BIC",
+}
+
+_RANGES = {
+    "measure": "measure",
+    "value": "forecast",
+    "low": "at least",
+    "high": "at most",
+    "determined": "determined",
+}
 
 
 @dataclass(frozen=True)
@@ -27,41 +57,149 @@ class Table:
     Attributes
     ----------
     label : str
-        What it shows, for those who do not see it.
-    headings : tuple of str
-        One per column.
-    rows : tuple of tuple of Cell
+        What it shows, for screen readers.
+    columns : tuple of (str, str)
+        Heading and CSS class of each: ``text`` is aligned left, ``quiet`` only qualifies others.
+    rows : tuple of tuple of str
         The cells.
-    words : frozenset of str
-        Headings of the columns that hold words; the others hold numbers.
-    quiet : frozenset of str
-        Headings of the columns that only qualify others.
-    strong : frozenset of int
-        Rows that stand out.
+    notes : tuple of str
+        Small print in the first cell of each row.
+    strong : int, optional
+        The row that stands out.
     """
 
     label: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    words: frozenset[str] = frozenset()
-    quiet: frozenset[str] = frozenset()
-    strong: frozenset[int] = frozenset()
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    strong: int | None = None
 
 
-def cell(value: Any) -> Cell:
-    """Return any value of a data frame as a cell."""
-    if isinstance(value, bool) or type(value).__name__ == "bool":
-        return Cell("yes" if value else "no")
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return Cell("–")
-    if isinstance(value, str):
-        return Cell(value)
-    return Cell(number(float(value)))
-
-
-def from_frame(label: str, frame: pd.DataFrame, names: Mapping[str, str], words: set[str]) -> Table:
-    """Return those columns of a frame that have a name here, in this order."""
+def _from_frame(label: str, frame: pd.DataFrame, names: Mapping[str, str]) -> Table:
+    """Return those columns of a frame that have a heading here, in this order."""
     shown = [column for column in names if column in frame]
-    rows = (tuple(map(cell, row)) for row in frame[shown].itertuples(index=False))
-    headings = tuple(names[column] for column in shown)
-    return Table(label, headings, tuple(rows), frozenset(names[w] for w in words if w in names))
+    columns = ((names[each], "" if frame[each].dtype.kind in "if" else "text") for each in shown)
+    rows = (tuple(map(_cell, row)) for row in frame[shown].itertuples(index=False))
+    return Table(label, tuple(columns), tuple(rows))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if pd.api.types.is_bool(value):
+        return "yes" if value else "no"
+    return "–" if value is None or math.isnan(value) else number(float(value))
+
+
+def forecast_table(plan: Plan, answer: Answer, chart: ForecastChart) -> tuple[Table, list[str]]:
+    """Return the forecast at round loads, and the reasons why some rows are not trusted."""
+    names = list(dict.fromkeys([answer.measure, *answer.bounds]))
+    if "response_time" in chart.measures and "response_time" not in names:
+        names.append("response_time")
+    loads = chart.curve["load"]
+    frame = chart.curve[loads.isin(round_loads(loads.min(), loads.max()))]
+    reasons = list(dict.fromkeys(filter(None, frame["reason"])))
+    low, high = chart.fitted or (-math.inf, math.inf)
+    rows = []
+    for row in frame.to_dict("records"):
+        load = row["load"]
+        # Reasons are long and few: the table refers to them by number.
+        trusted = "yes" if row["trusted"] else f"no ({reasons.index(row['reason']) + 1})"
+        cells = [number(load), trusted]
+        for name in names:
+            value, *ends = (number(row[f"{name}{end}"], 3) for end in ("", "_low", "_high"))
+            cells += [value, " to ".join(ends)]
+        cells.append("below" if load < low else "above" if load > high else "inside")
+        rows.append(tuple(cells))
+    interval = (words.interval(answer.question.level), "text quiet")
+    pairs = [column for name in names for column in ((plain(name), ""), interval)]
+    first = (plan.model.inputs[0], "")
+    columns = (first, ("trusted", "text"), *pairs, ("data", "text quiet"))
+    return Table("Forecast", columns, tuple(rows)), reasons
+
+
+def ranking_table(plan: Plan) -> Table:
+    """Return the compared models, best first; the recommended one stands out."""
+    frame = plan.ranking()
+    table = _from_frame("Models compared", frame, _RANKING)
+    chosen = frame.index[frame["model"] == plan.comparison.choice.model].tolist()
+    notes = tuple(note if isinstance(note, str) else "" for note in frame["note"])
+    return replace(table, notes=notes, strong=chosen[0] if chosen else None)
+
+
+def ranges_table(identifiability: Identifiability) -> Table:
+    """Return the range of each measure that the data leave open."""
+    frame = identifiability.ranges
+    inputs = frame.columns[: frame.columns.get_loc("measure")]
+    frame = frame.assign(measure=frame["measure"].map(plain))
+    return _from_frame("What the data leave open", frame, {name: name for name in inputs} | _RANGES)
+
+
+def parameter_table(plan: Plan, level: float) -> tuple[Table, int]:
+    """Return the estimates, and how many more there are."""
+    frame = plan.table(level)
+    names = {
+        "parameter": "parameter",
+        "estimate": "estimate",
+        "std_error": "standard error",
+        "low": f"{100 * level:g}% from",
+        "high": "to",
+        "determined": "determined",
+    }
+    shown = frame.head(_MOST_PARAMETERS)
+    return _from_frame("Parameters", shown, names), len(frame) - len(shown)
+
+
+def checks(findings: Sequence[Finding]) -> list[tuple[str, str, str, str]]:
+    """Return mark, verdict, name and sentence of each finding, warnings first."""
+    worst = list(_MARKS)
+    ranked = sorted(findings, key=lambda finding: worst.index(finding.verdict))
+    return [(_MARKS[f.verdict], str(f.verdict), plain(str(f.check)), _with_p(f)) for f in ranked]
+
+
+def _with_p(finding: Finding) -> str:
+    text = words.finding(finding)
+    return text if math.isnan(finding.p_value) else f"{text} (p = {number(finding.p_value, 2)})"
+
+
+def data_facts(plan: Plan) -> list[tuple[str, str]]:
+    """Return what the fit was made from."""
+    windows = plan.windows
+    facts = [("windows", str(windows.recorded))]
+    for name, column in zip(windows.inputs, windows.x.T, strict=True):
+        called = "loads" if windows.inputs == ("load",) else name
+        facts.append((called, load_range(float(column.min()), float(column.max()))))
+    for kind in windows.observations:
+        names = kind.labels if isinstance(kind, States) else kind.columns
+        facts.append(("observed", ", ".join(names)))
+        facts.append(("counts", f"{float(kind.size.sum()):.0f}"))
+        if isinstance(kind, States):
+            how = "by arriving requests" if windows.by_arrivals else "at times of their own"
+            facts.append(("states sampled", how))
+    length = "not given"
+    if windows.duration is not None:
+        length = load_range(*map(float, windows.duration.aminmax()))
+    return [*facts, ("window length", length)]
+
+
+def fit_facts(plan: Plan) -> list[tuple[str, str]]:
+    """Return how the fit ended."""
+    estimate, model = plan.estimate, plan.model
+    ended = words.ended(estimate.ended, estimate.gradient_norm)
+    errors = words.covariance(estimate.covariance, plan.windows.recorded)
+    return [
+        ("model", f"{type(model).__name__}({model.extra_repr()})"),
+        ("states", str(len(model.states))),
+        ("negative log-likelihood", f"{estimate.nll:.6f}"),
+        ("converged", f"{'yes' if estimate.converged else 'no'}: {ended}"),
+        ("standard errors", errors if plan.refits is None else words.refits(plan.refits)),
+        ("starts", str(estimate.starts)),
+        ("seed", str(plan.seed)),
+        *((plain(name), text) for name, text in plan.recipe.items() if name != "command"),
+    ]
+
+
+def versions() -> str:
+    """Return the versions of what made the report."""
+    others = [f"{name} {version(name)}" for name in ("torch", "numpy", "scipy", "matplotlib")]
+    return ", ".join([f"stationary {__version__}", f"Python {platform.python_version()}", *others])
