@@ -231,7 +231,7 @@ def test_bad_input_is_named(make, message):
 
 def test_logs_in_memory_need_no_query_engine():
     code = (
-        "import stationary.data, stationary.simulation, stationary.simulation.served, sys\n"
+        "import stationary.data, stationary.simulation, sys\n"
         "print(sorted({'ibis', 'duckdb'} & sys.modules.keys()))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

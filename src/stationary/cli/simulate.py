@@ -119,7 +119,7 @@ def _write_requests(
 
     from stationary._support.files import replacing
     from stationary.models import MMmK
-    from stationary.simulation.served import simulate_requests
+    from stationary.simulation import simulate_requests
 
     if not isinstance(chain, MMmK):
         raise InputError("--scheme requests simulates mmmk, the queue of M/M/m/K, only")

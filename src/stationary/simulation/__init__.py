@@ -1,6 +1,16 @@
 """Simulated windows, trajectories and request logs."""
 
-from stationary.simulation.paths import Trajectory, trajectory
-from stationary.simulation.simulate import Arrivals, Events, PoissonCounts, simulate
+from stationary.simulation.requests import simulate_requests
+from stationary.simulation.simulate import Arrivals, Events, PoissonCounts, Scheme, simulate
+from stationary.simulation.trajectories import Trajectory, trajectory
 
-__all__ = ["Arrivals", "Events", "PoissonCounts", "Trajectory", "simulate", "trajectory"]
+__all__ = [
+    "Arrivals",
+    "Events",
+    "PoissonCounts",
+    "Scheme",
+    "Trajectory",
+    "simulate",
+    "simulate_requests",
+    "trajectory",
+]

@@ -9,14 +9,20 @@ from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from stationary._support.types import Array
 
 
 @numba.njit(cache=True)
-def _move(first: Ints, target: Ints, rates: Floats, state: int, mark: float) -> int:
+def _exit_rate(first: Array, rates: Array, state: int) -> float:
+    total = 0.0
+    for edge in range(first[state], first[state + 1]):
+        total += rates[edge]
+    return total
+
+
+@numba.njit(cache=True)
+def _move(first: Array, target: Array, rates: Array, state: int, mark: float) -> int:
     """Where a mark on the stacked rates out of a state leads; past their end the chain stays."""
     for edge in range(first[state], first[state + 1]):
         mark -= rates[edge]
@@ -27,16 +33,10 @@ def _move(first: Ints, target: Ints, rates: Floats, state: int, mark: float) -> 
 
 @numba.njit(cache=True)
 def count_events(
-    first: Ints,
-    target: Ints,
-    rates: Floats,
-    gamma: Floats,
-    start: Ints,
-    events: Ints,
-    rng: Any,
-    counts: Ints,
-) -> None:
-    """States of the uniformized chain at its start and at each of its events."""
+    first: Array, target: Array, rates: Array, gamma: Array, start: Array, events: Array, rng: Any
+) -> Array:
+    """Count states of the uniformized chain at its start and at each of its events."""
+    counts = np.zeros((len(start), len(first) - 1), dtype=np.int64)
     for window in range(len(start)):
         state = start[window]
         counts[window, state] += 1
@@ -44,54 +44,42 @@ def count_events(
             mark = rng.random() * gamma[window]
             state = _move(first, target, rates[window], state, mark)
             counts[window, state] += 1
+    return counts
 
 
 @numba.njit(cache=True)
 def count_arrivals(
-    first: Ints,
-    target: Ints,
-    rates: Floats,
-    load: Floats,
-    start: Ints,
-    duration: float,
-    rng: Any,
-    counts: Ints,
-) -> None:
-    """States that arrivals find; ``rates`` holds the moves other than arrivals."""
-    last = counts.shape[1] - 1
+    first: Array, target: Array, rates: Array, load: Array, start: Array, duration: float, rng: Any
+) -> Array:
+    """Count the states that arrivals find; ``rates`` holds the moves other than arrivals."""
+    counts = np.zeros((len(start), len(first) - 1), dtype=np.int64)
     for window in range(len(start)):
         state = start[window]
         time = 0.0
         while True:
-            other = 0.0
-            for edge in range(first[state], first[state + 1]):
-                other += rates[window, edge]
-            total = load[window] + other
+            total = load[window] + _exit_rate(first, rates[window], state)
             time += rng.standard_exponential() / total
             if time >= duration:
                 break
             mark = rng.random() * total - load[window]
             if mark < 0.0:
                 counts[window, state] += 1
-                state = min(state + 1, last)
+                state = min(state + 1, len(first) - 2)  # in the last state it is lost
             else:
                 state = _move(first, target, rates[window], state, mark)
+    return counts
 
 
 @numba.njit(cache=True)
 def walk(
-    first: Ints, target: Ints, rates: Floats, start: int, duration: float, rng: Any
-) -> tuple[Floats, Ints]:
+    first: Array, target: Array, rates: Array, start: int, duration: float, rng: Any
+) -> tuple[Array, Array]:
     """One path: the times of its jumps, from 0, and the state from each of them on."""
-    room = 1024
-    times = np.zeros(room, dtype=np.float64)
-    states = np.zeros(room, dtype=np.int64)
-    states[0] = start
-    state, time, jumps = start, 0.0, 1
+    times, states = np.zeros(1024), np.zeros(1024, dtype=np.int64)
+    states[0] = state = start
+    time, jumps = 0.0, 1
     while True:
-        total = 0.0
-        for edge in range(first[state], first[state + 1]):
-            total += rates[edge]
+        total = _exit_rate(first, rates, state)
         if total == 0.0:
             break
         time += rng.standard_exponential() / total
@@ -100,13 +88,9 @@ def walk(
         after = _move(first, target, rates, state, rng.random() * total)
         if after == state:  # the mark fell past the end by rounding: the time was still spent
             continue
-        if jumps == room:
-            room *= 2
-            more_times = np.zeros(room, dtype=np.float64)
-            more_states = np.zeros(room, dtype=np.int64)
-            more_times[:jumps] = times
-            more_states[:jumps] = states
-            times, states = more_times, more_states
+        if jumps == len(times):
+            times = np.concatenate((times, np.zeros_like(times)))
+            states = np.concatenate((states, np.zeros_like(states)))
         state = after
         times[jumps] = time
         states[jumps] = state
@@ -115,11 +99,11 @@ def walk(
 
 
 @numba.njit(cache=True)
-def serve(arrival: Floats, service: Floats, servers: int, capacity: int) -> Floats:
-    """Response times of requests, first come, first served; NaN for those that find no room."""
-    response = np.empty(len(arrival))
-    free = np.zeros(servers)  # when each server is
-    leaves = np.empty(capacity)  # when those inside leave
+def serve(arrival: Array, service: Array, servers: int, capacity: int) -> Array:
+    """Response times, first come, first served; NaN for requests that find the system full."""
+    response = np.full(len(arrival), np.nan)
+    free_at = np.zeros(servers)  # when each server is free
+    leaves = np.empty(capacity)  # when the requests in the system leave
     inside = 0
     for i in range(len(arrival)):
         staying = 0
@@ -129,11 +113,10 @@ def serve(arrival: Floats, service: Floats, servers: int, capacity: int) -> Floa
                 staying += 1
         inside = staying
         if inside == capacity:
-            response[i] = np.nan
             continue
-        first = free.argmin()
-        free[first] = max(arrival[i], free[first]) + service[i]
-        leaves[inside] = free[first]
+        server = free_at.argmin()
+        free_at[server] = max(arrival[i], free_at[server]) + service[i]
+        leaves[inside] = free_at[server]
         inside += 1
-        response[i] = free[first] - arrival[i]
+        response[i] = free_at[server] - arrival[i]
     return response

@@ -1,13 +1,13 @@
 """Simulated windows, reproducible from a seed.
 
-Three ways to look at a chain for a while, each a `Scheme`:
+A `Scheme` says how a chain is sampled, in steady state, for the length of a window:
 
-- `Events`, the paper's Algorithm 1: the uniformized chain at its own events, at rate ``gamma``,
-  from its steady state on. In a window of length T there are ``N ~ Poisson(gamma T)`` events and
-  ``N + 1`` looks, one at the start.
-- `Arrivals`: a continuous-time queue from its steady state on; every arrival notes what it finds.
+- `Events`, the paper's Algorithm 1: the uniformized chain at its own events, at rate ``gamma``. In
+  a window of length T there are ``N ~ Poisson(gamma T)`` events and ``N + 1`` samples, one of them
+  at the start.
+- `Arrivals`: a queue in continuous time; every arrival is a sample of the state that it finds.
 - `PoissonCounts`: independent ``Poisson(load T pi_j)`` counts, the shortcut in the paper's
-  appendix. They have the right means but none of the correlation of the other two.
+  appendix. They have the right means but lack the correlation of the other two.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from stationary._support.seeds import as_random
+from stationary._support.types import Array
 from stationary.data.numbers import as_duration
 from stationary.data.states import Sampling
 from stationary.data.windows import Windows
@@ -31,40 +32,37 @@ from stationary.generator import Generator
 from stationary.models import Model, Queue
 from stationary.models.chunks import probabilities, split
 from stationary.simulation import _kernels
-from stationary.simulation.paths import (
-    Floats,
-    Ints,
+from stationary.simulation.trajectories import (
+    MOST_MOVES,
     as_inputs,
-    by_source,
-    check_moves,
+    check_size,
     draw_states,
+    edges_by_source,
 )
-
-MOST_MOVES = 1e11
 
 
 @dataclass(frozen=True, eq=False)
 class Chains:
-    """What a scheme draws from: the chains of all windows, and their steady states."""
+    """What a scheme samples: the chains of all windows, and their steady states."""
 
     model: Model
     generator: Generator
-    loads: Floats
-    pi: Floats
-    arrivals: Floats
+    loads: Array
+    pi: Array
+    arrivals: Array
     """Requests that arrive per unit time in each state, or in all of them."""
 
-    def start(self, rng: np.random.Generator) -> Ints:
+    def start(self, rng: np.random.Generator) -> Array:
         """Draw a state from every steady state."""
         return draw_states(self.pi, rng)
 
 
 class Scheme(ABC):
-    """A way to look at a chain for a while; a new one says what is counted.
+    """A way to sample a chain for the length of a window; a new one says what is counted.
 
     Examples
     --------
-    One look a window, as a rare probe would see the system:
+    One sample per window, as a rare probe would see the system:
 
     >>> from stationary.models import MMmK
     >>> class Probe(Scheme):
@@ -78,7 +76,7 @@ class Scheme(ABC):
     sampling: Sampling
 
     @abstractmethod
-    def draw(self, chains: Chains, duration: float, rng: np.random.Generator) -> Ints:
+    def draw(self, chains: Chains, duration: float, rng: np.random.Generator) -> Array:
         """Return counts ``[M, n]`` of every state in every window."""
 
 
@@ -95,58 +93,47 @@ class Events(Scheme):
     gamma: float | Sequence[float] | None = None
     sampling = Sampling.TIME
 
-    def draw(self, chains: Chains, duration: float, rng: np.random.Generator) -> Ints:
+    def draw(self, chains: Chains, duration: float, rng: np.random.Generator) -> Array:
         """States ``s_0 .. s_N`` of each window, the initial one included."""
-        gamma = self._rates(chains.generator)
-        check_moves(float(gamma.sum()) * duration, MOST_MOVES, "events")
-        first, target, order = by_source(chains.generator)
-        counts = np.zeros(chains.pi.shape, dtype=np.int64)
-        rates = np.ascontiguousarray(chains.generator.rates.detach().cpu().numpy()[:, order])
-        start, events = chains.start(rng), rng.poisson(gamma * duration)
-        _kernels.count_events(first, target, rates, gamma, start, events, rng, counts)
-        return counts
-
-    def _rates(self, generator: Generator) -> Floats:
-        gamma: Any = self.gamma
-        if gamma is not None:
-            try:
-                gamma = torch.as_tensor(gamma, dtype=torch.float64)
-            except (TypeError, ValueError, RuntimeError):
-                raise InputError(f"gamma must be a number or one a window; got {gamma!r}") from None
-        rate: Floats = generator.event_rate(gamma).detach().cpu().numpy().copy()
-        return rate
+        given: Any = self.gamma
+        try:
+            given = None if given is None else torch.as_tensor(given, dtype=torch.float64)
+        except (TypeError, ValueError, RuntimeError):
+            raise InputError(f"gamma must be a number or one per window; got {given!r}") from None
+        gamma = chains.generator.event_rate(given).detach().cpu().numpy().copy()
+        check_size(float(gamma.sum()) * duration, MOST_MOVES, "events")
+        edges, start = edges_by_source(chains.generator), chains.start(rng)
+        events = rng.poisson(gamma * duration)
+        return np.asarray(_kernels.count_events(*edges, gamma, start, events, rng))
 
 
 @dataclass(frozen=True)
 class Arrivals(Scheme):
-    """What the arrivals of a `Queue` find: a real trajectory, with lost requests noted too."""
+    """The states that the arrivals of a `Queue` find, those of lost requests included."""
 
     sampling = Sampling.ARRIVAL
 
-    def draw(self, chains: Chains, duration: float, rng: np.random.Generator) -> Ints:
+    def draw(self, chains: Chains, duration: float, rng: np.random.Generator) -> Array:
         """State each arrival finds before it joins; in the last state it is lost."""
-        simple = isinstance(chains.model, Queue) and chains.model.groups == chains.model.states
-        if not simple:
+        name, instead = type(chains.model).__name__, "use Events() or PoissonCounts()"
+        if not isinstance(chains.model, Queue) or chains.model.groups != chains.model.states:
             raise InputError(
-                f"Arrivals() needs a queue, where arrivals move one state up at the load; "
-                f"{type(chains.model).__name__} is none: use Events() or PoissonCounts()"
+                f"Arrivals() needs a queue, where arrivals move one state up at the load; got "
+                f"{name}: {instead}"
             )
-        first, target, order = by_source(chains.generator)
-        rates = chains.generator.rates.detach().cpu().numpy()[:, order].copy()
-        source = np.repeat(np.arange(chains.generator.n), np.diff(first))
-        up = target == source + 1
+        first, target, rates = edges_by_source(chains.generator)
+        up = target == np.repeat(np.arange(chains.generator.n), np.diff(first)) + 1
         if not np.allclose(rates[:, up], chains.loads[:, None]):
             raise InputError(
-                f"Arrivals() needs the rate one state up to be the load; it is not in "
-                f"{type(chains.model).__name__}: use Events() or PoissonCounts()"
+                f"Arrivals() needs the rate one state up to be the load, which it is not in "
+                f"{name}: {instead}"
             )
-        rates[:, up] = 0.0
         busiest = chains.generator.exit_rates().amax(-1).detach().cpu().numpy() + chains.loads
-        check_moves(float(busiest.sum()) * duration, MOST_MOVES, "arrivals and departures")
-        counts = np.zeros(chains.pi.shape, dtype=np.int64)
-        start = chains.start(rng)
-        _kernels.count_arrivals(first, target, rates, chains.loads, start, duration, rng, counts)
-        return counts
+        check_size(float(busiest.sum()) * duration, MOST_MOVES, "arrivals and departures")
+        other, start = np.where(up, 0.0, rates), chains.start(rng)
+        return np.asarray(
+            _kernels.count_arrivals(first, target, other, chains.loads, start, duration, rng)
+        )
 
 
 @dataclass(frozen=True)
@@ -155,11 +142,11 @@ class PoissonCounts(Scheme):
 
     sampling = Sampling.ARRIVAL
 
-    def draw(self, chains: Chains, duration: float, rng: np.random.Generator) -> Ints:
+    def draw(self, chains: Chains, duration: float, rng: np.random.Generator) -> Array:
         """Poisson counts with the means that arrivals would see."""
         if not chains.model.arrives_alone:
             raise InputError(
-                f"PoissonCounts() are what requests find that arrive one at a time, and those of "
+                f"PoissonCounts() are of requests that arrive one at a time, and those of "
                 f"{type(chains.model).__name__} come in batches: use Events()"
             )
         if not (chains.loads > 0).all():
@@ -170,8 +157,7 @@ class PoissonCounts(Scheme):
         mean = chains.arrivals * duration * chains.pi
         if mean.max() > 2.0**53:
             raise InputError(f"duration {duration:g} gives counts above 2**53; shorten it")
-        counts: Ints = rng.poisson(mean)
-        return counts
+        return np.asarray(rng.poisson(mean))
 
 
 def simulate(
@@ -183,8 +169,8 @@ def simulate(
 ) -> Windows:
     """Simulate windows of a model at its present parameters; every state is observed.
 
-    Where the model groups its states, as one with phases does, every group is: people count queue
-    lengths.
+    Where the model groups its states, as one with phases does, the groups are observed, because
+    people count queue lengths.
 
     Windows without a single count, which short ones may have, say nothing and are left out with a
     `DataWarning`; the paper's scheme has none.
@@ -194,7 +180,7 @@ def simulate(
     model : Model
         The chain.
     x : array_like [M, d] or [M]
-        Inputs, a row per window.
+        Inputs, one row per window.
     duration : float
         Length of every window.
     seed : int or numpy.random.Generator
@@ -217,12 +203,12 @@ def simulate(
     inputs = as_inputs(model, x)
     distinct, where = torch.unique(inputs, dim=0, return_inverse=True)
     pi = probabilities(model, distinct)
+    # Large chains go a few windows at a time, because of their memory.
+    parts = zip(split(inputs, model.edges), split(where, model.edges), strict=True)
     counts = np.concatenate(
         [
-            _counted(model, scheme.draw(_chains(model, part, pi[group]), duration, rng))
-            for part, group in zip(
-                split(inputs, model.edges), split(where, model.edges), strict=True
-            )
+            _by_group(model, scheme.draw(_chains(model, part, pi[group]), duration, rng))
+            for part, group in parts
         ]
     )
     if not counts.any():
@@ -245,15 +231,14 @@ def _chains(model: Model, x: Tensor, pi: Tensor) -> Chains:
         generator = model(x)
         arrivals = model.arrivals(model.at(x).with_pi(pi))
     loads = x[:, 0].cpu().numpy().copy()
-    every = loads[:, None] if arrivals is None else arrivals.cpu().numpy()
-    return Chains(model, generator, loads, pi.cpu().numpy(), every)
+    rates = loads[:, None] if arrivals is None else arrivals.cpu().numpy()
+    return Chains(model, generator, loads, pi.cpu().numpy(), rates)
 
 
-def _counted(model: Model, counts: Ints) -> Ints:
-    """Counts of what people count: of groups, where states are grouped."""
+def _by_group(model: Model, counts: Array) -> Array:
+    """Add up the counts of the states that are one group."""
     if model.groups is model.states:
         return counts
-    group, n = model.group_index, len(model.states)
-    which = scipy.sparse.csr_array((np.ones(n, np.int64), (np.arange(n), group)))
-    grouped: Ints = counts @ which
-    return grouped
+    states = np.arange(len(model.states))
+    ones = np.ones(len(states), np.int64)
+    return np.asarray(counts @ scipy.sparse.csr_array((ones, (states, model.group_index))))

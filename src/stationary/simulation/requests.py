@@ -1,4 +1,4 @@
-"""Simulated logs of requests: what a queue would write down, one line a request."""
+"""Simulated logs of requests, as a queue would write them, one line per request."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from stationary.data.numbers import as_duration
 from stationary.errors import InputError
 from stationary.ingest.requests import RequestLog
 from stationary.models import MMmK
-from stationary.simulation._kernels import serve
-from stationary.simulation.paths import as_inputs, check_moves
-from stationary.simulation.simulate import MOST_MOVES
+from stationary.simulation import _kernels
+from stationary.simulation.trajectories import MOST_MOVES, as_inputs, check_size
 
 
 def simulate_requests(
@@ -40,13 +39,13 @@ def simulate_requests(
     """
     if not isinstance(model, MMmK):
         raise InputError(
-            f"requests are simulated for M/M/m/K queues; {type(model).__name__} is none"
+            f"simulate_requests takes an M/M/m/K queue, MMmK(); got {type(model).__name__}"
         )
     duration, rng = as_duration(duration), as_random(seed)
     loads = as_inputs(model, x)[:, 0].numpy()
-    check_moves(float(loads.sum()) * duration, MOST_MOVES, "requests")
-    many = rng.poisson(loads * duration)
-    begin = np.repeat(np.arange(len(loads)) * duration, many)
-    arrival = np.sort(begin + rng.uniform(0.0, duration, many.sum()))
+    check_size(float(loads.sum()) * duration, MOST_MOVES, "requests")
+    requests = rng.poisson(loads * duration)
+    begin = np.repeat(np.arange(len(loads)) * duration, requests)
+    arrival = np.sort(begin + rng.uniform(0.0, duration, requests.sum()))
     service = rng.exponential(1.0 / model.theta.item(), len(arrival))
-    return RequestLog(arrival, serve(arrival, service, model.servers, model.capacity))
+    return RequestLog(arrival, _kernels.serve(arrival, service, model.servers, model.capacity))

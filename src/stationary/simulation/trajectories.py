@@ -1,4 +1,4 @@
-"""One path of a chain, jump by jump, and what every simulation starts from."""
+"""One trajectory of a chain, jump by jump, and what every simulation starts from."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from stationary._support.seeds import as_random
+from stationary._support.types import Array
 from stationary.data.numbers import as_duration
 from stationary.errors import InputError
 from stationary.generator import Generator
@@ -19,15 +19,15 @@ from stationary.simulation import _kernels
 from stationary.steady import steady_state
 from stationary.terms.categories import as_state
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
 MOST_JUMPS = 2e8
+"""Jumps of one trajectory, which is held in memory."""
+MOST_MOVES = 1e11
+"""Moves of all windows together: hours of work."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """One path of a chain.
+    """One trajectory of a chain.
 
     Attributes
     ----------
@@ -36,28 +36,26 @@ class Trajectory:
     states : ndarray
         The states it entered.
     duration : float
-        When the path ends.
+        When the trajectory ends.
     """
 
-    times: Floats
-    states: Ints
+    times: Array
+    states: Array
     duration: float
 
-    def occupancy(self, n: int) -> Floats:
+    def occupancy(self, n: int) -> Array:
         """Share of time in each of the states ``0..n-1``."""
         if n <= self.states.max():
-            raise InputError(f"the path visits state {self.states.max()}; got n={n}: it is too few")
+            raise InputError(f"n={n} is too small: the trajectory visits state {self.states.max()}")
         spent = np.diff(self.times, append=self.duration)
-        share: Floats = np.bincount(self.states, weights=spent, minlength=n) / self.duration
-        return share
+        return np.bincount(self.states, weights=spent, minlength=n) / self.duration
 
-    def at(self, times: Any) -> Ints:
+    def at(self, times: Any) -> Array:
         """States at these times."""
         when = np.asarray(times, dtype=np.float64)
         if not bool(((when >= 0) & (when <= self.duration)).all()):
-            raise InputError(f"times must lie on the path, in [0, {self.duration:g}]")
-        found: Ints = self.states[np.searchsorted(self.times, when, side="right") - 1]
-        return found
+            raise InputError(f"times must lie in [0, {self.duration:g}]; got {times!r:.60}")
+        return np.asarray(self.states[np.searchsorted(self.times, when, side="right") - 1])
 
 
 def trajectory(
@@ -68,7 +66,7 @@ def trajectory(
     seed: int | np.random.Generator = 0,
     start: int | str | None = None,
 ) -> Trajectory:
-    """Simulate one path, jump by jump (Gillespie).
+    """Simulate one trajectory, jump by jump (Gillespie).
 
     Parameters
     ----------
@@ -77,9 +75,9 @@ def trajectory(
     x : array_like
         Inputs for a model.
     duration : float
-        Length of the path.
+        Length of the trajectory.
     seed : int or numpy.random.Generator
-        The same seed gives the same path.
+        The same seed gives the same trajectory.
     start : int or str, optional
         First state; drawn from the steady state by default.
 
@@ -95,16 +93,14 @@ def trajectory(
         generator = _one_chain(model, x)
         exits = generator.exit_rates()
         if start is None:
-            pi = steady_state(generator).pi.detach()
+            pi = steady_state(generator).pi
             first_state = int(draw_states(pi.cpu().numpy()[None], rng)[0])
             speed = float(exits @ pi)
         else:
             first_state = _state_index(model, generator, start)
             speed = float(exits.max())
-    check_moves(speed * duration, MOST_JUMPS, "jumps")
-    first, target, order = by_source(generator)
-    rates = np.ascontiguousarray(generator.rates.detach().cpu().numpy()[order])
-    times, states = _kernels.walk(first, target, rates, first_state, duration, rng)
+    check_size(speed * duration, MOST_JUMPS, "jumps")
+    times, states = _kernels.walk(*edges_by_source(generator), first_state, duration, rng)
     times.flags.writeable = states.flags.writeable = False
     return Trajectory(times, states, duration)
 
@@ -122,35 +118,36 @@ def _one_chain(model: Model | Generator, x: Any) -> Generator:
         generator = model
     if math.prod(generator.batch_shape) != 1:
         raise InputError(
-            f"a path belongs to one chain; got a batch of shape {tuple(generator.batch_shape)}: "
-            f"give the inputs of one window, or pick one chain"
+            f"a trajectory belongs to one chain; got a batch of shape "
+            f"{tuple(generator.batch_shape)}: give the inputs of one window, or pick one chain"
         )
     return Generator(generator.edges, generator.rates.reshape(-1))
 
 
 def _state_index(model: Model | Generator, generator: Generator, start: int | str) -> int:
+    state = as_state(start)
     if isinstance(model, Model):
-        return model.state_index(str(as_state(start)))
-    index = as_state(start)
-    if isinstance(index, str) or index >= generator.n:
+        return model.state_index(str(state))
+    if isinstance(state, str) or state >= generator.n:
         raise InputError(f"start must be a state 0..{generator.n - 1}; got {start!r}")
-    return index
+    return state
 
 
-def draw_states(pi: Floats, rng: np.random.Generator) -> Ints:
+def draw_states(pi: Array, rng: np.random.Generator) -> Array:
     """Draw a state from each row."""
     below = np.cumsum(pi, -1)
     mark = rng.random((len(pi), 1)) * below[:, -1:]  # as rows add up to 1 only up to rounding
-    drawn: Ints = (below <= mark).sum(-1)
-    return drawn
+    return np.asarray((below <= mark).sum(-1))
 
 
-def by_source(generator: Generator) -> tuple[Ints, Ints, Ints]:
-    """Where each state's edges begin, their targets, and the order that sorts them so."""
+def edges_by_source(generator: Generator) -> tuple[Array, Array, Array]:
+    """Return where each state's edges begin, their targets, and their rates ``[..., E]``."""
+    # Not `Edges.rows`, which also sorts by target: a seed would then give other windows.
     source, target = generator.edges.numpy
     order = np.argsort(source, kind="stable")
     first = np.searchsorted(source[order], np.arange(generator.n + 1))
-    return first, np.ascontiguousarray(target[order]), order
+    rates = generator.rates.detach().cpu().numpy()[..., order]
+    return first, np.ascontiguousarray(target[order]), np.ascontiguousarray(rates)
 
 
 def as_inputs(model: Model, x: Any) -> torch.Tensor:
@@ -164,7 +161,7 @@ def as_inputs(model: Model, x: Any) -> torch.Tensor:
     return inputs.detach()
 
 
-def check_moves(expected: float, most: float, what: str) -> None:
+def check_size(expected: float, most: float, what: str) -> None:
     """Refuse what would run for hours or fill the memory."""
     if expected > most:
         raise InputError(
