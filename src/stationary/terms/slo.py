@@ -74,10 +74,10 @@ def as_slos(given: Any) -> tuple[Slo, ...]:
     """Return SLOs from one or several texts or `Slo`, or a mapping of bounds by measure."""
     if isinstance(given, Mapping):
         found = [Slo(str(name), _number(name, bound)) for name, bound in given.items()]
+    elif isinstance(given, Slo | str) or not isinstance(given, Iterable):
+        found = [_one(given)]
     else:
-        alone = isinstance(given, str | Slo) or not isinstance(given, Iterable)
-        items = [given] if alone else given
-        found = [_one(item) for item in items]
+        found = [_one(item) for item in given]
     names = [slo.measure for slo in found]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
@@ -86,11 +86,7 @@ def as_slos(given: Any) -> tuple[Slo, ...]:
 
 
 def _one(item: Any) -> Slo:
-    if isinstance(item, Slo):
-        return item
-    if isinstance(item, str):
-        return Slo.parse(item)
-    raise InputError(f"an SLO is a text such as 'loss<0.1%'; got {item!r}")
+    return item if isinstance(item, Slo) else Slo.parse(item)
 
 
 def _number(name: Any, bound: Any) -> float:

@@ -17,51 +17,54 @@ if TYPE_CHECKING:
     from stationary.learning.inference import Covariance
     from stationary.models import Model
 
+_ENDED = {
+    "converged": "the gradient vanished",
+    "ran away": "the likelihood keeps improving as {found.parameter} runs to its limit "
+    "({found.value:.3g}): the data do not bound it; observe more states or loads, or take a "
+    "smaller model",
+    "stalled": "the gradient is still {gradient:.1e} nats per count ({found.detail}); try more "
+    "starts= or max_iterations=",
+    "epochs": "{epochs}, about {found.above:.1g} nats above the optimum",
+    "patience": "{epochs}, the last {found.stale} of them without a lower training loss, about "
+    "{found.above:.1g} nats above the optimum",
+    "stopped": "the callback ended it after {epochs}, about {found.above:.1g} nats above the "
+    "optimum",
+    "found": "found by another method, about {found.above:.1g} nats above the optimum",
+}
+"""How a fit ended."""
+
+_COVARIANCES = {
+    "information": "observed information",
+    "dispersed": "observed information, times the overdispersion of the counts",
+    "correlated": "the fitted chain's own autocorrelation",
+}
+"""How standard errors were computed."""
+
 _SUPPOSES = {
     "information": "counts inside a window are independent, which they are not",
     "dispersed": "all counts scatter alike, more than independent ones would",
     "correlated": "the model is right",
 }
+"""What standard errors suppose."""
 
 
 def ended(found: Ended, gradient_norm: float = math.nan) -> str:
     """Return how a fit ended, as a clause."""
-    above = f", about {found.above:.1g} nats above the optimum"
-    return {
-        "converged": lambda: "the gradient vanished",
-        "ran away": lambda: (
-            f"the likelihood keeps improving as {found.parameter} runs to its limit "
-            f"({found.value:.3g}): the data do not bound it; observe more states or loads, or take "
-            f"a smaller model"
-        ),
-        "stalled": lambda: (
-            f"the gradient is still {gradient_norm:.1e} nats per count ({found.detail}); try more "
-            f"starts= or max_iterations="
-        ),
-        "epochs": lambda: plural(found.epochs, "epoch") + above,
-        "patience": lambda: (
-            f"{plural(found.epochs, 'epoch')}, the last {found.stale} of them without a lower "
-            f"training loss{above}"
-        ),
-        "stopped": lambda: f"the callback ended it after {plural(found.epochs, 'epoch')}{above}",
-        "found": lambda: f"found by another method{above}",
-    }[str(found.why)]()
+    return _ENDED[str(found.why)].format(
+        found=found, gradient=gradient_norm, epochs=plural(found.epochs, "epoch")
+    )
 
 
 def covariance(found: Covariance, windows: int) -> str:
-    """Return how standard errors were got."""
+    """Return how standard errors were computed."""
+    blocks = f" in blocks of {found.block}" if found.block > 1 else ""
     if found.kind == "sandwich":
-        blocks = f" in blocks of {found.block}" if found.block > 1 else ""
         return f"sandwich over {plural(windows, 'window')}{blocks}"
-    return {
-        "information": "observed information",
-        "dispersed": "observed information, times the overdispersion of the counts",
-        "correlated": "the fitted chain's own autocorrelation",
-    }.get(found.kind, found.kind)
+    return _COVARIANCES.get(found.kind, found.kind)
 
 
 def warnings(estimate: Estimate, windows: Windows) -> list[str]:
-    """Return what a reader must know before believing the numbers."""
+    """Return what a reader must know before relying on the numbers."""
     notes = []
     if not estimate.converged:
         notes.append(f"The fit did not converge: {ended(estimate.ended, estimate.gradient_norm)}")
