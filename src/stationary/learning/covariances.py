@@ -99,7 +99,7 @@ class Curved:
         """``[R, R]``: the outer products of the windows' scores, added up."""
         slopes = self.slopes[self.group]
         total = np.einsum("mc,mcp->p", self.windows.data.numpy(), slopes)
-        scores = (self.windows.roots.numpy() @ slopes).reshape(-1, slopes.shape[-1])
+        scores = np.concatenate(self.windows.roots.numpy() @ slopes)
         return np.asarray(scores.T @ scores - np.outer(total, total) / self.windows.recorded)
 
     def scores(self) -> Array:
