@@ -33,9 +33,16 @@ class TensorGTH(Solver):
 
 
 LARGE = [st.solvers.SparseLU(), st.solvers.CachedFactor()]
-DENSE = [st.solvers.GTH(), st.solvers.LU(), st.solvers.SparseLU(), TensorGTH(), st.solvers.Auto()]
+DENSE = [
+    st.solvers.GTH(),
+    st.solvers.SparseGTH(),
+    st.solvers.LU(),
+    st.solvers.SparseLU(),
+    TensorGTH(),
+    st.solvers.Auto(),
+]
 SOLVERS = [*DENSE, st.solvers.BirthDeath()]
-ENTRYWISE = [st.solvers.GTH(), TensorGTH(), st.solvers.Auto()]
+ENTRYWISE = [st.solvers.GTH(), st.solvers.SparseGTH(), TensorGTH(), st.solvers.Auto()]
 
 
 @dataclass(frozen=True)

@@ -410,6 +410,7 @@ class Failing(Solver):
 @pytest.mark.parametrize("error", [SolverError("it is too hard"), MemoryError()], ids=repr)
 def test_a_failure_falls_to_the_next_row_and_is_logged(error, monkeypatch, caplog):
     lattice = tandem((50, 50), 0.9, [1.0, 1.0])
+    monkeypatch.setattr(auto, "_entrywise", lambda edges: [])
     monkeypatch.setattr(auto, "SparseLU", lambda: Failing(error))
     state = st.steady_state(lattice)
     assert state.solver == st.solvers.Multigrid()
@@ -432,6 +433,7 @@ def test_an_adjoint_that_fails_falls_through_too(monkeypatch, caplog):
             factor.solve = lambda h: Failing(SolverError("lost the way")).factor(generator)
             return factor
 
+    monkeypatch.setattr(auto, "_entrywise", lambda edges: [])
     monkeypatch.setattr(auto, "SparseLU", HalfWay)
     rates = lattice.rates.clone().requires_grad_()
     state = st.steady_state(st.Generator(lattice.edges, rates))
@@ -445,10 +447,10 @@ def test_an_adjoint_that_fails_falls_through_too(monkeypatch, caplog):
 
 
 def test_if_all_fail_each_is_named(monkeypatch):
-    failures = {"SparseLU": "no room", "Multigrid": "far off"}
+    failures = {"SparseGTH": "too rare", "SparseLU": "no room", "Multigrid": "far off"}
     for solver, why in failures.items():
         monkeypatch.setattr(auto, solver, lambda why=why: Failing(SolverError(why)))
-    with pytest.raises(SolverError, match=r"2,500 states.*no room.*far off"):
+    with pytest.raises(SolverError, match=r"2,500 states.*too rare.*no room.*far off"):
         st.solvers.Auto().factor(tandem((50, 50), 0.9, [1.0, 1.0]))
 
 

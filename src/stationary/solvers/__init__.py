@@ -9,6 +9,7 @@ from stationary.solvers.gth import GTH
 from stationary.solvers.lu import LU
 from stationary.solvers.multigrid import Multigrid
 from stationary.solvers.sparse import SparseLU
+from stationary.solvers.sparse_gth import SparseGTH
 
 __all__ = [
     "GTH",
@@ -21,5 +22,6 @@ __all__ = [
     "Jacobi",
     "Multigrid",
     "Solver",
+    "SparseGTH",
     "SparseLU",
 ]

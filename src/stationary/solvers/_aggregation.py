@@ -62,7 +62,7 @@ class Elimination:
 
     out: Array
     A: Array
-    ground: Array
+    place: Array
     pi: Array
 
     @classmethod
@@ -71,18 +71,18 @@ class Elimination:
         n = len(out)
         src = np.repeat(np.arange(n), np.diff(rows[0]))
         A, pi = np.empty((1, n, n)), np.empty((1, n))
-        ground, status = np.empty(1, dtype=np.int64), np.empty(1, dtype=np.int64)
+        place, status = np.empty((1, n), dtype=np.int64), np.empty(1, dtype=np.int64)
         rates = (rows[2] / out[src])[None]
-        _kernels.gth_factor(src, rows[1].astype(np.int64), rates, A, pi, ground, status)
-        return None if status[0] == _kernels.FAILED else cls(out, A, ground, pi[0])
+        _kernels.gth_factor(src, rows[1].astype(np.int64), rates, A, pi, place, status)
+        return None if status[0] != _kernels.OK else cls(out, A, place, pi[0])
 
     def solve(self, rhs: Array, transposed: bool) -> Array:
         """Solution of ``A v = rhs`` or ``A^T v = rhs``, with the ground's equation left out."""
         v = np.empty((1, len(rhs)))
         if transposed:
-            _kernels.gth_solve_transposed(self.A, self.ground, rhs[None], v)
+            _kernels.gth_solve_transposed(self.A, self.place, rhs[None], v)
             return v[0] / self.out
-        _kernels.gth_solve(self.A, self.ground, (rhs / self.out)[None], v)
+        _kernels.gth_solve(self.A, self.place, (rhs / self.out)[None], v)
         return v[0]
 
 

@@ -6,9 +6,11 @@ and its pivot of state k the total rate from k to the states before it. Pivots a
 so nothing is ever subtracted and every entry keeps its relative accuracy. ``A`` holds all three:
 ``U`` above the diagonal, the pivots on it, ``-L`` below.
 
-State 0 of the elimination is the ground state, whose equation is redundant. Grounding a rare state
-would amplify rounding in the adjoint by the inverse of its probability, so a chain whose first
-state turns out to be rare is eliminated once more with its likeliest state in front.
+The first state of the elimination is the ground state, whose equation is redundant. Grounding a
+rare state would amplify rounding in the adjoint by the inverse of its probability, so a chain whose
+first state turns out to be rare is eliminated once more, rare states first and the likeliest last:
+then no entry of ``U`` exceeds 1, and one that underflows belongs to a state whose probability does.
+The steady state itself needs no second elimination: the first has every digit of it.
 
 A first derivative ``pi_i (v_j - v_i)`` needs differences of v. Where sets of states hardly
 communicate, v is large and nearly constant on each, and its differences cancel. They need not be
@@ -20,10 +22,13 @@ need it. Both ways the error is measured against the largest ``q_ij dL/dq_ij``.
 
 from __future__ import annotations
 
+import math
+
 import numba
 import numpy as np
 
-OK, FAILED = 0, 1  # failed: reducible, or rates too far apart for float64
+OK, FAILED, NO_ADJOINT = 0, 1, 2
+"""Failed: reducible, or rates too far apart for float64, for the adjoint alone or altogether."""
 _BLOCK = 48
 _UNBLOCKED = 96  # below this many states, plain rank-one updates beat the matrix product
 RARE_GROUND = 1e-3
@@ -36,7 +41,8 @@ _jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 @_jit
-def _eliminate(A):
+def _eliminate(A, unreached):
+    """Eliminate last to first, in place; ``unreached`` says whether states may be unreachable."""
     n = A.shape[0]
     block = n if n <= _UNBLOCKED else _BLOCK
     hi = n
@@ -49,7 +55,7 @@ def _eliminate(A):
             if not 0.0 < pivot < np.inf:
                 return FAILED
             A[k, k] = pivot
-            reached = False
+            reached = unreached
             for i in range(k):
                 if A[i, k] > 0.0:
                     reached = True
@@ -116,97 +122,90 @@ def _far_distribution(A, pi):
 
 
 @_jit
-def _swap(s, ground):
-    """Position of state s in the elimination when ``ground`` changes places with state 0."""
-    if s == 0:
-        return ground
-    if s == ground:
-        return 0
-    return s
-
-
-@_jit
-def _factor_one(src, dst, rates, ground, A, pi):
+def _factor_one(src, dst, rates, place, A, unreached):
     A[:] = 0.0
     for e in range(src.shape[0]):
-        A[_swap(src[e], ground), _swap(dst[e], ground)] = rates[e]
-    status = _eliminate(A)
-    if status == OK:
-        _distribution(A, pi)
-        if not np.isfinite(pi.sum()):
-            status = FAILED
-    return status
+        A[place[src[e]], place[dst[e]]] = rates[e]
+    return _eliminate(A, unreached)
 
 
 @_jit
-def gth_factor(src, dst, rates, A, pi, ground, status):
-    """Factor chains ``rates [B, E]`` into ``A [B, n, n]``, ``pi [B, n]`` and ``ground [B]``."""
+def gth_factor(src, dst, rates, A, pi, place, status):
+    """Factor chains ``rates [B, E]`` into ``A [B, n, n]``, ``pi [B, n]``, ``place [B, n]``.
+
+    ``place`` is the position of each state in the elimination.
+    """
+    n = A.shape[1]
     for b in range(rates.shape[0]):
-        ground[b] = 0
-        status[b] = _factor_one(src, dst, rates[b], 0, A[b], pi[b])
+        place[b] = np.arange(n)
+        status[b] = _factor_one(src, dst, rates[b], place[b], A[b], False)
         if status[b] == OK:
-            likely = pi[b].argmax()
-            if pi[b, 0] < RARE_GROUND * pi[b, likely]:
-                ground[b] = likely
-                status[b] = _factor_one(src, dst, rates[b], likely, A[b], pi[b])
-            g = ground[b]
-            pi[b, 0], pi[b, g] = pi[b, g], pi[b, 0]
+            _distribution(A[b], pi[b])
+            if not np.isfinite(pi[b].sum()):
+                status[b] = FAILED
+            elif pi[b, 0] < RARE_GROUND * pi[b].max():
+                place[b, np.argsort(-pi[b], kind="mergesort")] = np.arange(n)
+                if _factor_one(src, dst, rates[b], place[b], A[b], True) != OK:
+                    status[b] = NO_ADJOINT
 
 
 @_jit
-def _solve_one(A, ground, h, v):
-    """Solve ``(I - U) L v = h`` with ``v_ground = 0``; the ground's own equation is redundant."""
+def _solve_one(A, place, h, v):
+    """Solve ``(I - U) L v = h`` with ``v = 0`` at the ground, whose equation is redundant."""
     n = A.shape[0]
+    x = np.empty(n)
     for s in range(n):
-        v[_swap(s, ground)] = h[s]
+        x[place[s]] = h[s]
     for k in range(n - 1, 0, -1):
-        w = v[k]
+        w = x[k]
         for j in range(k + 1, n):
-            w += A[k, j] * v[j]
-        v[k] = w
-    v[0] = 0.0
+            w += A[k, j] * x[j]
+        x[k] = w
+    x[0] = 0.0
     for k in range(1, n):
-        w = v[k]
+        w = x[k]
         for j in range(k):
-            w += A[k, j] * v[j]
-        v[k] = w / A[k, k]
-    v[0], v[ground] = v[ground], v[0]
+            w += A[k, j] * x[j]
+        x[k] = w / A[k, k]
+    for s in range(n):
+        v[s] = x[place[s]]
 
 
 @_jit
-def gth_solve(A, ground, h, v):
+def gth_solve(A, place, h, v):
     """``-Q v = h`` for every chain."""
     for b in range(h.shape[0]):
-        _solve_one(A[b], ground[b], h[b], v[b])
+        _solve_one(A[b], place[b], h[b], v[b])
 
 
 @_jit
-def gth_solve_transposed(A, ground, rhs, u):
+def gth_solve_transposed(A, place, rhs, u):
     """``-Q^T u = rhs`` for every chain, ``L^T`` first."""
     n = A.shape[1]
+    x = np.empty(n)
     for b in range(rhs.shape[0]):
-        g = ground[b]
         for s in range(n):
-            u[b, _swap(s, g)] = rhs[b, s]
+            x[place[b, s]] = rhs[b, s]
         for k in range(n - 1, 0, -1):
-            u[b, k] /= A[b, k, k]
+            x[k] /= A[b, k, k]
             for j in range(k):
-                u[b, j] += A[b, k, j] * u[b, k]
-        u[b, 0] = 0.0
+                x[j] += A[b, k, j] * x[k]
+        x[0] = 0.0
         for i in range(n):
             for k in range(i + 1, n):
-                u[b, k] += A[b, i, k] * u[b, i]
-        u[b, 0], u[b, g] = u[b, g], u[b, 0]
+                x[k] += A[b, i, k] * x[i]
+        for s in range(n):
+            u[b, s] = x[place[b, s]]
 
 
 @_jit
-def _differences(A, ground, pi, g):
+def _differences(A, place, pi, g):
     """``v_k - v_i`` of every pair of states, in the order of the elimination, uncancelled."""
     n = A.shape[0]
     w = np.zeros(n)
     for s in range(n):
         for t in range(n):
-            w[_swap(s, ground)] += pi[t] * (g[s] - g[t])
+            w[place[s]] += pi[t] * (g[s] - g[t])
     D = np.zeros((n, n))
     for k in range(n - 1, 0, -1):
         for j in range(k + 1, n):
@@ -224,7 +223,7 @@ def _differences(A, ground, pi, g):
 
 
 @_jit
-def gth_rate_gradient(src, dst, rates, A, ground, pi, g, out):
+def gth_rate_gradient(src, dst, rates, A, place, pi, g, out):
     """``pi_i (v_j - v_i)`` on every edge, with ``-Q v = g - (pi . g)``, fused."""
     n = A.shape[1]
     h = np.empty(n)
@@ -235,7 +234,7 @@ def gth_rate_gradient(src, dst, rates, A, ground, pi, g, out):
             mean += pi[b, s] * g[b, s]
         for s in range(n):
             h[s] = g[b, s] - mean
-        _solve_one(A[b], ground[b], h, v)
+        _solve_one(A[b], place[b], h, v)
         largest, rounded = 0.0, 0.0
         for e in range(src.shape[0]):
             i, j = src[e], dst[e]
@@ -244,10 +243,9 @@ def gth_rate_gradient(src, dst, rates, A, ground, pi, g, out):
             largest = max(largest, flow * abs(v[j] - v[i]))
             rounded = max(rounded, flow * max(abs(v[i]), abs(v[j])))
         if not rounded <= _CANCELLATION * largest:  # also where v overflowed
-            D = _differences(A[b], ground[b], pi[b], g[b])
+            D = _differences(A[b], place[b], pi[b], g[b])
             for e in range(src.shape[0]):
-                i, j = _swap(src[e], ground[b]), _swap(dst[e], ground[b])
-                out[b, e] = pi[b, src[e]] * D[j, i]
+                out[b, e] = pi[b, src[e]] * D[place[b, dst[e]], place[b, src[e]]]
 
 
 @_jit
@@ -264,7 +262,7 @@ def bd_distribution(up, down, rates, pi, status):
                 status[b] = FAILED
                 break
             pi[b, k + 1] = pi[b, k] * (birth / death)
-            far |= not _SMALL < pi[b, k + 1] < _BIG
+            far |= not _SMALL < pi[b, k + 1] < _BIG  # also where the ratio overflowed
         if far and status[b] == OK:
             _far_bd_distribution(up, down, rates[b], pi[b])
         pi[b] /= pi[b].sum()
@@ -278,15 +276,14 @@ def _far_bd_distribution(up, down, rates, pi):
     n = pi.shape[0]
     exponent = np.zeros(n, dtype=np.int64)
     for k in range(n - 1):
-        p, e = pi[k] * (rates[up[k]] / rates[down[k]]), exponent[k]
-        if p > _BIG:
-            p, e = p * _SMALL, e + 1
-        if p < _SMALL:
-            p, e = p * _BIG, e - 1
-        pi[k + 1], exponent[k + 1] = p, e
+        # Mantissas and exponents apart: the ratio of two rates may itself overflow.
+        birth, e_birth = math.frexp(rates[up[k]])
+        death, e_death = math.frexp(rates[down[k]])
+        pi[k + 1], e = math.frexp(pi[k] * (birth / death))
+        exponent[k + 1] = exponent[k] + e_birth - e_death + e
     top = exponent.max()
     for k in range(n):
-        pi[k] *= _SMALL ** (top - exponent[k])
+        pi[k] = math.ldexp(pi[k], max(exponent[k] - top, -1100))
 
 
 @_jit

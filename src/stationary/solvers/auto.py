@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from stationary._support.memory import half_the_memory
+from stationary.edges import Edges
 from stationary.errors import SolverError
 from stationary.generator import Generator
 from stationary.solvers._base import Factor, Solver
@@ -20,12 +21,16 @@ from stationary.solvers.gth import GTH
 from stationary.solvers.lu import LU
 from stationary.solvers.multigrid import Multigrid
 from stationary.solvers.sparse import SparseLU
+from stationary.solvers.sparse_gth import SparseGTH, elimination
 
 _log = logging.getLogger(__name__)
 
 _MOST_GTH = 2_000
 _MOST_DENSE_GTH = 10_000
 _FEW_EDGES = 20
+_MOST_SPARSE_GTH = 5e7
+_OVERHEAD = 3e4
+_PER_UPDATE = 4.0
 _MOST_TENSOR_GTH = 256
 _MOST_LU = 10_000
 _MOST_OPERATIONS = 3e11
@@ -39,6 +44,8 @@ class Auto(Solver):
     chain                   device              solver           why
     ======================  ==================  ===============  ================================
     birth-death edges       CPU                 `BirthDeath`     O(n), entrywise accurate
+    levels of few states,   CPU                 `SparseGTH`      entrywise accurate; n times the
+    such as phases                                               square of a level
     up to 2,000 states      CPU                 `GTH`            entrywise accurate, compiled
     up to 10,000 states,    CPU                 `GTH`            entrywise accurate, compiled
     many edges
@@ -51,18 +58,20 @@ class Auto(Solver):
                                                                  CUDA up to 64 states
     up to 10,000 states     any other           `LU`             matrix products; normwise
                                                                  accurate
-    more                    any other           `Jacobi`         a pass over the edges a step; slow
-                                                                 where the chain mixes slowly
+    more                    any other           `Jacobi`         each step passes over the edges;
+                                                                 slow where the chain mixes slowly
     ======================  ==================  ===============  ================================
 
-    Many edges are more than 20 per state. Where rare states matter on a chain of 2,000 to 10,000
-    states with few edges, ask for ``GTH()``: the solvers for larger chains are accurate normwise
-    only.
+    `SparseGTH` is chosen where it takes at most 5e7 multiply-adds per chain, about a tenth of a
+    second, and fewer than `GTH` where that could be chosen. Many edges are more than 20 per state.
+    Where rare states matter on a chain of 2,000 to 10,000 states that goes to `SparseLU`, ask for
+    ``SparseGTH()`` or ``GTH()``: the solvers for larger chains are accurate normwise only.
 
     A chain is like a plane lattice if its factors are expected to fit in half of the memory and to
     take fewer than 3e11 multiply-adds, about a minute, by the number of states that cut it in
     halves. A solver that fails, and says so by a `SolverError` or for want of memory, is followed
-    by the next of its row, with a warning in the log; `SteadyState.solver` is the one that did it.
+    by the next of its row, with a warning in the log, and at last by those of the rows for larger
+    chains; `SteadyState.solver` is the one that did it.
     """
 
     def choose(self, generator: Generator) -> Solver:
@@ -71,18 +80,14 @@ class Auto(Solver):
 
     def candidates(self, generator: Generator) -> Sequence[Solver]:
         """Solvers of the row of the table that fits, in the order in which they are tried."""
-        n, edges = generator.n, len(generator.edges)
-        if generator.rates.device.type == "cpu":
-            if generator.edges.birth_death is not None:
-                return [BirthDeath()]
-            sparse = edges <= _FEW_EDGES * n
-            if n <= (_MOST_GTH if sparse else _MOST_DENSE_GTH):
+        n = generator.n
+        if generator.rates.device.type != "cpu":
+            if n <= _MOST_TENSOR_GTH:
                 return [GTH()]
-            large: list[Solver] = [SparseLU(), Multigrid()]
-            return large if _plane(generator) else large[::-1]
-        if n <= _MOST_TENSOR_GTH:
-            return [GTH()]
-        return [LU()] if n <= _MOST_LU else [Jacobi()]
+            return [LU()] if n <= _MOST_LU else [Jacobi()]
+        if generator.edges.birth_death is not None:
+            return [BirthDeath()]
+        return [*_entrywise(generator.edges), *_normwise(generator)]
 
     def factor(self, generator: Generator) -> Factor:
         """Factor with the first solver of the row that succeeds."""
@@ -92,6 +97,30 @@ class Auto(Solver):
         factor = solvers[0].factor(generator)
         factor.solver = solvers[0]
         return factor
+
+
+def _entrywise(edges: Edges) -> list[Solver]:
+    """Eliminations that can be afforded, the cheaper one first."""
+    n = edges.n
+    dense, sparse = n**3 / 3, _OVERHEAD + _PER_UPDATE * _sparse_operations(edges)
+    most = _MOST_GTH if len(edges) <= _FEW_EDGES * n else _MOST_DENSE_GTH
+    costs: list[tuple[float, Solver]] = []
+    if sparse <= _PER_UPDATE * _MOST_SPARSE_GTH:
+        costs.append((sparse, SparseGTH()))
+    if n <= most:
+        costs.append((dense, GTH()))
+    return [solver for _, solver in sorted(costs, key=lambda pair: pair[0])]
+
+
+def _sparse_operations(edges: Edges) -> float:
+    """Multiply-adds of sparse elimination, where it may be worth its overhead."""
+    how = elimination(edges, 0) if edges.n**3 / 3 > _OVERHEAD else None
+    return math.inf if how is None else how.operations
+
+
+def _normwise(generator: Generator) -> list[Solver]:
+    large: list[Solver] = [SparseLU(), Multigrid()]
+    return large if _plane(generator) else large[::-1]
 
 
 class _FallingThrough(Factor):
@@ -113,6 +142,9 @@ class _FallingThrough(Factor):
 
     def precondition(self, r: Tensor) -> Tensor:
         return self._ask(lambda factor: factor.precondition(r))
+
+    def rate_gradient(self, g: Tensor) -> Tensor:
+        return self._ask(lambda factor: factor.rate_gradient(g))
 
     def select(self, chains: Tensor) -> Factor:
         return self._factor.select(chains)

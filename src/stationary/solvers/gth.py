@@ -39,7 +39,7 @@ class GTH(Solver):
 
 class _CompiledFactor(Factor):
     accuracy = Accuracy.ENTRYWISE
-    by_chain = ("_rates", "_A", "_pi", "_ground")
+    by_chain = ("_rates", "_A", "_pi", "_place", "_status")
 
     def __init__(self, generator: Generator) -> None:
         n = generator.n
@@ -49,16 +49,17 @@ class _CompiledFactor(Factor):
         self._rates = rates
         self._A = np.empty((batch, n, n))
         self._pi = np.empty((batch, n))
-        self._ground = np.empty(batch, dtype=np.int64)
-        status = np.empty(batch, dtype=np.int64)
+        self._place = np.empty((batch, n), dtype=np.int64)
+        self._status = np.empty(batch, dtype=np.int64)
         in_threads(
             _kernels.gth_factor,
             self.edges.numpy,
-            (rates, self._A, self._pi, self._ground, status),
+            (rates, self._A, self._pi, self._place, self._status),
             n**3 // 3,
         )
-        if np.count_nonzero(status):
-            raise_failure(generator, status)
+        failed = self._status == _kernels.FAILED
+        if failed.any():
+            raise_failure(generator, failed)
         self.pi = batch_of(self._pi, generator.batch_shape)
 
     def solve(self, h: Tensor) -> Tensor:
@@ -67,17 +68,26 @@ class _CompiledFactor(Factor):
     def solve_transposed(self, b: Tensor) -> Tensor:
         return self._substitute(_kernels.gth_solve_transposed, b)
 
+    def _check_adjoint(self) -> None:
+        if (self._status == _kernels.NO_ADJOINT).any():
+            raise SolverError(
+                "the steady state is known, but its derivatives are not: the chain's rates are too "
+                "far apart for float64; leave out transitions that never happen"
+            )
+
     def _substitute(self, kernel: Callable[..., None], rhs: Tensor) -> Tensor:
+        self._check_adjoint()
         out = np.empty_like(self._pi)
-        in_threads(kernel, (), (self._A, self._ground, rows_of(rhs), out), 2 * out.shape[1] ** 2)
+        in_threads(kernel, (), (self._A, self._place, rows_of(rhs), out), 2 * out.shape[1] ** 2)
         return batch_of(out, rhs.shape[:-1])
 
     def rate_gradient(self, g: Tensor) -> Tensor:
+        self._check_adjoint()
         out = np.empty((len(self._pi), len(self.edges)))
         in_threads(
             _kernels.gth_rate_gradient,
             self.edges.numpy,
-            (self._rates, self._A, self._ground, self._pi, rows_of(g), out),
+            (self._rates, self._A, self._place, self._pi, rows_of(g), out),
             2 * self.edges.n**2,
         )
         return batch_of(out, g.shape[:-1])
