@@ -85,4 +85,4 @@ def test_public_functions_have_few_parameters(module):
         if len([a for a in node.args.args + node.args.kwonlyargs if a.arg != "self"])
         > MOST_PARAMETERS
     ]
-    assert wide == [] or module == "stationary.ingest.prometheus"
+    assert wide == []

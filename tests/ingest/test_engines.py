@@ -177,8 +177,8 @@ def test_what_spark_does_not_do(spark, tmp_path):
     with pytest.raises(InputError, match="access logs are read by DuckDB"):
         windows_from_events(Source(str(path), format="nginx"), Cut(1.0), Spark())
     for engine, said in (
-        (Spark("local[7]"), r"is running at local\[2\], and 'local\[7\]' was asked for"),
-        (Spark(memory="1GB"), "whose memory cannot become '1GB'"),
+        (Spark("local[7]"), r"is running at local\[2\], so master='local\[7\]'"),
+        (Spark(memory="1GB"), "so memory='1GB'"),
     ):
         with pytest.raises(InputError, match=said), engine.open():
             pass
@@ -199,7 +199,7 @@ def test_spark_that_is_started_and_stopped_for_it(java):
         "from pyspark.sql import SparkSession\n"
         "from stationary.ingest import Spark\n"
         "with Spark('local[1]', '1GB').open() as session:\n"
-        "    print(session.fetch(session.ask('SELECT 7 AS a'))['a'].tolist())\n"
+        "    print(session.fetch(session.query('SELECT 7 AS a'))['a'].tolist())\n"
         "    spark = SparkSession.getActiveSession()\n"
         "    print(spark.sparkContext.master, spark.conf.get('spark.driver.memory'))\n"
         "    print(spark.conf.get('spark.sql.session.timeZone'))\n"

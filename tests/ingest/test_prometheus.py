@@ -16,7 +16,7 @@ from stationary import fit, models, read_windows
 from stationary.cli.ingest_prometheus import parse_time
 from stationary.data import Sampling
 from stationary.errors import DataWarning, InputError, ProgramError
-from stationary.ingest import prometheus_client, windows_from_prometheus
+from stationary.ingest import Cut, Prometheus, prometheus_client, windows_from_prometheus
 from stationary.ingest.buckets import bins, increases
 from stationary.terms.spans import parse_span
 
@@ -101,8 +101,16 @@ def read(fake, **options):
 
 
 def made(fake, **options):
-    usual = {"load": "load", "gauge": "gauge", "start": START, "end": START + 12.0}
-    return windows_from_prometheus(fake.url, **{**usual, "step": 1.0, "window": 4.0, **options})
+    """Windows of a stand-in; options go to the source, to the cut or to the function."""
+    source = {"url": fake.url, "start": START, "end": START + 12.0, "step": 1.0}
+    ask = {"load": "load", "gauge": "gauge"}
+    usual = "arrival" if "histogram" in options and not options.get("gauge") else "time"
+    cut = {"window": 4.0, "sampling": usual}
+    for name, value in options.items():
+        kind = ask if name in ("load", "gauge", "histogram") else cut
+        kind = source if name in ("start", "end", "step", "timeout", "retries") else kind
+        kind[name] = value
+    return windows_from_prometheus(Prometheus(**source), Cut(**cut), **ask)
 
 
 def dropped(found):
@@ -135,7 +143,7 @@ def test_gaps_and_nan_are_dropped_and_counted(served):
     served.set("gauge", lambda t: {2: None, 3: math.nan}.get(at(t), 1))
     served.set("load", lambda t: None if at(t) == 1 else 5.0)
     found = made(served)
-    assert found.notes == ("left out 2 of 12 looks, at which the gauge has no value",)
+    assert found.notes == ("left out 2 of 12 samples, at which the gauge has no value",)
     windows = found.windows()
     assert windows.counts.sum(1).tolist() == [2, 4, 4]
     assert windows.loads.tolist() == [5.0, 5.0, 5.0]
@@ -151,7 +159,7 @@ def test_windows_without_load_or_looks_are_dropped_and_counted(served):
     served.set("gauge", lambda t: None if at(t) <= 4 else at(t) % 2)
     served.set("load", lambda t: math.nan if at(t) > 8 else 5.0)
     found = made(served)
-    assert dropped(found) == {"load not known": (1, 4), "no queue length seen": (1, 4)}
+    assert dropped(found) == {"load not known": (1, 4), "empty": (1, 0)}
     assert found.windows().counts.tolist() == [[2, 2]]
 
 
@@ -159,14 +167,14 @@ def test_idle_windows_are_left_out_so_that_the_file_can_be_read(served, tmp_path
     served.set("gauge", lambda t: 0 if at(t) <= 4 else at(t) % 2)
     served.set("load", lambda t: 0.0 if at(t) <= 4 else 5.0)
     found = made(served)
-    assert dropped(found) == {"load 0 or less": (1, 4)}
+    assert dropped(found) == {"load 0": (1, 4)}
     found.write(tmp_path / "windows.csv")
     back = read_windows(tmp_path / "windows.csv")
     assert back == found.windows()
     assert back.counts.tolist() == [[2, 2], [2, 2]]
     assert fit(models.MMmK(capacity=1), back).converged
     served.set("load", lambda t: 0.0)
-    with pytest.raises(InputError, match=r"no window is left; left out: 3 \(load 0 or less\)"):
+    with pytest.raises(InputError, match=r"no window is left; left out: 3 \(load 0\)"):
         made(served)
 
 
@@ -177,10 +185,10 @@ def test_large_states_share_a_column(served, monkeypatch):
     assert together.labels == ("0", "1", "2..9")
     assert together.counts.tolist() == [[1, 1, 2]] * 3
     found = made(served, most=1)
-    assert "left out 6 of 12 looks, which found more than 1 (give --capacity" in found.notes[0]
+    assert "6 samples found more than 1 in the system and are left out" in found.notes[0]
+    assert "--capacity" in found.notes[0]
     assert found.windows().counts.tolist() == [[1, 1]] * 3
-    with pytest.raises(InputError, match="goes up to 7, more than capacity=6"):
-        read(served, capacity=6)
+    assert "3 samples found more than 6" in made(served, capacity=6).notes[0]
     with pytest.raises(InputError, match=r"most= .--most. is of a gauge"):
         read(served, gauge=None, histogram="buckets", most=2)
     monkeypatch.setattr("stationary.ingest.tally._MOST_CELLS", 20)
@@ -193,7 +201,7 @@ def test_a_scrape_is_counted_once_however_often_it_is_looked_at(served):
     served.set("gauge", lambda t: at(t) // 2 % 2, scraped=lambda t: START + 2 * (at(t) // 2))
     served.set("load", lambda t: 5.0)
     found = made(served)
-    assert found.notes[0].startswith("left out 6 of 12 looks, which found no newer scrape")
+    assert found.notes[0].startswith("left out 6 of 12 samples, which found no newer scrape")
     assert found.windows().counts.sum(1).tolist() == [2, 2, 2]
 
 
@@ -249,21 +257,21 @@ def test_windows_with_a_restart_or_a_gap_are_left_out(served):
         for k, edge in enumerate(["0", "1", "+Inf"], 1)
     ]
     found = made(served, gauge=None, histogram="buckets", capacity=2)
-    assert dropped(found) == {"a bucket's counter fell": (1, 4), "no queue length seen": (1, 4)}
+    assert dropped(found) == {"a bucket's counter fell": (1, 0), "empty": (1, 0)}
     assert len(found.windows()) == 1
 
 
 def test_increases_by_hand():
     nan = math.nan
     rising = [[0, 1, 2, 3, 4, 5, 6], [0, 2, 4, 6, 8, 10, 12]]
-    grown, reset, gap = increases(np.array(rising, float), looks=2)
-    assert (grown.tolist(), reset, gap) == ([[2, 4]] * 3, 0, 0)
+    grown, reset, gap = increases(np.array(rising, float), steps=2)
+    assert (grown.tolist(), reset, gap) == ([[2, 4]] * 3, [], [])
     # A gap inside a window is none; at an end it is one, for both windows that share it.
-    grown, reset, gap = increases(np.array([[0, nan, 2, 3, nan, 5, 6]]), looks=2)
-    assert (grown.tolist(), reset, gap) == ([[2], [0], [0]], 0, 2)
+    grown, reset, gap = increases(np.array([[0, nan, 2, 3, nan, 5, 6]]), steps=2)
+    assert (grown.tolist(), reset, gap) == ([[2], [0], [0]], [], [1, 2])
     # A restart within a gap shows in what comes after it.
-    grown, reset, gap = increases(np.array([[5, nan, 7, nan, nan, 1, 3]]), looks=2)
-    assert (grown.tolist(), reset, gap) == ([[2], [0], [0]], 1, 1)
+    grown, reset, gap = increases(np.array([[5, nan, 7, nan, nan, 1, 3]]), steps=2)
+    assert (grown.tolist(), reset, gap) == ([[2], [0], [0]], [2], [1])
 
 
 @pytest.mark.parametrize(
@@ -337,23 +345,15 @@ def test_a_wrong_expression_is_not_asked_again(served):
 
 
 def test_nobody_there(served):
+    served.url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(ProgramError, match=r"asked 2 times: .*Connection refused; is it running"):
-        windows_from_prometheus(
-            f"http://127.0.0.1:{free_port()}",
-            load="x",
-            gauge="x",
-            start=0,
-            end=9,
-            step=1,
-            window=3,
-            retries=1,
-        )
+        read(served, retries=1)
 
 
 def test_somebody_who_never_answers(served):
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        client = prometheus_client.Prometheus(url, timeout=0.2, retries=0)
+        client = Prometheus(url, START, START + 9, timeout=0.2, retries=0)
         with pytest.raises(ProgramError, match="asked once: timed out"):
             client.values("load", "x", prometheus_client.Clock(0, 1000, 3))
 
@@ -384,7 +384,7 @@ def test_gauges_that_are_none(served):
     with pytest.raises(InputError, match=r"was -1 at .*zero or more"):
         read(served)
     served.set("gauge", lambda t: 8e9)
-    with pytest.raises(InputError, match=r"goes up to 8e\+09.*is it a number of requests"):
+    with pytest.raises(InputError, match=r"was 8e\+09 at .*whole number"):
         read(served)
     served.series["gauge"] = [({"pod": pod}, lambda t: 1) for pod in "ab"]
     with pytest.raises(InputError, match=r"gives 2 series, such as {'pod': 'a'}.*sum\(gauge\)"):
@@ -396,7 +396,7 @@ def test_gauges_that_are_none(served):
     [
         ({"gauge": None}, "one of gauge= and histogram="),
         ({"histogram": "h"}, "one of gauge= and histogram="),
-        ({"sampling": "arrival"}, "a gauge is read by the clock"),
+        ({"sampling": "arrival"}, "a gauge is read at regular times"),
         ({"sampling": "eye"}, 'sampling must be "time" or "arrival"'),
         ({"step": 0.0001}, "step must be a whole number of milliseconds"),
         ({"step": 0.0}, "step must be a whole number of milliseconds"),
@@ -417,7 +417,7 @@ def test_arguments_that_make_no_sense(served, options, message):
 @pytest.mark.parametrize("url", ["127.0.0.1:9090", "file:///etc/passwd", "http://", ""])
 def test_addresses_that_are_none(url):
     with pytest.raises(InputError, match="is written http://127") as caught:
-        prometheus_client.Prometheus(url)
+        Prometheus(url, START, START + 9)
     assert f"got {url!r}" in str(caught.value)
 
 
@@ -433,7 +433,7 @@ def test_addresses_that_are_none(url):
 )
 def test_passwords_in_addresses_that_are_none(url):
     with pytest.raises(InputError, match=r"written %40 %2F") as caught:
-        prometheus_client.Prometheus(url)
+        Prometheus(url, START, START + 9)
     assert "secret" not in str(caught.value)
 
 
@@ -443,7 +443,7 @@ def test_a_password_goes_to_the_server_and_nowhere_else(served):
     served.url = served.url.replace("http://", "http://me:s%40cret:1@")
     found = made(served)
     assert {headers["Authorization"] for headers in served.headers} == {"Basic bWU6c0BjcmV0OjE="}
-    assert "cret" not in f"{found.record()} {prometheus_client.Prometheus(served.url)}"
+    assert "cret" not in f"{found.record()} {Prometheus(served.url, START, START + 9)}"
     for trouble, error in (((200, "[]"), InputError), ((503, "{}"), ProgramError)):
         served.troubles = [trouble]
         with pytest.raises(error) as caught:
@@ -464,7 +464,7 @@ def test_points_that_nobody_asked_for(served, moved):
     served.set("gauge", lambda t: at(t) % 3)
     served.set("load", lambda t: 5.0)
     served.moved = moved
-    with pytest.raises(InputError, match=r"none of the 12 points asked for.*a cache"):
+    with pytest.raises(InputError, match=r"not one of the 12 points.*a cache"):
         read(served)
     served.moved = lambda t: round(t + 0.0004, 4)
     assert len(read(served)) == 3
@@ -518,10 +518,10 @@ def test_the_command_says_what_was_left_out(call, served, tmp_path):
     path = tmp_path / "two words.csv"
     code, out, err = call(*args, "-o", path)
     assert (code, err) == (0, "")
-    assert "load 0 or less" in out
-    assert "Left out 1 of 12 looks, at which the gauge has no value." in out
+    assert "load 0" in out
+    assert "Left out 1 of 12 samples, at which the gauge has no value." in out
     assert f"next: stationary fit '{path}' --model" in out
     code, out, _ = call(*args, "-o", path, "--overwrite", "--json")
     told = json.loads(out)
-    assert (code, told["windows"], told["rows"]) == (0, 2, 12)
-    assert told["dropped"] == [{"why": "load 0 or less", "windows": 1, "rows": 4}]
+    assert (code, told["windows"], told["rows"]) == (0, 2, 11)
+    assert told["dropped"] == [{"why": "load 0", "windows": 1, "rows": 4}]

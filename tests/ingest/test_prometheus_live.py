@@ -14,7 +14,7 @@ from programs import free_port, required, wait_until
 from queue_server import BUCKETS, QueueServer
 from stationary.data import Sampling
 from stationary.errors import InputError
-from stationary.ingest import windows_from_prometheus
+from stationary.ingest import Cut, Prometheus, windows_from_prometheus
 
 SCRAPE, WINDOW, WINDOWS, BACK = 0.2, 2.0, 4, 2.0
 LOAD = "rate(requests_total[2s])"
@@ -91,10 +91,12 @@ def told(system, start, names):
 
 def read(recorded, **options):
     url, _, start = recorded
-    usual = {"load": LOAD, "step": SCRAPE, "window": WINDOW}
-    end = start + WINDOWS * WINDOW
-    options = {**usual, "start": start, "end": end, **options}
-    return windows_from_prometheus(url, **options).windows()
+    source = Prometheus(
+        url, options.pop("start", start), start + WINDOWS * WINDOW, options.pop("step", SCRAPE)
+    )
+    sampling = "time" if "gauge" in options else "arrival"
+    cut = Cut(WINDOW, sampling, capacity=options.pop("capacity", None))
+    return windows_from_prometheus(source, cut, **{"load": LOAD, **options}).windows()
 
 
 def test_a_gauge_is_counted_as_the_queue_told_it(recorded):

@@ -12,6 +12,7 @@ from stationary.cli._ingested import finish
 from stationary.cli._options import Json, Overwrite, check_new
 from stationary.cli.ingest_prometheus import prometheus
 from stationary.errors import InputError
+from stationary.ingest.formats import format_names
 
 if TYPE_CHECKING:
     from stationary.ingest.engines import Engine
@@ -115,10 +116,7 @@ def requests(
     ] = None,
     format: Annotated[  # noqa: A002 - the option's name
         str | None,
-        typer.Option(
-            help="Format, if the ending does not tell: csv, tsv, parquet, jsonl, nginx, apache, "
-            "apache-seconds, envoy or trace."
-        ),
+        typer.Option(help=f"Format, if the ending does not say it: {', '.join(format_names())}."),
     ] = None,
     table: Annotated[str | None, typer.Option(help="Table of the database.")] = None,
     query: Annotated[str | None, typer.Option(help="Query of the database, instead.")] = None,

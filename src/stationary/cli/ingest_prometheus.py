@@ -65,29 +65,31 @@ def prometheus(
     --gauge 'sum(inflight)' --start now-6h --step 1s --window 30s -o windows.csv
     """
     from stationary.cli._show import stages
-    from stationary.ingest.prometheus import windows_from_prometheus
+    from stationary.data.states import as_sampling
+    from stationary.ingest import Cut, Prometheus, windows_from_prometheus
     from stationary.ingest.result import check_output
     from stationary.terms.spans import parse_span
 
     check_output(output)
     check_new(output, overwrite)
     now = time.time()
+    place = Prometheus(
+        url,
+        parse_time(start, now, "--start"),
+        parse_time(end, now, "--end"),
+        parse_span(step, "--step"),
+        parse_span(timeout, "--timeout"),
+        retries,
+    )
+    cut = Cut(
+        parse_span(window, "--window"),
+        as_sampling(sampling or ("arrival" if gauge is None else "time")),
+        capacity=capacity,
+        most=most,
+    )
     with stages() as progress:
         made = windows_from_prometheus(
-            url,
-            load=load,
-            gauge=gauge,
-            histogram=histogram,
-            start=parse_time(start, now, "--start"),
-            end=parse_time(end, now, "--end"),
-            step=parse_span(step, "--step"),
-            window=parse_span(window, "--window"),
-            sampling=sampling,
-            capacity=capacity,
-            most=most,
-            timeout=parse_span(timeout, "--timeout"),
-            retries=retries,
-            progress=progress,
+            place, cut, load=load, gauge=gauge, histogram=histogram, progress=progress
         )
     finish(made, output, capacity, json)
 

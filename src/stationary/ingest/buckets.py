@@ -43,33 +43,33 @@ def sorted_buckets(series: Sequence[Series], query: str) -> tuple[list[float], A
     return edges, np.stack([found[edge].values for edge in edges])
 
 
-def increases(totals: Array, looks: int) -> tuple[Array, int, int]:
-    """Return how much totals grew from end to end of each window of so many looks.
+def increases(totals: Array, steps: int) -> tuple[Array, list[int], list[int]]:
+    """Return how much totals grew from end to end of each window.
 
     Parameters
     ----------
-    totals : array [buckets, windows * looks + 1]
+    totals : array [buckets, windows * steps + 1]
         NaN where there is no value.
-    looks : int
-        Steps of a window.
+    steps : int
+        Steps per window.
 
     Returns
     -------
     grown : array [windows, buckets]
         Zero in windows that are left out.
-    reset, gap : int
-        Windows left out because a counter fell in them, and for want of a value at their ends.
+    fell, gap : list of int
+        Windows left out because a counter fell in them, or for want of a value at their ends.
     """
-    ends = totals[:, ::looks]
+    ends = totals[:, ::steps]
     grown = np.diff(ends, axis=1).T
     gap = ~np.isfinite(grown).all(1)
-    # Compared with the last value before it, across gaps: a system that starts anew leaves one.
+    # Compared with the last value before it, across gaps: a system that restarts leaves one.
     known = np.isfinite(totals)
     last = np.maximum.accumulate(np.where(known, np.arange(totals.shape[1]), 0), axis=1)
     filled = np.take_along_axis(np.where(known, totals, 0.0), last, axis=1)
-    fell = (np.diff(filled, axis=1) < 0).any(0).reshape(-1, looks).any(1)
+    fell = (np.diff(filled, axis=1) < 0).any(0).reshape(-1, steps).any(1)
     grown[gap | fell] = 0.0
-    return grown, int(fell.sum()), int((gap & ~fell).sum())
+    return grown, np.flatnonzero(fell).tolist(), np.flatnonzero(gap & ~fell).tolist()
 
 
 def bins(
@@ -93,7 +93,7 @@ def bins(
     counts : array [windows, categories]
     observe : list of categories
     beyond : int
-        Observations left out because nobody said which states they are.
+        Observations left out because without a capacity their states are not known.
     """
     apart = np.diff(grown, axis=1, prepend=0.0)
     if (apart < 0).any() or (apart != np.floor(apart)).any():

@@ -1,128 +1,93 @@
-"""Columns of a source, as they are called and typed there, turned into seconds."""
+"""Columns of a source, as they are named and typed there, turned into seconds."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from stationary.data.tables import MISSING
 from stationary.errors import InputError, did_you_mean
-from stationary.ingest.engines import Session
-from stationary.ingest.literals import real
-from stationary.terms.spans import Unit as Unit
+from stationary.ingest.engines import Session, real
+from stationary.terms.spans import Unit
 
 
 @dataclass(frozen=True)
-class Columns:
-    """What the columns of a table of requests are called, and the unit of their numbers.
+class Times:
+    """A column of times.
 
-    Parameters
-    ----------
-    arrival : str
-        When a request arrived: a timestamp, or a number.
-    response : str, optional
-        How long its answer took; ``response`` by default, where there is no ``completion``. Null
-        where there was no answer.
-    completion : str, optional
-        When its answer came, instead.
-    status : str, optional
-        Its outcome; ``status`` where there is such a column.
-    unit : Unit
-        Of all numbers.
-    response_unit : Unit, optional
-        Of the response times, where it is another.
-    """
-
-    arrival: str = "arrival"
-    response: str | None = None
-    completion: str | None = None
-    status: str | None = None
-    unit: Unit = Unit.S
-    response_unit: Unit | None = None
-
-    def __post_init__(self) -> None:
-        if self.response is not None and self.completion is not None:
-            raise InputError(
-                f"name the column of response times ({self.response!r}) or that of completions "
-                f"({self.completion!r}), not both"
-            )
-
-
-@dataclass(frozen=True)
-class Moments:
-    """A column of times as a function of rows to seconds.
-
-    Numbers with a point stay as they are; whole numbers and timestamps count from the first one,
-    because seconds since 1970 leave a float only a quarter of a microsecond.
+    Whole numbers count from the first one, because seconds since 1970 leave a float only a quarter
+    of a microsecond. Timestamps are whole microseconds. Numbers with a point stay as they are.
 
     Attributes
     ----------
     column : ibis column
-        The times: numbers or timestamps.
-    unit : Unit
-        Of numbers.
+        Whole numbers of 64 bits, or floats.
+    per_second : int
+        How many of its units make a second.
+    kind : str
+        What the times are written as; two columns of one kind can be compared.
     """
 
     column: Any
-    unit: Unit
+    per_second: int
+    kind: str
 
     @property
-    def counted(self) -> bool:
-        """Whether seconds are counted from the first."""
-        return bool(self.column.type().is_integer() or self.column.type().is_timestamp())
+    def whole(self) -> bool:
+        """Whether they are whole numbers."""
+        return bool(self.column.type().is_integer())
 
-    @property
-    def kind(self) -> str:
-        """What the times are written as; two columns of one kind can be compared."""
-        kind = self.column.type()
-        if kind.is_timestamp():
-            return "timestamps" if kind.timezone is None else "timestamps with a zone"
-        return "whole numbers" if kind.is_integer() else "numbers with a point"
+    def since(self, base: int) -> Any:
+        """Seconds of every row, from ``base`` in the column's own unit."""
+        return (self.column - base if self.whole else self.column).cast("float64") / real(
+            self.per_second
+        )
 
-    def since(self, base: Any) -> Any:
-        """Seconds of every row, from ``base`` in the column's own terms."""
-        import ibis
-
-        if self.column.type().is_timestamp():
-            start = ibis.literal(base, type=self.column.type())
-            return self.column.delta(start, unit="microsecond").cast("float64") / real(1e6)
-        shifted = self.column.cast("int64") - int(base) if self.counted else self.column
-        return shifted.cast("float64") / real(self.unit.per_second)
-
-    def plus(self, base: Any, column: Any, unit: Unit) -> Any:
-        """Seconds of every row and a length of time in it.
+    def after(self, base: int, length: Any, unit: Unit) -> Any:
+        """Seconds of every row, from ``base``, a length of time later.
 
         Whole numbers are added as such: a departure in the same millisecond as an arrival must be
         the same number, however it came about.
         """
-        if not (self.counted and column.type().is_integer()):
-            return self.since(base) + column.cast("float64") / real(unit.per_second)
-        if self.column.type().is_timestamp():
-            import ibis
-
-            start = ibis.literal(base, type=self.column.type())
-            whole, own = self.column.delta(start, unit="microsecond"), Unit.US.per_second
-        else:
-            whole, own = self.column.cast("int64") - int(base), self.unit.per_second
-        finest = max(own, unit.per_second)
+        if not (self.whole and length.type().is_integer()):
+            return self.since(base) + length.cast("float64") / real(unit.per_second)
+        finest = max(self.per_second, unit.per_second)
         # Of 64 bits each: milliseconds of 32 bits, in nanoseconds, do not fit into 32.
-        added = column.cast("int64") * (finest // unit.per_second)
-        total = whole.cast("int64") * (finest // own) + added
+        length = length.cast("int64") * (finest // unit.per_second)
+        total = (self.column - base).cast("int64") * (finest // self.per_second) + length
         return total.cast("float64") / real(finest)
 
-    def seconds(self, value: Any, base: Any) -> float:
-        """The same of one value, here."""
-        if self.column.type().is_timestamp():
-            return float(round((value - base).total_seconds() * 1e6)) / 1e6
-        return float(value - base if self.counted else value) / self.unit.per_second
 
-    def absolute(self, base: Any) -> float:
-        """Seconds since the epoch (or the source's own zero) at which counting began."""
-        if not self.counted:
-            return 0.0
-        if self.column.type().is_timestamp():
-            return float(base.timestamp())
-        return float(base) / self.unit.per_second
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a source in a running engine, with times in seconds.
+
+    Attributes
+    ----------
+    table : ibis table
+        The rows; of requests ``arrival``, ``response``, ``departure`` (null: no answer) and
+        ``status`` (text).
+    name : str
+        Where they are from.
+    count : int
+        How many.
+    first, last : float
+        The first and the last time.
+    base : float
+        Seconds since 1970 from which times are counted.
+    has_status : bool
+        Whether there are outcomes of requests; otherwise every ``status`` is null.
+    """
+
+    table: Any
+    name: str
+    count: int
+    first: float
+    last: float
+    base: float
+    has_status: bool = False
 
 
 def find(table: Any, name: str, where: str) -> Any:
@@ -132,26 +97,35 @@ def find(table: Any, name: str, where: str) -> Any:
     raise InputError(f"{where}: there is no column {name!r}{did_you_mean(name, table.columns)}")
 
 
-def moments(session: Session, table: Any, name: str, unit: Unit, where: str) -> Moments:
+def read_times(session: Session, table: Any, name: str, unit: Unit, where: str) -> Times:
     """Return a column of times; text is read as numbers or as timestamps, all of it or none."""
+    import ibis
+
     column = find(table, name, where)
     kind = column.type()
-    if kind.is_decimal() or kind.is_date():
+    if kind.is_string():
+        column = _from_text(session, table, name, where, ("float64", "timestamp"))
+    elif kind.is_decimal() or kind.is_date():
         column = column.cast("timestamp" if kind.is_date() else "float64")
-    elif kind.is_string():
-        column = _from_text(session, table, column, name, where)
     elif not (kind.is_numeric() or kind.is_timestamp()) or kind.is_boolean():
         raise InputError(
             f"{where}, column {name!r}: times are numbers or timestamps; this column is {kind}"
         )
-    return Moments(column, unit)
+    if column.type().is_timestamp():
+        zoned = column.type().timezone is not None
+        epoch = ibis.literal(datetime(1970, 1, 1, tzinfo=UTC if zoned else None))
+        passed = column.delta(epoch, unit="microsecond").cast("int64")
+        return Times(passed, 10**6, "timestamps with a zone" if zoned else "timestamps")
+    if column.type().is_integer():
+        return Times(column.cast("int64"), unit.per_second, "whole numbers")
+    return Times(column.cast("float64"), unit.per_second, "numbers with a point")
 
 
-def lengths(session: Session, table: Any, name: str, where: str) -> Any:
+def read_lengths(session: Session, table: Any, name: str, where: str) -> Any:
     """Return a column of lengths of time, in its own unit; null where there is none."""
     column = find(table, name, where)
     if column.type().is_string():
-        column = _from_text(session, table, column, name, where, numbers_only=True)
+        column = _from_text(session, table, name, where, ("float64",))
     if not column.type().is_numeric() or column.type().is_boolean():
         raise InputError(
             f"{where}, column {name!r}: response times are numbers; this column is "
@@ -161,16 +135,14 @@ def lengths(session: Session, table: Any, name: str, where: str) -> Any:
 
 
 def without_nan(column: Any) -> Any:
-    """Return numbers with null for those that are none."""
+    """Return numbers with null in place of NaN."""
     import ibis
 
     return ibis.ifelse(column.isnan(), ibis.null("float64"), column)
 
 
-def _from_text(
-    session: Session, table: Any, column: Any, name: str, where: str, numbers_only: bool = False
-) -> Any:
-    """Text as numbers or timestamps; an error that counts the rows that are neither."""
+def _from_text(session: Session, table: Any, name: str, where: str, kinds: tuple[str, ...]) -> Any:
+    """Return text as the first of some types that fits every row."""
     import ibis
 
     if not session.reads_text:
@@ -178,27 +150,76 @@ def _from_text(
             f"{where}, column {name!r}: this is text; turn it into numbers or timestamps with "
             f"--query 'SELECT CAST(... AS timestamp) AS {name}, ...'"
         )
-    text = column.strip()
+    text = table[name].strip()
     text = ibis.ifelse(text.lower().isin(sorted(MISSING)), ibis.null("string"), text)
-    number = text.try_cast("float64")
-    time = None if numbers_only else text.try_cast("timestamp")
-    bad = {"number": (text.notnull() & number.isnull())}
-    if time is not None:
-        bad["timestamp"] = text.notnull() & time.isnull()
-    found = session.fetch(
-        table.aggregate(
-            rows=table.count(),
-            **{f"bad_{kind}": wrong.sum() for kind, wrong in bad.items()},
-            example=text.max(where=bad["number"] & bad.get("timestamp", bad["number"])),
-        ),
-        where,
-    ).iloc[0]
-    if not found["bad_number"]:
-        return number
-    if time is not None and not found["bad_timestamp"]:
-        return time
-    wrong = int(min(found[f"bad_{kind}"] for kind in bad))
-    raise InputError(
-        f"{where}, column {name!r}: {wrong} of {int(found['rows'])} rows are no "
-        f"{' and no '.join(bad)}, such as {found['example']!r:.60}; correct or delete them"
+    cast = {kind: text.try_cast(kind) for kind in kinds}
+    wrong = {kind: text.notnull() & column.isnull() for kind, column in cast.items()}
+    neither = wrong["float64"]
+    for rows in wrong.values():
+        neither = neither & rows
+    sums = {kind: rows.sum() for kind, rows in wrong.items()}
+    row = session.fetch_row(
+        table.aggregate(rows=table.count(), example=text.max(where=neither), **sums), where
     )
+    for kind in kinds:
+        if not row[kind] or row[kind] != row[kind]:
+            return cast[kind]
+    words = {"float64": "numbers", "timestamp": "timestamps"}
+    raise InputError(
+        f"{where}, column {name!r}: {int(min(row[kind] for kind in kinds))} of {row['rows']} rows "
+        f"are not {' or '.join(words[kind] for kind in kinds)}, such as {row['example']!r:.60}; "
+        f"correct or delete them"
+    )
+
+
+def check(
+    session: Session,
+    raw: Any,
+    times: tuple[str, Times],
+    where: str,
+    wrong: Mapping[str, tuple[Any, str]],
+) -> tuple[Rows, int]:
+    """Read all rows once: how many, from when to when, and whether all of them are possible.
+
+    Parameters
+    ----------
+    session : Session
+        The engine.
+    raw : ibis table
+        The rows.
+    times : (str, Times)
+        The column of times, by its name.
+    where : str
+        The source, for messages.
+    wrong : mapping
+        Per column, which rows are impossible, and what they are.
+
+    Returns
+    -------
+    rows : Rows
+        Still with the columns of the source.
+    base : int
+        Where times count from, in their own unit.
+    """
+    name, time = times
+    column = time.column
+    missing = column.isnull()
+    if not time.whole:
+        missing = missing | column.isnan() | column.isinf()
+    wrong = {name: (missing, "missing or not finite"), **wrong}
+    sums = {f"wrong_{k}": rows.sum() for k, (rows, _) in enumerate(wrong.values())}
+    row = session.fetch_row(
+        raw.aggregate(rows=raw.count(), low=column.min(), high=column.max(), **sums), where
+    )
+    if not row["rows"]:
+        raise InputError(f"{where}: there are no rows; is it the right file?")
+    for k, (column_name, (_, what)) in enumerate(wrong.items()):
+        bad = row[f"wrong_{k}"]
+        if bad and bad == bad:
+            raise InputError(
+                f"{where}, column {column_name!r}: {int(bad)} of {row['rows']} rows are {what}; "
+                f"correct or delete them"
+            )
+    base = int(row["low"]) if time.whole else 0
+    first, last = ((row[end] - base) / time.per_second for end in ("low", "high"))
+    return Rows(raw, where, int(row["rows"]), first, last, base / time.per_second), base

@@ -1,4 +1,4 @@
-"""How events are cut into windows, and what is counted in each."""
+"""How time is cut into windows, and what is counted in each."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from stationary.data.numbers import as_duration
 from stationary.data.states import Sampling, as_sampling
 from stationary.errors import InputError
+from stationary.ingest.columns import Rows
 
 _MOST_WINDOWS = 10_000_000
-_MOST_TOGETHER = 500_000
-"""Events that one running sum goes over: what a worker sorts at a time."""
+_MOST_EVENTS = 500_000
+"""Events of one part of a window: what a worker sorts at a time."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,10 @@ class Cut:
         Length of a window, in seconds.
     sampling : Sampling or str
         ``ARRIVAL``: how many requests each arriving one found. ``TIME``: how many there were at
-        the looks of a clock.
+        regular times.
     every : float, optional
-        Seconds between the looks of the clock; a thousandth of the window by default. The first is
-        half of that after a window begins, so that none falls on its edge.
+        Seconds between regular times; a thousandth of the window by default. The first is half of
+        that after a window begins, so that none falls on its edge.
     capacity : int, optional
         State ``K`` of a full system. Lost requests are counted there; answered ones at most in
         ``K - 1``. Without it, lost requests are in the load but in no count.
@@ -38,7 +39,7 @@ class Cut:
     warm_up : float
         Windows that begin sooner after the first event are left out.
     align : bool
-        Begin windows at whole multiples of their length on the clock, not at the first event.
+        Begin windows at whole multiples of their length since 1970, not at the first event.
     propagation : float
         Seconds of every response that were spent on the way, not in the system.
     lost_status : tuple of str
@@ -66,7 +67,7 @@ class Cut:
         as_duration(self.window)
         object.__setattr__(self, "sampling", as_sampling(self.sampling))
         if self.every is not None and self.sampling is Sampling.ARRIVAL:
-            raise InputError("every= is of a clock: it goes with sampling='time'")
+            raise InputError("every= goes with sampling='time'; arrivals come when they come")
         for name, least in (("capacity", 1), ("most", 0)):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < least):
@@ -78,84 +79,83 @@ class Cut:
                 raise InputError(f"{name} must be zero or more; got {getattr(self, name)!r}")
         if self.bin_load is not None and not 0 < self.bin_load < math.inf:
             raise InputError(f"bin_load must be positive; got {self.bin_load!r}")
-        if self.sampling is Sampling.TIME:
-            _ = self.looks
+        _ = self.samples
 
     @property
-    def looks(self) -> int:
-        """Looks of the clock in a window."""
+    def samples(self) -> int:
+        """Regular samples in a window."""
         if self.every is None:
             return 1000
-        looks = self.window / self.every if self.every > 0 else math.nan
-        if not 1 <= looks <= 1e9 or abs(looks - round(looks)) > 1e-6 * looks:
+        samples = self.window / self.every if self.every > 0 else math.nan
+        if not 1 <= samples <= 1e9 or abs(samples - round(samples)) > 1e-6 * samples:
             raise InputError(
-                f"a window must hold a whole number of looks; got windows of {self.window:g} s and "
-                f"a look every {self.every:g} s"
+                f"a window must hold a whole number of samples; got windows of {self.window:g} s "
+                f"and a sample every {self.every:g} s"
             )
-        return round(looks)
+        return round(samples)
 
     @property
     def lost_pattern(self) -> str | None:
         """Regular expression of the outcomes of lost requests."""
         parts = []
-        for text in self.lost_status:
-            if not text.strip():
+        for text in map(str.strip, self.lost_status):
+            if not text:
                 raise InputError(f"lost_status has an empty entry: {self.lost_status!r}")
-            code = re.fullmatch("[0-9xX]{3}", text.strip())
-            parts.append(re.sub("[xX]", "[0-9]", code[0]) if code else re.escape(text.strip()))
+            is_code = re.fullmatch("[0-9xX]{3}", text)
+            parts.append(re.sub("[xX]", "[0-9]", text) if is_code else re.escape(text))
         return f"^({'|'.join(parts)})$" if parts else None
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the windows of some events lie.
+    """Where the windows of some rows lie.
 
     Attributes
     ----------
     origin : float
         Begin of window 0.
     windows : int
-        Number of windows that ended while there were events.
+        Number of windows that ended while there were rows.
+    skipped : int
+        Windows at the beginning that are left out.
     parts : int
         Equal parts of a window over which running sums go; a power of two, so that the part of an
         instant is found without rounding.
-    skipped : int
-        Windows at the beginning that are left out.
     """
 
     origin: float
     windows: int
-    parts: int
-    skipped: int
+    skipped: int = 0
+    parts: int = 2
 
 
-def lay(cut: Cut, rows: int, first: float, last: float, base: float, name: str) -> Grid:
-    """Lay windows over events between two instants.
+def lay(cut: Cut, rows: Rows) -> Grid:
+    """Lay windows over rows.
 
-    The last event lies in a window that nobody saw the end of, so that one is not counted.
+    The last row lies in a window whose end the rows do not show, so that window is not counted.
     """
-    origin = first
+    origin = rows.first
     if cut.align:
-        origin = math.floor((base + first) / cut.window) * cut.window - base
-    span = (last - origin) / cut.window
+        origin = math.floor((rows.base + rows.first) / cut.window) * cut.window - rows.base
+    span, covered = (rows.last - origin) / cut.window, rows.last - rows.first
     if span > _MOST_WINDOWS:
         raise InputError(
-            f"{name}: windows of {cut.window:g} s would be {span:.0f} from the first row to the "
-            f"last, more than {_MOST_WINDOWS}; is --unit right? Take longer windows otherwise"
+            f"{rows.name}: windows of {cut.window:g} s would be {span:.0f} from the first row to "
+            f"the last, more than {_MOST_WINDOWS}; is --unit right? Take longer windows otherwise"
         )
     whole = math.floor(span)
     if whole < 1:
         raise InputError(
-            f"{name}: the rows cover {last - first:g} s, less than one window of "
+            f"{rows.name}: the rows cover {covered:g} s, less than one window of "
             f"{cut.window:g} s; is --unit right? Take shorter windows otherwise"
         )
-    skipped = math.ceil((first - origin + cut.warm_up) / cut.window - 1e-9)
+    skipped = math.ceil((rows.first - origin + cut.warm_up) / cut.window - 1e-9)
     if skipped >= whole:
         raise InputError(
-            f"{name}: after a warm-up of {cut.warm_up:g} s no whole window of {cut.window:g} s is "
-            f"left of {last - first:g} s"
+            f"{rows.name}: after a warm-up of {cut.warm_up:g} s no whole window of "
+            f"{cut.window:g} s is left of {covered:g} s"
         )
     parts = 2
-    while rows / span / parts > _MOST_TOGETHER:
+    while rows.count / span / parts > _MOST_EVENTS:
         parts *= 2
-    return Grid(origin, whole, parts, max(skipped, 0))
+    return Grid(origin, whole, max(skipped, 0), parts)

@@ -1,8 +1,8 @@
-"""Engines: where the query runs. It is written once, in Ibis; these start a place for it.
+"""Engines: where a query runs. It is written once, in Ibis; an engine starts a place for it.
 
 - `DuckDB`, in this process; what does not fit into its memory goes to a folder.
 - `Spark`, on this machine or on a cluster.
-- `Postgres`, where the events already are; only windows leave the server.
+- `Postgres`, where the rows already are; only windows leave the server.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import tempfile
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,56 +24,70 @@ from stationary.ingest.addresses import parse_database
 if TYPE_CHECKING:
     import pandas as pd
 
-_HERE = "local[*]"
+_LOCAL = "local[*]"
 _ZONE = "spark.sql.session.timeZone"
 _SHOWN = 300
 """Characters of an engine's own message that are passed on."""
 
 
+def real(value: float) -> Any:
+    """Return a number in a query that every engine takes as exactly this float.
+
+    Written plainly it would be a decimal in some engines, which convert it to a float by a division
+    that may round once more.
+    """
+    import ibis
+
+    return ibis.literal(repr(float(value))).cast("float64")
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Leave out what the libraries below have to say to each other about their versions."""
+    """Hide what the libraries below warn each other of about their versions."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         yield
 
 
-class Session(ABC):
+class Session:
     """A running engine.
 
     Parameters
     ----------
     backend : ibis backend
-        What Ibis talks to.
+        The connection of Ibis.
     failures : tuple of exception types
         What the engine raises when a query fails.
+    reads_text : bool
+        Whether it can tell which texts are numbers without failing at the first that is not.
+    reads_lines : bool
+        Whether it has the functions that take lines of a log apart.
     """
 
-    reads_text = True
-    """Whether it can tell which texts are numbers without failing at the first that is none."""
-    reads_lines = False
-    """Whether it has the functions that take lines of a log apart."""
-
-    def __init__(self, backend: Any, failures: tuple[type[BaseException], ...]) -> None:
+    def __init__(
+        self,
+        backend: Any,
+        failures: tuple[type[BaseException], ...],
+        reads_text: bool = True,
+        reads_lines: bool = False,
+    ) -> None:
         self.backend = backend
         self._failures = failures
-
-    @abstractmethod
-    def _store(self, name: str, query: str) -> None:
-        """Run a query and have its result at hand under a name, for this session."""
+        self.reads_text = reads_text
+        self.reads_lines = reads_lines
 
     def exactly(self, path: str) -> str:
         """Return a pattern of files that only this path matches."""
         return glob.escape(path)
 
-    def ask(self, query: str) -> Any:
-        """Return the table that a query of somebody else's makes."""
+    def query(self, text: str) -> Any:
+        """Return the table that a query in the engine's own language makes."""
         # Not ibis' own Backend.sql nor, below, Table.cache: they drop what they made with
         # statements that not every release of sqlglot writes correctly.
         # In parentheses, because then it can be one statement only.
-        inner = query.rstrip("; \n\t")
-        whole = f"SELECT * FROM ({inner}\n) AS q"  # noqa: S608 - whose query it is may do that
+        inner = text.rstrip("; \n\t")
+        whole = f"SELECT * FROM ({inner}\n) AS q"  # noqa: S608 - the user's own query may do that
         self.backend.raw_sql(f"CREATE TEMPORARY VIEW stationary_query AS {whole}")
         return self.backend.table("stationary_query")
 
@@ -84,10 +98,28 @@ class Session(ABC):
             # Sums of whole numbers are decimals in some engines; Ibis takes them for whole.
             return self.backend.table(f"stationary_{name}").cast(dict(table.schema().items()))
 
+    def _store(self, name: str, query: str) -> None:
+        """Run a query and keep its result under a name, for this session."""
+        self.backend.raw_sql(f"CREATE TEMPORARY TABLE {name} AS {query}")
+
+    def upload(self, name: str, columns: Mapping[str, Any]) -> Any:
+        """Return a table of arrays, in DuckDB; NaN becomes null."""
+        import pyarrow
+
+        arrays = {key: pyarrow.array(values, from_pandas=True) for key, values in columns.items()}
+        with self.about(f"the step {name!r}"):
+            self.backend.con.register(name, pyarrow.table(arrays))
+            return self.backend.table(name)
+
     def fetch(self, table: Any, what: str = "the query") -> pd.DataFrame:
         """Compute a table and bring it here; errors name ``what``."""
         with self.about(what):
             return table.execute()
+
+    def fetch_row(self, table: Any, what: str) -> dict[str, Any]:
+        """Compute a table of one row; whole numbers of 64 bits keep all their digits."""
+        row: dict[str, Any] = self.fetch(table, what).to_dict("records")[0]
+        return row
 
     @contextmanager
     def about(self, what: str) -> Iterator[None]:
@@ -102,7 +134,7 @@ class Session(ABC):
                     f"the engine ran out of memory in {what}: give it more with --memory, or take "
                     f"shorter windows ({text:.{_SHOWN}})"
                 ) from error
-            text = text.partition(" LINE 1:")[0]  # the query, which nobody here wrote
+            text = text.partition(" LINE 1:")[0]  # the query that Ibis wrote
             raise InputError(f"{what} failed: {text:.{_SHOWN}}") from error
 
 
@@ -139,113 +171,25 @@ class DuckDB(Engine):
         import ibis
 
         with tempfile.TemporaryDirectory(prefix="stationary-", dir=self.folder) as folder:
-            # Order is the query's to say; keeping that of the file would cost memory.
-            settings: dict[str, Any] = {
+            settings = {
                 "temp_directory": folder,
+                # The query orders rows where it must; keeping the file's order costs memory.
                 "preserve_insertion_order": False,
+                "memory_limit": self.memory,
+                "threads": self.threads,
             }
-            if self.memory is not None:
-                settings["memory_limit"] = self.memory
-            if self.threads is not None:
-                settings["threads"] = self.threads
+            given = {name: value for name, value in settings.items() if value is not None}
             try:
-                backend = ibis.duckdb.connect(**settings)
+                backend = ibis.duckdb.connect(**given)
             except duckdb.Error as error:
                 raise InputError(
                     f"DuckDB cannot start with memory {self.memory!r}: {error}"
                 ) from error
             try:
                 backend.raw_sql("SET enable_progress_bar = false")  # it would go to the output
-                yield _DuckDBSession(backend, (duckdb.Error,))
+                yield Session(backend, (duckdb.Error,), reads_lines=True)
             finally:
                 backend.disconnect()
-
-
-@dataclass(frozen=True)
-class Spark(Engine):
-    """Apache Spark.
-
-    Parameters
-    ----------
-    master : str, optional
-        The URL of a cluster, or ``local[*]`` for all cores of this machine; the latter by default,
-        or that of a session which is running here.
-    memory : str, optional
-        Memory of the driver, as in ``4GB``; on this machine that is all there is.
-    """
-
-    master: str | None = None
-    memory: str | None = None
-
-    @contextmanager
-    def open(self) -> Iterator[Session]:
-        """Yield a session; one that ran before is used and left running."""
-        import ibis
-
-        try:
-            from py4j.protocol import Py4JError
-            from pyspark.errors import PySparkException
-            from pyspark.sql import SparkSession
-        except ImportError:
-            raise ProgramError(
-                "there is no Spark here: install it with pip install 'stationary[spark]'"
-            ) from None
-        running = SparkSession.getActiveSession()
-        if running is not None:
-            self._check_running(running)
-        try:
-            spark = running or self._start(SparkSession.builder.appName("stationary"))
-        except (PySparkException, Py4JError, OSError, RuntimeError) as error:
-            raise ProgramError(
-                f"Spark does not start at {self.master or _HERE}: "
-                f"{str(error).splitlines()[0]:.{_SHOWN}}; "
-                f"it needs Java 17 or newer (JAVA_HOME), and the cluster must be reachable"
-            ) from error
-        zone = str(spark.conf.get(_ZONE))
-        spark.conf.set(_ZONE, "UTC")  # in which times without a zone are read and written
-        with _quiet():
-            session = _SparkSession(ibis.pyspark.connect(spark), (PySparkException, Py4JError))
-        try:
-            yield session
-        finally:
-            session.forget()
-            if running is None:
-                spark.stop()
-            else:
-                spark.conf.set(_ZONE, zone)
-
-    def _start(self, builder: Any) -> Any:
-        master = self.master or _HERE
-        settings: dict[str, Any] = {
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-        }
-        if master.startswith("local"):
-            settings |= {
-                "spark.driver.bindAddress": "127.0.0.1",
-                "spark.driver.host": "127.0.0.1",
-                # The default of 200 is for a cluster: here most of the time would go into tasks.
-                "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
-            }
-        if self.memory is not None:
-            settings["spark.driver.memory"] = self.memory.lower().removesuffix("b")
-        spark = builder.master(master).config(map=settings).getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
-        return spark
-
-    def _check_running(self, spark: Any) -> None:
-        """Raise where a session that is running is not the one that was asked for."""
-        master = spark.sparkContext.master
-        if self.master not in (None, master):
-            raise InputError(
-                f"a session of Spark is running at {master}, and {self.master!r} was asked for: "
-                f"stop it first, or leave out master="
-            )
-        if self.memory is not None:
-            raise InputError(
-                f"a session of Spark is running, whose memory cannot become {self.memory!r}: stop "
-                f"it first, or leave out memory="
-            )
 
 
 @dataclass(frozen=True)
@@ -274,20 +218,88 @@ class Postgres(Engine):
             raise InputError(f"PostgreSQL cannot be reached: {reason:.{_SHOWN}}") from error
         with connection:
             connection.execute("SET TIME ZONE 'UTC'")
-            yield _PostgresSession(ibis.postgres.from_connection(connection), (psycopg.Error,))
+            backend = ibis.postgres.from_connection(connection)
+            yield Session(backend, (psycopg.Error,), reads_text=False)
 
 
-class _Database(Session):
-    def _store(self, name: str, query: str) -> None:
-        self.backend.raw_sql(f"CREATE TEMPORARY TABLE {name} AS {query}")
+@dataclass(frozen=True)
+class Spark(Engine):
+    """Apache Spark.
 
+    Parameters
+    ----------
+    master : str, optional
+        The URL of a cluster, or ``local[*]`` for all cores of this machine; by default that of the
+        session which is running here, and ``local[*]`` where none is.
+    memory : str, optional
+        Memory of the driver, as in ``4GB``; on one machine the driver does all the work.
+    """
 
-class _DuckDBSession(_Database):
-    reads_lines = True
+    master: str | None = None
+    memory: str | None = None
 
+    @contextmanager
+    def open(self) -> Iterator[Session]:
+        """Yield a session; one that ran before is used and left running."""
+        import ibis
 
-class _PostgresSession(_Database):
-    reads_text = False
+        try:
+            from py4j.protocol import Py4JError
+            from pyspark.errors import PySparkException
+            from pyspark.sql import SparkSession
+        except ImportError:
+            raise ProgramError(
+                "there is no Spark here: install it with pip install 'stationary[spark]'"
+            ) from None
+        running = SparkSession.getActiveSession()
+        if running is not None:
+            self._check_running(running)
+        try:
+            spark = running or self._start(SparkSession.builder.appName("stationary"))
+        except (PySparkException, Py4JError, OSError, RuntimeError) as error:
+            raise ProgramError(
+                f"Spark does not start at {self.master or _LOCAL}: "
+                f"{str(error).splitlines()[0]:.{_SHOWN}}; "
+                f"it needs Java 17 or newer (JAVA_HOME), and the cluster must be reachable"
+            ) from error
+        zone = str(spark.conf.get(_ZONE))
+        spark.conf.set(_ZONE, "UTC")  # in which times without a zone are read and written
+        with _quiet():
+            session = _SparkSession(ibis.pyspark.connect(spark), (PySparkException, Py4JError))
+        try:
+            yield session
+        finally:
+            session.release()
+            if running is None:
+                spark.stop()
+            else:
+                spark.conf.set(_ZONE, zone)
+
+    def _start(self, builder: Any) -> Any:
+        master = self.master or _LOCAL
+        settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+        if master.startswith("local"):
+            settings |= {
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.driver.host": "127.0.0.1",
+                # The default of 200 is for a cluster: here most of the time would go into tasks.
+                "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
+            }
+        if self.memory is not None:
+            settings["spark.driver.memory"] = self.memory.lower().removesuffix("b")
+        spark = builder.master(master).config(map=settings).getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
+        return spark
+
+    def _check_running(self, spark: Any) -> None:
+        """Raise an error where the running session is not the one that was asked for."""
+        master = spark.sparkContext.master
+        for name, asked in (("master", self.master), ("memory", self.memory)):
+            if asked is not None and not (name == "master" and asked == master):
+                raise InputError(
+                    f"a session of Spark is running at {master}, so {name}={asked!r} cannot be "
+                    f"met: stop the session first, or leave out {name}="
+                )
 
 
 class _SparkSession(Session):
@@ -305,7 +317,7 @@ class _SparkSession(Session):
         self._kept.append(frame)
         frame.createOrReplaceTempView(name)
 
-    def forget(self) -> None:
-        """Give back what was kept, for a session of Spark that goes on."""
+    def release(self) -> None:
+        """Give the memory of what was kept back to a session of Spark that goes on."""
         for frame in self._kept:
             frame.unpersist()

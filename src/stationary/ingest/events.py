@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from stationary.errors import InputError
+from stationary.ingest.columns import Rows
 from stationary.ingest.cut import Cut, lay
 from stationary.ingest.engines import DuckDB, Engine, Postgres, Session
-from stationary.ingest.occupancy import levels, refused
+from stationary.ingest.occupancy import has_status, sweep
 from stationary.ingest.result import Ingested
-from stationary.ingest.sources import Requests, Source, open_source
-from stationary.ingest.tally import Origin, tally
+from stationary.ingest.sources import Source, open_requests
+from stationary.ingest.tally import tally
 
 _FAILURES = "^(5[0-9][0-9]|429)$"
 
@@ -21,7 +22,7 @@ Progress = Callable[[str], None]
 def windows_from_events(
     source: Source, cut: Cut, engine: Engine | None = None, progress: Progress | None = None
 ) -> Ingested:
-    r"""Count what the requests of a log found, or what a clock would have seen, in every window.
+    r"""Count the requests in the system, at every arrival or at regular times, in every window.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ def windows_from_events(
 
     Examples
     --------
-    Three requests a tenth apart, each served 0.25, the third of them lost; then one a second:
+    Three requests, 0.1 s apart, each served for 0.25 s, the third lost; then one per second:
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "requests.csv"
@@ -45,53 +46,52 @@ def windows_from_events(
     >>> made.table[["load", "sent", "lost", "Q=0", "Q=1", "Q=2"]].to_numpy().tolist()
     [[3.0, 3.0, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 1.0, 0.0, 0.0]]
     """
-    said = progress or (lambda _: None)
+    report = progress or (lambda _: None)
     with engine_for(source, engine).open() as session:
-        said("checking the rows")
-        requests = open_source(session, source)
+        report("checking the rows")
+        requests = open_requests(session, source)
         notes = _about_outcomes(session, requests, cut)
-        grid = lay(cut, requests.rows, requests.first, requests.last, requests.base, requests.name)
-        said(f"sorting {requests.rows:,} requests into {grid.windows:,} windows")
-        met = levels(session, requests, cut, grid)
-        said("counting")
-        origin = Origin(requests.name, requests.rows, requests.base)
-        made = tally(session, met, cut, grid, origin)
+        grid = lay(cut, requests)
+        report(f"sorting {requests.count:,} requests into {grid.windows:,} windows")
+        levels = sweep(session, requests, cut, grid)
+        report("counting")
+        made = tally(session, levels, cut, grid, requests)
     return replace(made, notes=(*made.notes, *notes))
 
 
 def engine_for(source: Source, engine: Engine | None) -> Engine:
     """Return the engine that reads a source."""
     if not source.is_database:
-        return DuckDB() if engine is None else engine
+        return engine or DuckDB()
     if engine is not None and not isinstance(engine, Postgres):
         raise InputError(
             f"a database runs its query itself; {engine!r} reads files: leave out --engine and "
             f"--memory, or engine="
         )
-    return Postgres(source.location) if engine is None else engine
+    return engine or Postgres(source.location)
 
 
-def _about_outcomes(session: Session, requests: Requests, cut: Cut) -> list[str]:
-    """Return what to say where no outcome is that of a lost request; raise where there are none."""
-    if cut.lost_pattern is None:
-        if not requests.told:
-            return []
-        answered = requests.table.filter(requests.table.response.notnull())
-        failed = answered.filter(refused(answered, _FAILURES))
-        many = int(session.fetch(failed.aggregate(n=failed.count()), requests.name)["n"].iloc[0])
-        if not many:
-            return []
-        return [
-            f"{many} requests have a status of failure (5xx or 429) and count as answered; say "
-            f"which are lost with --lost-status, as in 5xx,429"
-        ]
+def _about_outcomes(session: Session, requests: Rows, cut: Cut) -> list[str]:
+    """Return notes on statuses; raise an error where they are needed and there are none."""
     asked = ",".join(cut.lost_status)
-    if not requests.told:
+    if asked and not requests.has_status:
         raise InputError(
             f"{requests.name}: lost_status (--lost-status {asked}) needs outcomes, and there is no "
             f"column 'status'; name the column they are in with --status"
         )
-    lost = requests.table.filter(refused(requests.table, cut.lost_pattern))
-    if len(session.fetch(lost.limit(1), requests.name)):
+    if not requests.has_status:
         return []
-    return [f"no request has the status {asked}: is --lost-status right?"]
+    table = requests.table
+    if cut.lost_pattern is not None:
+        lost = table.filter(has_status(table, cut.lost_pattern)).limit(1)
+        if len(session.fetch(lost, requests.name)):
+            return []
+        return [f"no request has the status {asked}: is --lost-status right?"]
+    failed = table.filter(table.response.notnull() & has_status(table, _FAILURES))
+    count = session.fetch_row(failed.aggregate(n=failed.count()), requests.name)["n"]
+    if not count:
+        return []
+    return [
+        f"{count} requests have a status of failure (5xx or 429) and count as answered; say which "
+        f"are lost with --lost-status, as in 5xx,429"
+    ]

@@ -1,7 +1,8 @@
-"""Looks at a gauge to windows: a queue length, or requests under way, read at a clock's times.
+"""Samples of a gauge to windows: the number of requests in the system, read at regular times.
 
-A look is a row with a time, the value it found and something that tells the load. Looks must not
-depend on the system, as those of a scraper do not; they then see time averages.
+A sample is a row with a time, the value of the gauge and a number that gives the load. The times
+must not depend on the state of the system, as those of a scraper do not; samples then see time
+averages.
 """
 
 from __future__ import annotations
@@ -12,92 +13,100 @@ from typing import Any
 
 from stationary.data.states import Sampling
 from stationary.errors import InputError
-from stationary.ingest.columns import find, moments, without_nan
-from stationary.ingest.cut import Cut, lay
-from stationary.ingest.engines import Engine
+from stationary.ingest.columns import Rows, check, find, read_times, without_nan
+from stationary.ingest.cut import Cut, Grid, lay
+from stationary.ingest.engines import Engine, Session, real
 from stationary.ingest.events import Progress, engine_for
-from stationary.ingest.literals import real
+from stationary.ingest.occupancy import windows_until
 from stationary.ingest.result import Ingested
-from stationary.ingest.sources import Fault, Source, check, open_table, units
-from stationary.ingest.tally import Origin, tally
+from stationary.ingest.sources import Source, open_table
+from stationary.ingest.tally import tally
 
-_FAR = 1.5
-"""Lengths of a window that its looks may cover; beyond, one of them came after a gap."""
+_LONGEST = 1.5
+"""Lengths of a window that its samples may cover; beyond, one of them came after a gap."""
+_ENOUGH = 0.75
+"""Share of a window's samples that must have a rate: a server that starts inside it has fewer."""
 
 
 @dataclass(frozen=True)
 class Load(ABC):
-    """What tells the load at a look.
+    """How samples give the load.
 
     Parameters
     ----------
     column : str
-        Where it stands.
+        The column that holds it.
     """
 
     column: str
 
     @abstractmethod
-    def per_window(self, looks: Any, window: float) -> Any:
-        """Return ``window, load`` of looks with ``window``, ``time`` and ``told``."""
+    def per_window(self, samples: Any, window: float) -> Any:
+        """Return ``window, load`` of samples with ``window``, ``time`` and ``signal``."""
 
 
 @dataclass(frozen=True)
 class Rate(Load):
-    """Requests per second, at each look."""
+    """Requests per second, at each sample."""
 
-    def per_window(self, looks: Any, window: float) -> Any:
-        """Return the mean over the looks of a window."""
+    def per_window(self, samples: Any, window: float) -> Any:
+        """Return the mean over the samples of a window, where enough of them have a rate."""
+        import ibis
+
         del window
-        return looks.group_by("window").aggregate(load=looks.told.mean())
+        sums = samples.group_by("window").aggregate(
+            mean=samples.signal.mean(), known=samples.signal.count(), count=samples.count()
+        )
+        enough = sums.known >= sums["count"] * real(_ENOUGH)
+        return sums.select("window", load=ibis.ifelse(enough, sums["mean"], None))
 
 
 @dataclass(frozen=True)
 class Arrived(Load):
-    """Requests that arrived since the look before."""
+    """Requests that arrived since the previous sample."""
 
-    def per_window(self, looks: Any, window: float) -> Any:
-        """Return their sum over the time that the looks of the window cover.
+    def per_window(self, samples: Any, window: float) -> Any:
+        """Return their sum over the time that the samples of the window cover.
 
-        A window after a gap has no load: what is told there came before it, for the most part.
+        A window after a gap has no load: most of its requests arrived before it.
         """
         import ibis
 
-        gap = looks.time - looks.time.lag().over(ibis.window(order_by="time"))
-        known = looks.mutate(gap=gap)
-        known = known.filter(known.told.notnull() & known.gap.notnull())
-        sums = known.group_by("window").aggregate(told=known.told.sum(), covered=known.gap.sum())
-        near = (sums.covered > 0) & (sums.covered < real(_FAR * window))
-        return sums.select("window", load=ibis.ifelse(near, sums.told / sums.covered, None))
+        gap = samples.time - samples.time.lag().over(ibis.window(order_by="time"))
+        known = samples.mutate(gap=gap)
+        known = known.filter(known.signal.notnull() & known.gap.notnull())
+        sums = known.group_by("window").aggregate(sent=known.signal.sum(), covered=known.gap.sum())
+        near = (sums.covered > 0) & (sums.covered < real(_LONGEST * window))
+        return sums.select("window", load=ibis.ifelse(near, sums.sent / sums.covered, None))
 
 
 @dataclass(frozen=True)
 class Counter(Load):
-    """All requests so far: a counter that only grows, unless its process starts anew."""
+    """All requests so far: a counter that only grows, unless its process restarts."""
 
-    def per_window(self, looks: Any, window: float) -> Any:
-        """Return the growth between the last looks of this window and of the one before.
+    def per_window(self, samples: Any, window: float) -> Any:
+        """Return the growth between the last samples of this window and of the previous one.
 
         A window has no load where the counter fell in it, even if it grew beyond again, or where
-        nobody looked in the one before.
+        the previous window has no sample.
         """
         import ibis
 
         del window
-        known = looks.filter(looks.told.notnull())
-        fell = known.told < known.told.lag().over(ibis.window(order_by="time"))
+        known = samples.filter(samples.signal.notnull())
+        fell = known.signal < known.signal.lag().over(ibis.window(order_by="time"))
         known = known.mutate(fell=ibis.ifelse(fell.fill_null(False), 1, 0))
         last = known.group_by("window").aggregate(
-            told=known.told.argmax(known.time), time=known.time.max(), fell=known.fell.max()
+            total=known.signal.argmax(known.time), time=known.time.max(), fell=known.fell.max()
         )
         before = ibis.window(order_by="window")
-        grown = last.mutate(
-            more=last.told - last.told.lag().over(before),
-            passed=last.time - last.time.lag().over(before),
-            since=last.window - last.window.lag().over(before),
+        growth = (last.total - last.total.lag().over(before)) / (
+            last.time - last.time.lag().over(before)
         )
-        known = (grown.since == 1) & (grown.fell == 0)
-        return grown.select("window", load=ibis.ifelse(known, grown.more / grown.passed, None))
+        adjacent = last.window - last.window.lag().over(before) == 1
+        return last.mutate(growth=growth, known=adjacent & (last.fell == 0)).select(
+            "window", load=ibis.ifelse(ibis._.known, ibis._.growth, None)
+        )
 
 
 def windows_from_gauge(
@@ -108,12 +117,12 @@ def windows_from_gauge(
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Ingested:
-    """Count how often each value of a gauge was met in every window.
+    """Count how often each value of a gauge was seen in every window.
 
     Parameters
     ----------
     source : Source
-        Where the looks are; ``source.columns.arrival`` is the column of their times.
+        Where the samples are; ``source.columns.arrival`` is the column of their times.
     gauge : str
         Column of the number of requests in the system.
     load : Load
@@ -125,45 +134,57 @@ def windows_from_gauge(
     """
     import ibis
 
-    if cut.sampling is not Sampling.TIME:
-        raise InputError("looks at a gauge are those of a clock: sampling must be 'time'")
+    check_samples(cut, Sampling.TIME)
+    report = progress or (lambda _: None)
+    with engine_for(source, engine).open() as session:
+        report("checking the rows")
+        raw, where, name = open_table(session, source), source.name, source.columns.arrival
+        time = read_times(session, raw, name, source.units()[0], where)
+        value, signal = (_number(raw, column, where) for column in (gauge, load.column))
+        whole = (value >= 0) & (value == value.floor()) & (value < 2**31)
+        signal = without_nan(signal)
+        wrong = {
+            gauge: (~whole.fill_null(False), "not whole numbers from zero up"),
+            load.column: ((signal < 0) | signal.isinf(), "negative or infinite"),
+        }
+        rows, base = check(session, raw, (name, time), where, wrong)
+        grid = lay(cut, rows)
+        samples = raw.select(time=time.since(base), value=value, signal=signal)
+        samples = samples.mutate(passed=windows_until(samples.time, cut, grid))
+        samples = samples.filter(samples.passed < grid.windows)
+        samples = samples.mutate(window=samples.passed.floor().cast("int64"))
+        samples = samples.mutate(half=ibis.ifelse(samples.passed - samples.window >= 0.5, 1, 0))
+        report("counting")
+        return count_samples(session, samples, rows, load, cut, grid)
+
+
+def check_samples(cut: Cut, sampling: Sampling) -> None:
+    """Raise an error where a cut asks of samples what only requests can give."""
+    if cut.sampling is not sampling:
+        raise InputError(f"a gauge is read at regular times: sampling must be {sampling.value!r}")
     if cut.every is not None or cut.lost_status or cut.propagation:
         raise InputError(
-            "a gauge was looked at already: every, lost_status and propagation are of events"
+            "every, lost_status and propagation go with requests; the samples of a gauge are taken "
+            "already: leave them out"
         )
-    said = progress or (lambda _: None)
-    with engine_for(source, engine).open() as session:
-        said("checking the rows")
-        raw, where = open_table(session, source), source.name
-        name = source.columns.arrival
-        time = moments(session, raw, name, units(source)[0], where)
-        numbers = []
-        for column in (gauge, load.column):
-            number = find(raw, column, where)
-            if not number.type().is_numeric():
-                raise InputError(
-                    f"{where}, column {column!r}: the values are {number.type()}, not numbers"
-                )
-            numbers.append(number.cast("float64"))
-        value, told = numbers
-        wrong = ~((value >= 0) & (value == value.floor()) & (value < 2**31)).fill_null(False)
-        told = without_nan(told)
-        faults = (
-            Fault(gauge, wrong, "no whole numbers from zero up"),
-            Fault(load.column, (told < 0) | told.isinf(), "negative or infinite"),
-        )
-        facts = check(session, raw, time, name, where, faults)
-        grid = lay(cut, facts.rows, facts.first, facts.last, facts.absolute, where)
-        at = raw.select(time=time.since(facts.base), value=value.cast("int64"), told=told)
-        at = at.mutate(passed=(at.time - real(grid.origin)) / real(cut.window))
-        at = at.filter(at.passed < grid.windows)
-        at = at.mutate(window=at.passed.floor().cast("int64"))
-        at = at.mutate(late=ibis.ifelse(at.passed - at.window >= 0.5, 1, 0))
-        said("counting")
-        levels = at.group_by("window", "late", level=at.value).aggregate(
-            sent=(at.value * 0).sum(), lost=(at.value * 0).sum(), looks=at.count()
-        )
-        met = session.keep("levels", levels)
-        loads = session.keep("loads", load.per_window(at, cut.window))
-        origin = Origin(where, facts.rows, facts.absolute)
-        return tally(session, met, cut, grid, origin, loads)
+
+
+def _number(raw: Any, name: str, where: str) -> Any:
+    column = find(raw, name, where)
+    if not column.type().is_numeric():
+        raise InputError(f"{where}, column {name!r}: the values are {column.type()}, not numbers")
+    return column.cast("float64")
+
+
+def count_samples(
+    session: Session, samples: Any, rows: Rows, load: Load, cut: Cut, grid: Grid
+) -> Ingested:
+    """Make windows of samples: ``window``, ``half``, ``time``, ``value`` (or null), ``signal``."""
+    seen = samples.filter(samples.value.notnull())
+    zero = (seen.window * 0).sum()
+    levels = seen.group_by("window", "half", level=seen.value.cast("int64")).aggregate(
+        sent=zero, lost=zero, samples=seen.count()
+    )
+    kept = session.keep("levels", levels)
+    loads = session.keep("loads", load.per_window(samples, cut.window))
+    return tally(session, kept, cut, grid, rows, loads)

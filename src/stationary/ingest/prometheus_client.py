@@ -1,19 +1,15 @@
-"""Values of a PromQL expression over time, from the HTTP interface of a Prometheus.
-
-Prometheus tells time in milliseconds and answers at most 11,000 points a series at once; a `Clock`
-is a number of such points, and `Prometheus.values` asks for as many at a time as it may.
-"""
+"""Values of a PromQL expression over time, from the HTTP interface of a Prometheus."""
 
 from __future__ import annotations
 
 import http.client
 import json
+import math
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 import warnings
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,46 +21,31 @@ from stationary.ingest.addresses import Web, parse_web
 
 Array = NDArray[np.float64]
 
-MOST_POINTS = 10_000
+_MOST_POINTS = 10_000
 """Points of one answer; Prometheus refuses more than 11,000."""
-
+_MOST_SAMPLES = 10_000_000
 _WAIT = 0.5
-"""Seconds before the first repeat of a question; twice as many before each further one."""
-
+"""Seconds before a question is repeated; twice as many before each further repeat."""
 _PASSING = (429, 500, 502, 503, 504)
-"""HTTP answers that may be others a moment later."""
+"""HTTP answers that may change after a moment."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Equally spaced points in time.
-
-    Attributes
-    ----------
-    start, step : int
-        The first point, in milliseconds since 1970, and how far apart they are.
-    points : int
-        How many there are.
-    """
+    """Equally spaced points in time, in milliseconds since 1970, in which Prometheus counts."""
 
     start: int
     step: int
     points: int
 
-    def chunks(self) -> Iterator[tuple[int, Clock]]:
-        """Parts that Prometheus answers at once, each with the position of its first point."""
-        for first in range(0, self.points, MOST_POINTS):
-            count = min(MOST_POINTS, self.points - first)
-            yield first, Clock(self.start + first * self.step, self.step, count)
-
-    def places(self, moments: Array, where: str) -> NDArray[np.int64]:
-        """Which points of the clock moments are, in seconds; an error that names ``where``."""
-        passed = 1000 * moments - self.start
+    def positions(self, seconds: Array, where: str) -> NDArray[np.int64]:
+        """Return which points some times are; raise an error that names ``where`` for others."""
+        passed = 1000 * seconds - self.start
         points = np.rint(passed / self.step).astype(np.int64)
         off = (points < 0) | (points >= self.points) | (np.abs(passed - points * self.step) > 1)
         if off.any():
             raise InputError(
-                f"{where} answers for {moments[off][0]:.3f} s since 1970, which is none of the "
+                f"{where} answers for {seconds[off][0]:.3f} s since 1970, which is not one of the "
                 f"{self.points} points asked for, {self.step} ms apart from {self.time(0)}: is "
                 f"there a cache before it that moves them?"
             )
@@ -78,15 +59,7 @@ class Clock:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One series of an answer.
-
-    Attributes
-    ----------
-    labels : dict
-        What tells it from the others, its name included.
-    values : array [points]
-        Its values at the points of the clock; NaN where there is none.
-    """
+    """One series of an answer: its labels, and its values at the points of a clock (or NaN)."""
 
     labels: dict[str, str]
     values: Array
@@ -94,26 +67,43 @@ class Series:
 
 @dataclass(frozen=True)
 class Prometheus:
-    """A Prometheus, or what speaks its language (Thanos, Mimir, VictoriaMetrics).
+    """A Prometheus, or what speaks its language (Thanos, Mimir, VictoriaMetrics), over a time.
 
     Parameters
     ----------
     url : str
-        Where it is, as in ``http://127.0.0.1:9090``; a path before ``/api/v1`` may follow, and
-        ``user:password@`` may stand before the host, which no message shows.
+        Where it is, as in ``http://127.0.0.1:9090`` or ``http://user:password@host:9090``; a path
+        before ``/api/v1`` may follow. The password is in no message and no file.
+    start, end : float
+        The time to read, in seconds since 1970.
+    step : float
+        Seconds between samples: the scrape interval.
     timeout : float
         Seconds to wait for an answer.
     retries : int
-        How often a question is repeated, after longer and longer waits, where nobody answers or
+        How often a question is repeated, after longer and longer waits, where there is no answer or
         the server is in trouble.
     """
 
     url: str = field(repr=False)
+    start: float
+    end: float
+    step: float = 15.0
     timeout: float = 30.0
     retries: int = 3
 
     def __post_init__(self) -> None:
         _ = self.web
+        for name in ("start", "end", "step"):
+            if not math.isfinite(getattr(self, name)):
+                raise InputError(
+                    f"{name} must be a finite number of seconds; got {getattr(self, name)!r}"
+                )
+        pace = 1000 * self.step
+        if round(pace) < 1 or not math.isclose(pace, round(pace), rel_tol=1e-9):
+            raise InputError(
+                f"step must be a whole number of milliseconds; got {self.step!r} seconds"
+            )
         if not self.timeout > 0:
             raise InputError(f"timeout must be positive, in seconds; got {self.timeout!r}")
         if not isinstance(self.retries, int) or self.retries < 0:
@@ -121,15 +111,36 @@ class Prometheus:
 
     @property
     def web(self) -> Web:
-        """The address, and apart from it who asks."""
+        """The address, with user and password kept apart."""
         return parse_web(
             self.url,
             "the address of a Prometheus is written http://127.0.0.1:9090, or "
             "http://user:password@127.0.0.1:9090",
         )
 
+    def clock(self, window: float) -> tuple[Clock, int]:
+        """Return the ends of all steps in whole windows, and how many there are per window."""
+        start, step, length = (round(1000 * value) for value in (self.start, self.step, window))
+        if length < step or length % step or not math.isclose(length, 1000 * window, rel_tol=1e-9):
+            raise InputError(
+                f"window must be a multiple of step, {self.step:g} s; got {window!r} seconds"
+            )
+        windows = (round(1000 * self.end) - start) // length
+        if windows < 1:
+            raise InputError(
+                f"from start to end it is {self.end - self.start:g} s, less than one window of "
+                f"{window:g} s"
+            )
+        points = windows * (length // step)
+        if points > _MOST_SAMPLES:
+            raise InputError(
+                f"from start to end there are {points} steps of {self.step:g} s, more than "
+                f"{_MOST_SAMPLES}; read a shorter time, or take a longer step"
+            )
+        return Clock(start + step, step, points), length // step
+
     def values(self, what: str, query: str, clock: Clock) -> list[Series]:
-        """Every series of an expression, at the points of a clock; at least one.
+        """Return every series of an expression, at the points of a clock; at least one.
 
         Parameters
         ----------
@@ -138,29 +149,39 @@ class Prometheus:
         query : str
             The expression, in PromQL.
         clock : Clock
-            When to look.
+            The points in time.
         """
-        found: dict[frozenset[tuple[str, str]], Series] = {}
-        for first, part in clock.chunks():
+        all_series: dict[frozenset[tuple[str, str]], Series] = {}
+        for first in range(0, clock.points, _MOST_POINTS):
+            count = min(_MOST_POINTS, clock.points - first)
+            part = Clock(clock.start + first * clock.step, clock.step, count)
             for entry in self._matrix(what, query, part):
                 labels = dict(entry["metric"])
-                series = found.setdefault(
+                series = all_series.setdefault(
                     frozenset(labels.items()), Series(labels, np.full(clock.points, np.nan))
                 )
-                moments, values = (
-                    zip(*entry["values"], strict=True) if entry["values"] else ((), ())
-                )
-                points = part.places(np.array(moments, dtype=np.float64), self.web.url)
-                series.values[first + points] = np.array(values, dtype=np.float64)
-        if not any(np.isfinite(series.values).any() for series in found.values()):
+                table = np.array(entry["values"], dtype=np.float64).reshape(-1, 2)
+                points = part.positions(table[:, 0], self.web.url)
+                series.values[first + points] = table[:, 1]
+        if not any(np.isfinite(series.values).any() for series in all_series.values()):
             raise InputError(
                 f"{what}: {query!r} has no value between {clock.time(0)} and "
                 f"{clock.time(clock.points - 1)}; look it up in the Prometheus at {self.web.url}: "
                 f"is the name right, was it scraped then?"
             )
-        return list(found.values())
+        return list(all_series.values())
 
-    def _matrix(self, what: str, query: str, clock: Clock) -> list[Mapping[str, Any]]:
+    def one(self, what: str, query: str, clock: Clock) -> Array:
+        """Return the values of an expression that has one series."""
+        series = self.values(what, query, clock)
+        if len(series) > 1:
+            raise InputError(
+                f"{what}: {query!r} gives {len(series)} series, such as {series[0].labels} and "
+                f"{series[1].labels}; make it one, as in sum({query})"
+            )
+        return series[0].values
+
+    def _matrix(self, what: str, query: str, clock: Clock) -> list[dict[str, Any]]:
         """One answer to ``query_range``: for each series its labels and its points."""
         end = clock.start + (clock.points - 1) * clock.step
         form = {
@@ -173,13 +194,13 @@ class Prometheus:
         answer = self._ask(f"{what}: {query!r}", urllib.parse.urlencode(form).encode())
         for note in answer.get("warnings") or ():
             warnings.warn(f"{what}: Prometheus warns: {note}", DataWarning, stacklevel=2)
-        entries = answer["data"]["result"]
+        entries: list[dict[str, Any]] = answer["data"]["result"]
         if any("values" not in entry for entry in entries):
             raise InputError(
                 f"{what}: {query!r} is a native histogram; only classic ones, with buckets `le`, "
                 f"are read: scrape it as one, too"
             )
-        return list(entries)
+        return entries
 
     def _ask(self, about: str, form: bytes) -> dict[str, Any]:
         """Send a form to ``query_range``, again where that may help, and return the answer."""
@@ -194,7 +215,7 @@ class Prometheus:
                 with urllib.request.urlopen(question, timeout=self.timeout) as reply:  # noqa: S310
                     return _answer(reply.read(), address)
             except urllib.error.HTTPError as error:
-                trouble = f"HTTP {error.code}: {_complaint(error)}"
+                trouble = f"HTTP {error.code}: {_reason(error)}"
                 if error.code not in _PASSING:
                     raise InputError(f"{about}: Prometheus says {trouble}") from None
             except (OSError, http.client.HTTPException) as error:
@@ -219,7 +240,7 @@ def _answer(body: bytes, address: str) -> dict[str, Any]:
     )
 
 
-def _complaint(error: urllib.error.HTTPError) -> str:
+def _reason(error: urllib.error.HTTPError) -> str:
     """Prometheus's own words, where there are some."""
     try:
         with error:

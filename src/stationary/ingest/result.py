@@ -1,4 +1,4 @@
-"""What an ingestion made: a table of windows that says how it was sampled."""
+"""The result of an ingestion: a table of windows that says how it was sampled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Dropped:
-    """Windows that were left out, why, and how many requests or looks were in them."""
+    """Windows that were left out, why, and how many requests or samples were in them."""
 
     why: str
     windows: int
@@ -33,10 +33,10 @@ class Ingested:
     Attributes
     ----------
     table : DataFrame
-        A row a window: ``start``, ``load``, ``sent``, ``lost``, ``steady``, ``Q=0``, ...; or a row
-        a load, with the number of ``windows``, where they were added up.
+        One row per window: ``start``, ``load``, ``steady``, ``Q=0``, ..., and of requests ``sent``
+        and ``lost``; or one row per load, with the number of ``windows``, where they were added up.
     sampling : Sampling
-        Who looked.
+        Whether arrivals were counted, or samples at regular times.
     duration : float or None
         Length of a window; None where it is not known, or several were added up.
     source : str
@@ -46,7 +46,7 @@ class Ingested:
     dropped : tuple of Dropped
         What was left out.
     notes : tuple of str
-        What else should be known.
+        What else a user should know.
     """
 
     table: pd.DataFrame
@@ -56,21 +56,6 @@ class Ingested:
     rows: int
     dropped: tuple[Dropped, ...]
     notes: tuple[str, ...]
-
-    @classmethod
-    def of(
-        cls,
-        windows: Windows,
-        source: str,
-        rows: int,
-        dropped: tuple[Dropped, ...] = (),
-        notes: tuple[str, ...] = (),
-    ) -> Ingested:
-        """Return windows that were made elsewhere, of so many rows, ready to be written."""
-        table = windows.to_frame()
-        lengths = [] if windows.duration is None else windows.duration.unique().tolist()
-        duration = lengths[0] if len(lengths) == 1 else None
-        return cls(table, windows.sampling, duration, source, rows, dropped, notes)
 
     def windows(self) -> Windows:
         """Return the windows, with every category."""
@@ -87,14 +72,14 @@ class Ingested:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a ``.csv`` or ``.parquet`` file, whole or not at all.
 
-        `stationary.read_windows` finds in it how the counts were sampled and how long a window was.
+        It says how the counts were sampled and how long a window was; `read_windows` reads that.
         """
         path = Path(path)
         check_output(path)
         write_table(self.table, path, self.sampling, self.duration)
 
     def record(self) -> dict[str, Any]:
-        """Return what was done, for programs."""
+        """Return the result for programs."""
         return {
             "source": self.source,
             "rows": self.rows,

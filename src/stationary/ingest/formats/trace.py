@@ -1,0 +1,27 @@
+"""Raw traces of the testbed, in which every window counts from its own first request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ibis
+
+from stationary.ingest.columns import find
+from stationary.ingest.formats._base import Format, format_of
+from stationary.terms.spans import Unit
+
+
+def _read(backend: Any, path: str) -> Any:
+    raw = format_of(path).read(backend, path)
+    for name in ("window", "seconds", "arrival", "response"):
+        find(raw, name, f"{path} is not a trace of the testbed")
+    # A request that was sent after the end of its window belongs to no window. Windows are laid out
+    # two lengths apart, so that requests still in the system at the end of one are not in the next.
+    raw = raw.filter(raw.arrival < raw.seconds)
+    return raw.select(
+        arrival=2.0 * raw.window * raw.seconds + raw.arrival,
+        response=ibis.ifelse(raw.response < 0, ibis.null("float64"), raw.response),
+    )
+
+
+FORMAT = Format(_read, Unit.S)
