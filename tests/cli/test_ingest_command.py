@@ -115,7 +115,7 @@ def test_what_the_file_says_can_be_overruled(log, call, tmp_path):
         (["--load-rate", "n"], "say once what tells the load"),
         (["--every", "1ms"], "goes with sampling='time'"),
         (["--table", "t"], "--table and --query go with a database"),
-        (["--arrival", "arival"], "no column 'arival' (did you mean 'arrival'?)"),
+        (["--arrival", "arival"], "did you mean 'arrival'?"),
         (["--format", "nothing"], "there is no format 'nothing'"),
     ],
 )
