@@ -177,7 +177,7 @@ def test_a_file_that_is_none(tmp_path):
     with pytest.raises(InputError, match=r"nested too deeply|bad\.toml, line 1"):
         read_model(bad)
     bad.write_text("[constants]\nK = " + "9" * 5000)
-    with pytest.raises(InputError, match="line 2, column 5: a number of 5000 digits is too large"):
+    with pytest.raises(InputError, match=r"line 2, column 5: .*4300 digits"):
         read_model(bad)
     bad.write_text("#" * 1_000_001)
     with pytest.raises(InputError, match="at most 1000000 bytes"):

@@ -88,16 +88,6 @@ def probability(states: Tensor, about: str = "") -> Measure:
     return reward(states.to(torch.float64), 0.0, 1.0, about)
 
 
-def state_reward(values: Any, about: str, boolean: bool = False) -> Measure:
-    """Long-run mean of what only the state decides; of a condition, its probability."""
-    vector = torch.as_tensor(values, dtype=torch.float64)
-    if boolean:
-        return probability(vector, about)
-    low, high = float(vector.min()), float(vector.max())
-    # An interval needs space around the value, which a constant does not leave.
-    return reward(vector, low, high, about) if low < high else reward(vector, about=about)
-
-
 class Flows(NamedTuple):
     """Requests per unit time in each state, ``[..., n]`` or what broadcasts to it."""
 

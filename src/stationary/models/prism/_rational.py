@@ -48,8 +48,10 @@ class RationalFunctions(nn.Module):
 
     Attributes
     ----------
+    formulas : StateFormulas
+        All values, one form after the other.
     order : ndarray [N]
-        The places in the order in which a call returns them.
+        The places in the order of ``formulas``.
     names : set of str
         Constants that occur.
     positive : bool
@@ -87,12 +89,8 @@ class RationalFunctions(nn.Module):
         self.positive = all(weight >= 0 for _, weight in every)
 
     def forward(self, given: Mapping[str, Tensor]) -> Tensor:
-        """Values ``[..., N]`` for constants ``[..., 1]``, in the order of `order`."""
-        return self.formulas(given)
-
-    def in_place(self, given: Mapping[str, Tensor]) -> Tensor:
-        """Values ``[..., N]``, each at its place."""
-        found = self(given)
+        """Values ``[..., N]`` for constants ``[..., 1]``, each at its place."""
+        found = self.formulas(given)
         return found[..., torch.from_numpy(self.order.argsort()).to(found.device)]
 
 

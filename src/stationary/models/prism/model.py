@@ -5,25 +5,23 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.models._base import Model, Point
+from stationary.models._base import Model
 from stationary.models.measures import Measure
 from stationary.models.prism import _storm
-from stationary.models.prism._rational import RationalFunctions
+from stationary.models.rules.base import FormulaModel, long_run_mean, mean_of_states
 from stationary.models.rules.states import written
 
 
-class Prism(Model):
+class Prism(FormulaModel):
     """A chain written in the PRISM language, some of whose constants are inputs or parameters.
 
     States are named by the values of the variables, ``s=0,q=3``. The labels of the file are
@@ -105,25 +103,11 @@ class Prism(Model):
             inputs=inputs,
             groups=None if count is None else [written(value) for value in columns[count]],
         )
-        self._functions = chain.rates
+        self._rates = chain.rates.formulas  # the edges are in the same order
         self.labels = chain.labels
         self.constants = fixed
         self._source, self._count, self._starts = source, count, starts
         self._measures = _measures(chain, count)
-
-    def rates(self, *args: Any) -> Tensor:
-        """Each form of a rate on its own edges, one form after the other."""
-        *inputs, p = args
-        return self._functions(dict(zip(self.inputs, inputs, strict=True)) | vars(p))
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Labels, rewards, and the mean of what people count."""
-        return tuple(self._measures)
-
-    def measure(self, name: str) -> Measure:
-        """Return a label's probability, a reward's mean, or the probability of a state."""
-        return self._measures[name] if name in self._measures else super().measure(name)
 
     def changed(self, **options: Any) -> Model:
         """Return the model with other values of its constants."""
@@ -160,20 +144,6 @@ class Prism(Model):
             "constants": dict(self.constants),
             "count": self._count,
         }
-
-    @property
-    def changeable(self) -> dict[str, int | float]:
-        """The constants that have a value."""
-        return dict(self.constants)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.extra_repr()})"  # without the formulas inside
-
-    def extra_repr(self) -> str:
-        """Constants and parameters, for ``print(model)``; the text would be too long."""
-        shown = {**self.constants, **self.estimates}
-        values = ", ".join(f"{name}={value:g}" for name, value in shown.items())
-        return f"x={','.join(self.inputs)}, {values}"
 
 
 def from_prism(
@@ -218,44 +188,28 @@ def _check_roles(inputs: Sequence[str], learnt: Sequence[str], fixed: Mapping[st
             raise InputError(f"constants: {name!r} must be a finite number; got {value!r}")
 
 
-@dataclass(frozen=True, eq=False)
-class _LongRunMean:
-    """Of what a state earns per unit of time: fixed, or by the inputs and parameters."""
-
-    values: Tensor | RationalFunctions
-
-    def __call__(self, point: Point) -> Tensor:
-        if isinstance(self.values, Tensor):
-            return point.pi @ self.values.to(point.pi)
-        given = dict(zip(point.model.inputs, point.x.split(1, -1), strict=True)) | vars(point.p)
-        return point.mean(self.values.to(point.x.device).in_place(given))
-
-
 def _measures(chain: _storm.Chain, count: str | None) -> dict[str, Measure]:
     n, columns = len(chain.states), chain.states.columns
     found: dict[str, Measure] = {}
     for name, places in chain.labels.items():
         if 0 < len(places) < n:  # otherwise there is nothing to forecast
-            inside = torch.zeros(n, dtype=torch.float64)
-            inside[places] = 1.0
+            inside = np.isin(np.arange(n), places)
             about = f"long-run probability of the label {name}"
-            found[name] = Measure(_LongRunMean(inside), 0.0, 1.0, about)
+            found[name] = long_run_mean(inside, about, 0.0, 1.0)
     for name, earned in chain.rewards.items():
         shown = name if name not in found else f"{name}_reward"
         about = f"long-run mean of the reward {name} per unit time"
         low, high = 0.0 if earned.positive else -math.inf, math.inf
-        values: Tensor | RationalFunctions = earned
+        values: Any = earned
         if not earned.names:
-            values = earned.in_place({"": torch.zeros(1, dtype=torch.float64)})
-            most = float(values.max())
-            high = most if earned.positive and most > 0 else math.inf
-        found[shown] = Measure(_LongRunMean(values), low, high, about)
+            values = earned({"": torch.zeros(1, dtype=torch.float64)}).numpy()
+            high = values.max() if earned.positive and values.max() > 0 else math.inf
+        found[shown] = long_run_mean(values, about, low, high)
     # In a file without labels and rewards, the variables are all there is to measure.
     counted = [count] if count is not None else [] if found else list(columns)
     for name in counted:
-        level = torch.from_numpy(columns[name].astype(np.float64))
-        low, high = float(level.min()), float(level.max())
-        if low < high:
-            mean = Measure(_LongRunMean(level), low, high, f"long-run mean of {name}")
+        level = columns[name].astype(np.float64)
+        if level.min() < level.max():
+            mean = mean_of_states(level, f"long-run mean of {name}")
             found.setdefault(f"mean_{name}", mean)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Annotated, Any
@@ -73,7 +73,7 @@ Names = Annotated[tuple[Name, ...], BeforeValidator(lambda v: (v,) if isinstance
 class Description(BaseModel):
     """A model made of rules, with every part of the right type; `RuleModel` documents them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     inputs: tuple[Name, ...] = ("load",)
     count: Text | None = None
@@ -154,18 +154,17 @@ class Description(BaseModel):
             else self.count
         )
 
-    def of_states(
-        self, text: str, section: str, key: str = "", condition: bool | None = False
+    def formula(
+        self,
+        text: str,
+        section: str,
+        key: str = "",
+        others: Sequence[str] = (),
+        condition: bool | None = False,
     ) -> Formula:
-        """Read a formula of variables and constants."""
+        """Read a formula of variables, constants and the names in ``others``."""
         with about(section, key):
-            return parse(text, [*self.variables], self.constants, condition)
-
-    def of_measure(self, name: str) -> Formula:
-        """Read a measure, a number or a condition of everything that has a name."""
-        with about("measures", name):
-            known = [*self.variables, *self.inputs, *self.params]
-            return parse(self.measures[name], known, self.constants, None)
+            return parse(text, [*self.variables, *others], self.constants, condition)
 
     def _whole(self, value: Any, section: str, key: str) -> int:
         """Return a whole number, given as one or as a formula of constants."""
@@ -214,9 +213,6 @@ def _described(error: ValidationError) -> DescriptionError:
     key = rest[0] if rest and not listed else ""
     if first["type"] == "missing" and not rest:
         return DescriptionError(f"a model needs [{section}]", section)
-    if first["type"] == "extra_forbidden":
-        known = did_you_mean(section, Description.model_fields)
-        return DescriptionError(f"a model has no such part{known}", section)
     if first["type"] == "value_error":
         return DescriptionError(str(first["ctx"]["error"]), section, key)
     if section in _LISTS:

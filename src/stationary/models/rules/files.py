@@ -50,34 +50,27 @@ def read_model(path: str | os.PathLike[str], **changes: float) -> RuleModel:
     source = _source(file)
     try:
         given = tomllib.loads(source)
-    except tomllib.TOMLDecodeError as error:
-        raise _not_toml(file, source, str(error)) from None
-    except ValueError as error:  # Python reads no whole number of more than 4300 digits
-        raise _too_long(file, source, str(error)) from None
     except RecursionError:
         raise InputError(
             f"{file}: the values are nested too deeply; a model needs two levels"
         ) from None
-    for key in given:
-        if key not in Description.model_fields:
-            raise _located(
-                file,
-                source,
-                DescriptionError(
-                    f"a model has no such part{did_you_mean(key, Description.model_fields)}", key
-                ),
-            )
-    for key in ("variables", "rules"):
-        if key not in given:
-            raise InputError(f"{file}: a model needs [{key}]")
+    except ValueError as error:  # also where a whole number has more than 4300 digits
+        raise _not_toml(file, source, str(error)) from None
     for key in changes:
         if key in given:
             raise InputError(f"{file}: {key!r} is a part of the model, and no constant of it")
-    arguments: dict[str, Any] = {"params": {}, **given, **changes}
     try:
+        for key in given:
+            if key not in Description.model_fields:
+                known = did_you_mean(key, Description.model_fields)
+                raise DescriptionError(f"a model has no such part{known}", key)
+        arguments: dict[str, Any] = {"variables": None, "rules": None, **given, **changes}
         return RuleModel(**arguments)
     except DescriptionError as error:
-        raise _located(file, source, error) from None
+        at = _position(source, error)
+        if at is None:
+            raise InputError(f"{file}: {error}") from None
+        raise _pointing(file, source, at, f"{error.part}: {error.reason}") from None
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
 
@@ -99,67 +92,40 @@ def _source(file: Path) -> str:
         ) from None
 
 
+def _pointing(file: Path, source: str, at: int, reason: str) -> InputError:
+    line, column, excerpt = locate(source, at)
+    return InputError(f"{file}, line {line}, column {column}: {reason}\n{excerpt}")
+
+
 def _not_toml(file: Path, source: str, message: str) -> InputError:
-    match = _PLACE.fullmatch(message)
+    match, digits = _PLACE.fullmatch(message), _DIGITS.search(source)
     if match is None:
-        return InputError(f"{file}: this is not TOML: {message}")
+        at = digits.start() if digits else 0
+        return _pointing(file, source, at, f"this cannot be read as TOML: {message}")
     at = len(source.rstrip())
     if match[2]:
         lines = source.split("\n")
         at = sum(len(line) + 1 for line in lines[: int(match[2]) - 1]) + int(match[3]) - 1
-    line, column, excerpt = locate(source, at)
-    return InputError(f"{file}, line {line}, column {column}: {match[1]}\n{excerpt}")
+    return _pointing(file, source, at, match[1])
 
 
-def _too_long(file: Path, source: str, message: str) -> InputError:
-    found = _DIGITS.search(source)
-    if found is None:
-        return InputError(f"{file}: this is not TOML: {message}")
-    line, column, excerpt = locate(source, found.start())
-    return InputError(
-        f"{file}, line {line}, column {column}: a number of {len(found[0])} digits is too large to "
-        f"compute with\n{excerpt}"
-    )
-
-
-def _located(file: Path, source: str, error: DescriptionError) -> InputError:
-    """Return an error of a description as one of its file, pointing to the place."""
-    at = _find(source, error)
-    what = f"{error.part}: {error.reason}"
-    if at is None:
-        return InputError(f"{file}: {error}")
-    line, column, excerpt = locate(source, at)
-    return InputError(f"{file}, line {line}, column {column}: {what}\n{excerpt}")
-
-
-def _find(source: str, error: DescriptionError) -> int | None:
+def _position(source: str, error: DescriptionError) -> int | None:
     """Position in the file of what an error is about, or None: TOML's values have no positions."""
-    start = _assignment(source, error.section, error.key)
-    if start is None:
+    part = re.search(
+        rf"^[ \t]*(\[?)[ \t]*({_word(error.section)})[ \t]*[\].=]", source, re.MULTILINE
+    )
+    if part is None:
         return None
-    if error.text:
-        # The text stands in the file as it is, unless it has escapes or is folded.
-        place = source.find(error.text, max(start, source.find("=", start)))
-        if place >= 0:
-            return place + error.at
-    return start
-
-
-def _assignment(source: str, section: str, key: str) -> int | None:
-    """Where ``key = `` of a section, or the section itself, begins."""
-    header = re.search(rf"^[ \t]*(\[[ \t]*{_word(section)}[ \t]*\])", source, re.MULTILINE)
-    top = re.search(rf"^[ \t]*({_word(section)})[ \t]*[=.]", source, re.MULTILINE)
-    whole = header or top
-    if not key or whole is None:
-        return whole.start(1) if whole else None
-    if header:
-        after = re.compile(r"^[ \t]*\[", re.MULTILINE).search(source, header.end())
-        end = after.start() if after else len(source)
-        line = rf"^[ \t]*({_word(key)})[ \t]*="
-        match = re.compile(line, re.MULTILINE).search(source, header.end(), end)
-    else:
-        match = re.compile(rf"[.{{,\s]({_word(key)})[ \t]*=").search(source, whole.end() - 1)
-    return match.start(1) if match else whole.start(1)
+    start = part.start(1)
+    if error.key:
+        # Below a header a key begins its line; otherwise it follows a dot or stands in braces.
+        before = r"^[ \t]*" if part[1] else r"[.{,\s]"
+        key = re.compile(rf"{before}({_word(error.key)})[ \t]*=", re.MULTILINE)
+        found = key.search(source, part.end(2))
+        start = found.start(1) if found else start
+    # The text stands in the file as it is, unless it has escapes or is folded.
+    text = source.find(error.text, source.find("=", start)) if error.text else -1
+    return start if text < 0 else text + error.at
 
 
 def _word(name: str) -> str:

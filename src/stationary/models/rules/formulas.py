@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,26 +41,14 @@ COMPARISONS = frozenset({"<", "<=", ">", ">=", "=", "!="})
 CONNECTIVES = frozenset({"and", "or", "not"})
 
 
-class Function(NamedTuple):
-    """What NumPy and torch call a function, and how many arguments it takes."""
-
-    called: str
-    least: int = 1
-    most: int = 1
-
-
 FUNCTIONS = {
-    "min": Function("minimum", 2, 100),
-    "max": Function("maximum", 2, 100),
-    "mod": Function("remainder", 2, 2),
-    "if": Function("where", 3, 3),
-    "abs": Function("abs"),
-    "exp": Function("exp"),
-    "log": Function("log"),
-    "sqrt": Function("sqrt"),
-    "floor": Function("floor"),
-    "ceil": Function("ceil"),
+    "min": ("minimum", 2, 100),
+    "max": ("maximum", 2, 100),
+    "mod": ("remainder", 2, 2),
+    "if": ("where", 3, 3),
+    **{same: (same, 1, 1) for same in ("abs", "exp", "log", "sqrt", "floor", "ceil")},
 }
+"""What NumPy and torch call each function, and how many arguments it takes."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +69,6 @@ class Formula:
     args: tuple[Any, ...]
     text: str = field(default="", compare=False)
 
-    @property
-    def is_leaf(self) -> bool:
-        """Whether it is a number or a name."""
-        return self.op in ("number", "name")
-
     @cached_property
     def boolean(self) -> bool:
         """Whether it is a condition, not a number."""
@@ -96,7 +79,7 @@ class Formula:
     @cached_property
     def names(self) -> frozenset[str]:
         """Every name in it."""
-        if self.is_leaf:
+        if self.op in ("number", "name"):
             return frozenset(self.args if self.op == "name" else ())
         return frozenset().union(*(arg.names for arg in self.args))
 
@@ -140,7 +123,7 @@ def evaluate(formula: Formula, values: Mapping[str, Any], library: ModuleType) -
     args = [evaluate(arg, values, library) for arg in formula.args]
     if formula.op == "join":
         return _join(*args)
-    function = OPERATORS.get(formula.op) or getattr(library, FUNCTIONS[formula.op].called)
+    function = OPERATORS.get(formula.op) or getattr(library, FUNCTIONS[formula.op][0])
     # Only these may have more arguments than the library's function.
     return reduce(function, args) if formula.op in ("and", "or", "min", "max") else function(*args)
 

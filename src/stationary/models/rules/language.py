@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stationary.errors import did_you_mean
 from stationary.models.rules.errors import DescriptionError
-from stationary.models.rules.formulas import CONNECTIVES, FUNCTIONS, Formula, number
+from stationary.models.rules.formulas import CONNECTIVES, FUNCTIONS, Formula, name, number
 
 RESERVED = frozenset({*FUNCTIONS, *CONNECTIVES, "at", "else", "lost"})
 """Words that cannot be names: those of formulas, and those of rules."""
@@ -24,6 +24,7 @@ _LONGEST = 4000
 """Characters of a text: a formula that people can read is far shorter."""
 _DEEPEST = 150
 """Operations inside one another, so that no text exhausts the stack of Python."""
+_TOO_DEEP = f"the formula is nested more than {_DEEPEST} deep; simplify or split it"
 
 _PIECE = re.compile(
     r"(?P<space>\s+)"
@@ -119,7 +120,7 @@ def parse(
     """
     pieces = cut(text) if pieces is None else pieces
     reader = _Reader(text, pieces, names, constants or {})
-    formula = reader.formula(reader.parsed(), 1)
+    formula = reader.formula(reader.parsed())
     if condition is not None and formula.boolean != condition:
         need = "a condition, such as q > 0" if condition else "a number, not a condition"
         raise DescriptionError(f"this must be {need}", text=text, at=pieces[0].at)
@@ -139,98 +140,86 @@ class _Reader:
     ) -> None:
         self.text, self.pieces = text, pieces
         self.names, self.constants = names, constants
-        self.python, self.origin = "", list[int]()
-        for k, piece in enumerate(pieces):
-            written = f"{self._written(piece)} " if piece is not pieces[-1] else " "
-            self.python += written
-            self.origin += [k] * len(written)  # the piece that each character came from
+        self.columns = list[Piece]()  # the piece from which each character of the Python text came
+
+    def parsed(self) -> ast.expr:
+        """Return the tree of Python's parser."""
+        python = ""
+        for piece in self.pieces[:-1]:
+            written = f"{self._written(piece)} "
+            python += written
+            self.columns += [piece] * len(written)
+        try:
+            return ast.parse(python.rstrip(), mode="eval").body
+        except (RecursionError, MemoryError):
+            raise self._problem(_TOO_DEEP, 0) from None
+        except SyntaxError as error:
+            if "too many nested" in error.msg:
+                raise self._problem(_TOO_DEEP, 0) from None
+            # Python reports an unexpected end as column 0.
+            column = error.offset - 1 if error.offset else len(python)
+            reason = "a number, a name or an operator is missing or misplaced"
+            if "(" in error.msg or ")" in error.msg:
+                reason = error.msg  # '(' was never closed
+            shown = self._piece(column).shown
+            raise self._problem(f"this is not a formula: {reason} at {shown}", column) from None
 
     def _written(self, piece: Piece) -> str:
         """Return a piece as Python has it."""
         if piece.kind == "word" and piece.text not in CONNECTIVES:
             return f"_{piece.text}"
-        if piece.kind == "number":
-            value = float(piece.text)
-            if not math.isfinite(value):
-                raise DescriptionError(
-                    f"the number {piece.text} is too large to compute with",
-                    text=self.text,
-                    at=piece.at,
-                )
-            return repr(value)
-        return _PYTHON.get(piece.text, piece.text)
+        if piece.kind != "number":
+            return _PYTHON.get(piece.text, piece.text)
+        if not math.isfinite(float(piece.text)):
+            reason = f"the number {piece.text} is too large to compute with"
+            raise DescriptionError(reason, text=self.text, at=piece.at)
+        return repr(float(piece.text))
 
-    def parsed(self) -> ast.expr:
-        """Return the tree of Python's parser."""
-        try:
-            return ast.parse(self.python.rstrip(), mode="eval").body
-        except (RecursionError, MemoryError):
-            raise self._too_deep(0) from None
-        except SyntaxError as error:
-            if "too many nested" in error.msg:
-                raise self._too_deep(0) from None
-            # Python reports an unexpected end as column 0.
-            piece = self._piece(error.offset - 1) if error.offset else self.pieces[-1]
-            reason = f"a number, a name or an operator is missing or misplaced at {piece.shown}"
-            if "(" in error.msg or ")" in error.msg:
-                reason = error.msg  # '(' was never closed
-            raise DescriptionError(
-                f"this is not a formula: {reason}", text=self.text, at=piece.at
-            ) from None
-
-    def formula(self, node: ast.expr, depth: int) -> Formula:
+    def formula(self, node: ast.expr, depth: int = 1) -> Formula:
         """Return the formula of a node; a node that is not in the language is refused."""
         if depth > _DEEPEST:
-            raise self._too_deep(node.col_offset)
-        if isinstance(node, ast.Constant) and isinstance(node.value, float):
-            return number(node.value)
-        if isinstance(node, ast.Name):
-            return self._named(node)
-        op, args = self._operation(node)
+            raise self._problem(_TOO_DEEP, node)
+        match node:
+            case ast.Constant(value=float(value)):
+                return number(value)
+            case ast.Name():
+                return self._named(node)
+            case ast.BinOp() | ast.UnaryOp() | ast.BoolOp():
+                op = _NODES.get(type(node.op), "")
+                args = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
+            case ast.Compare(ops=[one]):
+                op, args = _NODES.get(type(one), ""), [node.left, *node.comparators]
+            case ast.Compare():
+                reason = "comparisons cannot be chained: write 'a < b and b < c' for 'a < b < c'"
+                raise self._problem(reason, node.comparators[1])
+            case ast.Call(func=ast.Name(id=called), args=args, keywords=[]):
+                op = self._function(called[1:], node)
+            case _:
+                op, args = "", []
+        if not op:
+            raise self._problem("this is not part of the language of formulas", node)
         found = Formula(op, tuple(self.formula(arg, depth + 1) for arg in args))
         self._check_kinds(found, node, args)
         return found
-
-    def _operation(self, node: ast.expr) -> tuple[str, Sequence[ast.expr]]:
-        """Return the name of an operation, and what it is applied to."""
-        match node:
-            case ast.BinOp() if type(node.op) in _NODES:
-                return _NODES[type(node.op)], (node.left, node.right)
-            case ast.UnaryOp() if type(node.op) in _NODES:
-                return _NODES[type(node.op)], (node.operand,)
-            case ast.BoolOp():
-                return _NODES[type(node.op)], node.values
-            case ast.Compare(ops=[op]) if type(op) in _NODES:
-                return _NODES[type(op)], (node.left, *node.comparators)
-            case ast.Compare():
-                raise self._problem(
-                    "comparisons cannot be chained: write 'a < b and b < c' for 'a < b < c'",
-                    node.comparators[1],
-                )
-            case ast.Call(func=ast.Name(), keywords=[]):
-                return self._function(node), node.args
-        raise self._problem("this is not part of the language of formulas", node)
-
-    def _function(self, node: ast.Call) -> str:
-        called = ast.unparse(node.func)[1:]
-        if called not in FUNCTIONS:
-            raise self._problem(
-                f"there is no function {called!r}{did_you_mean(called, FUNCTIONS)}", node
-            )
-        least, most = FUNCTIONS[called][1:]
-        if not least <= len(node.args) <= most:
-            count = str(least) if least == most else f"{least} or more"
-            raise self._problem(f"{called} takes {count} argument(s); got {len(node.args)}", node)
-        return called
 
     def _named(self, node: ast.Name) -> Formula:
         called = node.id[1:]
         if called in self.constants:
             return number(self.constants[called])
         if called not in self.names:
-            known = [*self.names, *self.constants]
-            raise self._problem(f"there is no {called!r} here{did_you_mean(called, known)}", node)
-        return Formula("name", (called,))
+            known = did_you_mean(called, [*self.names, *self.constants])
+            raise self._problem(f"there is no {called!r} here{known}", node)
+        return name(called)
+
+    def _function(self, called: str, node: ast.Call) -> str:
+        if called not in FUNCTIONS:
+            known = did_you_mean(called, FUNCTIONS)
+            raise self._problem(f"there is no function {called!r}{known}", node)
+        _, least, most = FUNCTIONS[called]
+        if not least <= len(node.args) <= most:
+            count = str(least) if least == most else f"{least} or more"
+            raise self._problem(f"{called} takes {count} argument(s); got {len(node.args)}", node)
+        return called
 
     def _check_kinds(self, found: Formula, node: ast.expr, args: Sequence[ast.expr]) -> None:
         """Raise if numbers and conditions are mixed."""
@@ -243,20 +232,12 @@ class _Reader:
                 hint = "" if need else "; write if(condition, 1, 0) to count it as one"
                 kinds = ("a condition", "a number") if need else ("a number", "a condition")
                 sign = {"negative": "-", "if": "the first argument of if"}.get(found.op, found.op)
-                raise self._problem(
-                    f"{sign} needs {kinds[0]} here, and this is {kinds[1]}{hint}", place
-                )
+                reason = f"{sign} needs {kinds[0]} here, and this is {kinds[1]}{hint}"
+                raise self._problem(reason, place)
 
     def _piece(self, column: int) -> Piece:
-        """Return the piece at a column of the Python text."""
-        return self.pieces[self.origin[min(column, len(self.origin) - 1)]]
+        return self.columns[column] if column < len(self.columns) else self.pieces[-1]
 
-    def _problem(self, reason: str, node: ast.expr) -> DescriptionError:
-        return DescriptionError(reason, text=self.text, at=self._piece(node.col_offset).at)
-
-    def _too_deep(self, column: int) -> DescriptionError:
-        return DescriptionError(
-            f"the formula is nested more than {_DEEPEST} deep; simplify or split it",
-            text=self.text,
-            at=self._piece(column).at,
-        )
+    def _problem(self, reason: str, where: ast.expr | int) -> DescriptionError:
+        column = where if isinstance(where, int) else where.col_offset
+        return DescriptionError(reason, text=self.text, at=self._piece(column).at)

@@ -14,8 +14,14 @@ from torch import Tensor
 from stationary.edges import Edges
 from stationary.errors import InputError, RateError, ReducibleError
 from stationary.generator import Generator
-from stationary.models._base import Model, Param, Point
-from stationary.models.measures import FLOW_MEASURES, Flows, Measure, state_reward
+from stationary.models._base import Param, Point
+from stationary.models.measures import FLOW_MEASURES, Flows, Measure
+from stationary.models.rules.base import (
+    FormulaModel,
+    long_run_mean,
+    mean_of_states,
+    values_at,
+)
 from stationary.models.rules.description import Description, read_description
 from stationary.models.rules.errors import DescriptionError
 from stationary.models.rules.flows import Move, request_flows
@@ -24,7 +30,7 @@ from stationary.models.rules.rates import StateFormulas
 from stationary.models.rules.states import Ints, States
 
 
-class RuleModel(Model):
+class RuleModel(FormulaModel):
     """A chain written as rules: ``q1 < K -> q1 += 1 else lost at load``.
 
     Its states are those that the rules reach from the first state, in lexicographic order, and are
@@ -105,19 +111,21 @@ class RuleModel(Model):
         real: Sequence[str] = (),
         **changes: float,
     ) -> None:
-        given = {
-            part: value for part, value in locals().items() if part in Description.model_fields
-        }
+        parts = Description.model_fields
+        given = {part: value for part, value in locals().items() if part in parts}
         self._description = description = read_description(given, changes)
+        self.constants = description.constants
         states, moves = _explored(description)
         sources, edges, edge = _edges(moves, states)
-        counted = None
+        self._counted: tuple[str, ...] | None = None
+        groups = None
         if description.counted is not None:
-            formula = description.of_states(description.counted, "count")
+            formula = description.formula(description.counted, "count")
             # Adding zero makes -0 into 0, which needs no name of its own.
             counted = _finite(formula, states, "count") + 0.0
             values, group = np.unique(counted, return_inverse=True)
-            names = [f"{value:.12g}" for value in values.tolist()]
+            self._counted = tuple(f"{value:.12g}" for value in values.tolist())
+            groups = [self._counted[k] for k in group.tolist()]
         super().__init__(
             states=states,
             edges=edges,
@@ -126,32 +134,23 @@ class RuleModel(Model):
                 for name, value in description.params.items()
             },
             inputs=description.inputs,
-            groups=None if counted is None else [names[k] for k in group.tolist()],
+            groups=groups,
         )
-        self._counted = None if counted is None else tuple(names)
         self.register_buffer("_edge", edge, persistent=False)
-        columns = states.columns
-        self._rates = StateFormulas({
-            rule.name: (rule.rate, {key: c[sources[rule.name]] for key, c in columns.items()})
-            for rule in description.parsed_rules
-        })  # fmt: skip
-        self._prepare_measures(moves)
+        formulas = {}
+        for rule in description.parsed_rules:
+            here = {key: column[sources[rule.name]] for key, column in states.columns.items()}
+            formulas[rule.name] = rule.rate, here
+        self._rates = StateFormulas(formulas)
+        self._measures = self._make_measures(moves)
 
     def rates(self, *args: Any) -> Tensor:
         """Each rule's rate on its own edges; those of one edge are added."""
-        *inputs, p = args
-        found = self._rates(self._values(inputs, p))
+        found = super().rates(*args)
         if self._edge is None:
             return found
         zero = found.new_zeros((*found.shape[:-1], len(self.edges)))
         return zero.index_add(-1, self._edge, found)
-
-    def _values(self, inputs: Sequence[Tensor], p: Any) -> dict[str, Tensor]:
-        """Inputs and parameters by name."""
-        return dict(zip(self.inputs, inputs, strict=True)) | vars(p)
-
-    def _at(self, point: Point) -> dict[str, Tensor]:
-        return self._values(point.x.split(1, -1), point.p)
 
     def generator(self, x: Tensor, theta: Tensor, index: Tensor | None = None) -> Generator:
         """Generators; the error for an invalid rate names its rule."""
@@ -159,7 +158,7 @@ class RuleModel(Model):
             return super().generator(x, theta, index)
         except RateError:
             with torch.no_grad():
-                found = self._rates(self._values(x.split(1, -1), self.named(theta)))
+                found = super().rates(*x.split(1, -1), self.named(theta))
                 raise self._bad_rate(found, x, theta) from None
 
     def _bad_rate(self, found: Tensor, x: Tensor, theta: Tensor) -> RateError:
@@ -192,7 +191,7 @@ class RuleModel(Model):
             return self._members[text].tolist()
         if text.isdecimal() or text.isidentifier():
             raise InputError(self._unknown(text))
-        condition = self._description.of_states(text, f"condition {text!r}", condition=True)
+        condition = self._description.formula(text, f"condition {text!r}", condition=True)
         where = np.flatnonzero(on_arrays(condition, self.states.columns))
         if not len(where):
             raise InputError(f"no state of the model has {text}")
@@ -215,89 +214,57 @@ class RuleModel(Model):
             f"'{next(iter(self.states.columns))} >= 1'"
         )
 
-    def _prepare_measures(self, moves: Mapping[str, Move]) -> None:
-        """Read what `measure` may be asked for, once."""
+    def _make_measures(self, moves: Mapping[str, Move]) -> dict[str, Measure]:
+        """Make the measures that follow from arrivals, jobs and variables, and the user's own."""
         given, columns = self._description, self.states.columns
+        found: dict[str, Measure] = {}
         jobs = None
         if given.jobs is not None:
-            jobs = _finite(given.of_states(given.jobs, "jobs"), self.states, "jobs")
+            jobs = _finite(given.formula(given.jobs, "jobs"), self.states, "jobs")
             self.register_buffer("levels", torch.from_numpy(jobs), persistent=False)
         self._flows: StateFormulas | None = None
-        names: list[str] = []
         if given.arriving:
             self._flows, self.arrives_alone = request_flows(
                 given.parsed_rules, moves, given.arriving, columns, jobs
             )
-            names += ["loss", "throughput"] + ["response_time"] * (jobs is not None)
-        names += ["mean_queue"] * (jobs is not None) + [f"mean_{name}" for name in columns]
-        own: dict[str, tuple[Formula, Any]] = {}
-        self._rewards: dict[str, tuple[NDArray[Any], bool]] = {}
-        for name in given.measures:
-            if name in names:
+            # A mean response time follows from the number of requests in the system.
+            found = {k: v for k, v in FLOW_MEASURES.items() if jobs is not None or not v.time}
+        if jobs is not None:
+            found["mean_queue"] = mean_of_states(jobs, "mean requests in the system")
+        for name, column in columns.items():
+            found[f"mean_{name}"] = mean_of_states(column, f"mean of {name}")
+        for name, text in given.measures.items():
+            if name in found:
                 raise InputError(f"measure {name!r} is there already; give yours another name")
-            formula = given.of_measure(name)
-            if formula.names <= columns.keys():
-                values = _finite(formula, self.states, "measures", name)
-                self._rewards[name] = values, formula.boolean
-            else:
-                own[name] = formula, columns
-        self._own = StateFormulas(own)
-        self._measures = (*names, *given.measures)
+            known = [*given.inputs, *given.params]
+            formula = given.formula(text, "measures", name, known, condition=None)
+            if not formula.names <= columns.keys():
+                found[name] = long_run_mean(StateFormulas({name: (formula, columns)}), text)
+                continue
+            values = _finite(formula, self.states, "measures", name)
+            found[name] = (
+                long_run_mean(values, text, 0.0, 1.0)
+                if formula.boolean
+                else mean_of_states(values, text)
+            )
+        return found
 
     def flows(self, point: Point) -> Flows:
         """Requests that the rules let in, turn away or throw out."""
         if self._flows is None:
             raise InputError("no rule of the model says 'else lost': name rules in arrivals=")
-        given = self._at(point)
+        given = values_at(point)
         return Flows(*(self._flows.value(key, given) for key in Flows._fields))
 
     def arrivals(self, point: Point) -> Tensor | None:
         """Requests that arrive in each state; None where the model names no arrivals."""
-        return None if self._flows is None else self._flows.value("offered", self._at(point))
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Those that follow from arrivals and jobs, the mean of every variable, and one's own."""
-        return self._measures
-
-    def measure(self, name: str) -> Measure:
-        """Return a measure by name, or the probability of a state."""
-        if name not in self._measures:
-            return super().measure(name)
-        if name in FLOW_MEASURES:
-            return FLOW_MEASURES[name]
-        text = self._description.measures.get(name, "")
-        if name in self._own.sizes:
-            return Measure(
-                lambda point: point.mean(self._own.value(name, self._at(point))), about=text
-            )
-        if name in self._rewards:
-            values, boolean = self._rewards[name]
-            return state_reward(values, text, boolean)
-        if name == "mean_queue":
-            return state_reward(self.levels.numpy(), "mean requests in the system")
-        variable = name.removeprefix("mean_")
-        return state_reward(self.states.columns[variable], f"mean of {variable}")
+        return None if self._flows is None else self._flows.value("offered", values_at(point))
 
     @property
     def options(self) -> dict[str, Any]:
         """The whole description; constants also one by one, as options that can be changed."""
         plain = self._description.model_dump(mode="json", exclude_defaults=True)
-        return {**plain, **self._description.constants}
-
-    @property
-    def changeable(self) -> dict[str, int | float]:
-        """The constants."""
-        return dict(self._description.constants)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.extra_repr()})"  # without the formulas inside
-
-    def extra_repr(self) -> str:
-        """Size, constants and parameters, for ``print(model)``."""
-        shown = {"states": len(self.states), **self._description.constants, **self.estimates}
-        rules = ", ".join(self._description.rules)
-        return f"rules={rules}, " + ", ".join(f"{k}={v:g}" for k, v in shown.items())
+        return {**plain, **self.constants}
 
 
 def _explored(given: Description) -> tuple[States, dict[str, Move]]:

@@ -33,12 +33,10 @@ class StateFormulas(nn.Module):
     def __init__(self, formulas: Mapping[str, tuple[Formula, Columns]]) -> None:
         super().__init__()
         tables: dict[str, Tensor] = {}
-        self._formulas = {
-            key: _prepared(formula, columns, tables) for key, (formula, columns) in formulas.items()
-        }
-        self.sizes = {
-            key: len(next(iter(columns.values()))) for key, (_, columns) in formulas.items()
-        }
+        self._formulas, self.sizes = {}, {}
+        for key, (formula, columns) in formulas.items():
+            self._formulas[key] = _prepared(formula, columns, tables)
+            self.sizes[key] = len(next(iter(columns.values())))
         for key, table in tables.items():
             self.register_buffer(key, table, persistent=False)
 
@@ -51,22 +49,21 @@ class StateFormulas(nn.Module):
     def forward(self, given: Mapping[str, Tensor]) -> Tensor:
         """All formulas one after the other, ``[..., sum of sizes]``."""
         batch = np.broadcast_shapes(*(value.shape[:-1] for value in given.values()))
-        parts = [self.value(key, given).expand((*batch, size)) for key, size in self.sizes.items()]
-        return torch.cat(parts, -1)
+        values = [self.value(key, given).expand((*batch, n)) for key, n in self.sizes.items()]
+        return torch.cat(values, -1)
 
 
 def weighted_sum(terms: Sequence[tuple[Formula, NDArray[Any]]], columns: dict[str, Any]) -> Formula:
     """Return a sum of formulas, each times an array over states that is added to the columns."""
-    total = None
+    found = []
     for formula, weight in terms:
-        if not weight.any():
-            continue
-        if not (weight == 1).all():
+        if (weight == 1).all():
+            found.append(formula)
+        elif weight.any():
             key = f"weight {len(columns)}"  # no name in a formula has a space
             columns[key] = weight
-            formula = name(key) if formula is ONE else Formula("*", (formula, name(key)))
-        total = formula if total is None else Formula("+", (total, formula))
-    return number(0.0) if total is None else total
+            found.append(Formula("*", (formula, name(key))))
+    return reduce(lambda a, b: Formula("+", (a, b)), found) if found else number(0.0)
 
 
 def _prepared(formula: Formula, columns: Columns, tables: dict[str, Tensor]) -> Formula:
@@ -101,8 +98,7 @@ def _product(formula: Formula, columns: Columns, tables: dict[str, Tensor]) -> F
             fixed = Formula(op, (fixed, factor))
         else:
             mixed.append((op, _prepared(factor, columns, tables)))
-    simple = [_prepared(part, columns, tables) for part in (free, fixed) if part is not ONE]
-    total = reduce(lambda a, b: Formula("*", (a, b)), simple) if simple else ONE
+    total = Formula("*", (free, _prepared(fixed, columns, tables)))
     for op, factor in mixed:
         total = Formula(op, (total, factor))
     return total
@@ -120,13 +116,13 @@ def _factors(formula: Formula, above: bool) -> Iterator[tuple[str, Formula]]:
 
 def _branches(args: Sequence[Formula], columns: Columns, tables: dict[str, Tensor]) -> Formula:
     """Compute each branch on its own states, so that NaN of the other reaches no gradient."""
-    condition, yes, no = args
+    condition, *branches = args
     holds = np.asarray(on_arrays(condition, columns), dtype=bool)
     if holds.all() or not holds.any():
-        return _prepared(yes if holds.all() else no, columns, tables)
-    parts = []
+        return _prepared(branches[0 if holds.all() else 1], columns, tables)
     places = [np.flatnonzero(holds), np.flatnonzero(~holds)]
-    for branch, place in zip((yes, no), places, strict=True):
+    parts = []
+    for branch, place in zip(branches, places, strict=True):
         here = {key: column[place] for key, column in columns.items()}
         parts.append(_prepared(branch, here, tables))
     return Formula("join", (*parts, *(_table(place, tables) for place in places)))

@@ -10,12 +10,12 @@ that a request that arrives where the guard is false is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from stationary.errors import InputError
 from stationary.models.rules.errors import DescriptionError, about
 from stationary.models.rules.formulas import Columns, Formula, name, on_arrays
 from stationary.models.rules.language import Piece, cut, parse
@@ -103,74 +103,56 @@ def read_rule(
         Names that stand for numbers.
     """
     with about("rules", rule):
-        reader = _Reader(text)
+        parts = _parts(text)
         guard = None
-        if reader.has("->"):
-            guard = parse(text, variables, constants, True, reader.until("->"))
-            reader.take("->")
+        if parts[0][-1].text == "->":
+            guard = parse(text, variables, constants, True, parts.pop(0))
+        *doing, rate = parts
+        refuses = len(doing) > 1 and doing[-2][-1].text == "else"
+        if refuses:
+            refused = doing.pop()
+            if len(refused) != 2 or refused[0].text != "lost":
+                raise _problem(f"'else' needs 'lost'; got {refused[0].shown}", text, refused[0])
+            if guard is None:
+                reason = "'else lost' needs a guard: without one nothing is refused"
+                raise _problem(reason, text, refused[0])
         changes: dict[str, Formula] = {}
         lost = False
-        while True:
-            change = f"a change such as '{next(iter(variables))} += 1', or 'lost'"
-            target = reader.take(*variables, "lost", expected=change)
-            if target.text == "lost":
+        for part in doing:
+            if part[0].text == "lost" and len(part) == 2:
                 lost = True
-            elif target.text in changes:
-                raise reader.problem(f"{target.text} is changed twice", target)
-            else:
-                sign = reader.take("=", "+=", "-=").text
-                new = parse(text, variables, constants, False, reader.until(",", "else", "at"))
-                if sign != "=":
-                    shown = f"{target.text} {sign[0]} {new.text}"
-                    new = Formula(sign[0], (name(target.text), new), shown)
-                changes[target.text] = new
-            if not reader.sees(","):
-                break
-            reader.take(",")
-        refuses = reader.sees("else")
-        if refuses:
-            place = reader.take("else")
-            reader.take("lost")
-            if guard is None:
-                raise reader.problem(
-                    "'else lost' needs a guard: without one nothing is refused", place
-                )
-        reader.take("at")
-        rate = parse(text, [*variables, *others], constants, False, reader.until())
-        return Rule(rule, guard, changes, lost, refuses, rate)
+                continue
+            target, sign = part[0], part[1].text if len(part) > 2 else ""
+            if target.text not in variables or sign not in ("=", "+=", "-="):
+                example = f"a change such as '{next(iter(variables))} += 1', or 'lost'"
+                raise _problem(f"expected {example}; got {target.shown}", text, target)
+            if target.text in changes:
+                raise _problem(f"{target.text} is changed twice", text, target)
+            new = parse(text, variables, constants, False, part[2:])
+            if sign != "=":
+                shown = f"{target.text} {sign[0]} {new.text}"
+                new = Formula(sign[0], (name(target.text), new), shown)
+            changes[target.text] = new
+        formula = parse(text, [*variables, *others], constants, False, rate)
+        return Rule(rule, guard, changes, lost, refuses, formula)
 
 
-class _Reader:
-    """Reads the pieces of a rule from left to right."""
+def _parts(text: str) -> list[list[Piece]]:
+    """Cut a rule behind each ``->``, ``,``, ``else`` and ``at`` outside of parentheses."""
+    parts: list[list[Piece]] = [[]]
+    depth = 0
+    pieces = cut(text)
+    for piece in pieces:
+        depth += {"(": 1, ")": -1}.get(piece.text, 0)
+        parts[-1].append(piece)
+        if depth <= 0 and piece.text in ("->", ",", "else", "at"):
+            parts.append([])
+    order = "".join(part[-1].text for part in parts)
+    if not re.fullmatch(r"(->)?,*(else)?at", order):
+        reason = "a rule is 'GUARD -> CHANGES at RATE', with 'else lost' before 'at' if wanted"
+        raise _problem(reason, text, pieces[-1])
+    return parts
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._pieces = cut(text)
 
-    def has(self, sign: str) -> bool:
-        """Whether a sign is still to come."""
-        return any(piece.text == sign for piece in self._pieces)
-
-    def sees(self, sign: str) -> bool:
-        """Whether a sign comes next."""
-        return self._pieces[0].text == sign
-
-    def take(self, *allowed: str, expected: str = "") -> Piece:
-        """Read one of these words or signs, or raise."""
-        if self._pieces[0].text not in allowed:
-            expected = expected or " or ".join(map(repr, allowed))
-            raise self.problem(f"expected {expected}; got {self._pieces[0].shown}", self._pieces[0])
-        return self._pieces.pop(0)
-
-    def until(self, *ends: str) -> list[Piece]:
-        """Read a formula up to one of these signs outside of parentheses, or to the end."""
-        depth, last = 0, 0
-        while (piece := self._pieces[last]).text and (depth > 0 or piece.text not in ends):
-            depth += {"(": 1, ")": -1}.get(piece.text, 0)
-            last += 1
-        part, self._pieces = self._pieces[: last + 1], self._pieces[last:]
-        return part
-
-    def problem(self, reason: str, piece: Piece) -> InputError:
-        """Return an error that points at a piece."""
-        return DescriptionError(reason, text=self.text, at=piece.at)
+def _problem(reason: str, text: str, piece: Piece) -> DescriptionError:
+    return DescriptionError(reason, text=text, at=piece.at)
