@@ -126,6 +126,7 @@ RANGES = pd.DataFrame(
         "low": [0.125, 2.0],
         "high": [0.5, 3.0],
         "determined": [True, False],
+        "searched": [True, True],
     }
 )
 

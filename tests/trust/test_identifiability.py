@@ -22,7 +22,7 @@ from stationary.trust.identifiability.directions import open_directions
 
 M = st.models
 LOADS = np.repeat(np.arange(11.0, 16.0), 10)
-COLUMNS = ["load", "measure", "value", "low", "high", "determined"]
+COLUMNS = ["load", "measure", "value", "low", "high", "determined", "searched"]
 
 
 def known(fit, *args, **options):

@@ -195,6 +195,6 @@ def _direction(vector: Array, curvature: float, nearly: bool, model: Model) -> D
     return Direction(kind, weights, curvature, nearly, up, down)
 
 
-def bounded(name: str, at_most: float) -> Direction:
+def rate_at_zero(name: str, at_most: float) -> Direction:
     """Return the direction of a rate that is estimated at zero, and what it can be at most."""
     return Direction(DirectionKind.AT_ZERO, {name: 1.0}, 0.0, raised=(name,), at_most=at_most)

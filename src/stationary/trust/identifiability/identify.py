@@ -1,6 +1,6 @@
-"""What the data at hand determine: directions they leave open, and how far an answer can move.
+"""What the data determine: directions that they leave open, and how far an answer can move.
 
-A forecast may hang on something the data never showed. Here the likelihood is asked directly: which
+A forecast may depend on something that the data never showed. The likelihood tells: which
 directions of the parameters are flat, and between which ends does a measure at a given load lie
 among all parameters that explain the data almost as well as the best ones.
 """
@@ -31,22 +31,28 @@ from stationary.models.measures import Measure
 from stationary.terms.findings import Check, Finding, Verdict
 from stationary.trust.identifiability.directions import (
     Direction,
-    bounded,
     common_factor,
     groups_of,
     open_directions,
+    rate_at_zero,
 )
-from stationary.trust.identifiability.profiles import at_zero, corners, explore
-from stationary.trust.identifiability.region import REACH, Region, Row
+from stationary.trust.identifiability.profiles import (
+    REACH,
+    Question,
+    Region,
+    ends_of_parameters,
+    explore,
+    rates_at_zero,
+)
 
-_AHEAD = (1.0, 1.25, 1.5, 2.0)
+_MULTIPLES = (1.0, 1.25, 1.5, 2.0)
 """Loads to ask about, as multiples of the heaviest observed."""
 
 _USUAL = ("loss", "response_time")
 """Measures of a queue that stand for the others."""
 
-_COLUMNS = ("measure", "value", "low", "high", "determined")
-"""Of the table of ranges, after the inputs."""
+_COLUMNS = ("measure", "value", "low", "high", "determined", "searched")
+"""Columns of the table of ranges, after the inputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +72,9 @@ class Identifiability:
         A basis of what is flat, the most readable ones first, then what is nearly flat.
     ranges : DataFrame
         Inputs by name, ``measure``, ``value`` at the estimates, and ``low`` and ``high``, the
-        profile range. It is ``determined`` where it is narrower than a factor of ten each way.
+        profile range. It is ``determined`` where it is narrower than a factor of ten each way. It
+        is not ``searched`` where the search reached its limit of work before the range was wider
+        than that; then it does not count as determined.
     nats, dispersion : float
         How far the fit may get worse in these ranges, and what a nat is divided by.
     converged : bool
@@ -102,31 +110,37 @@ class Identifiability:
         good, bad = Verdict.OK, Verdict.WARNING
         if not self.converged:
             good = bad = Verdict.UNKNOWN
-        known = {
+        verdicts = {"undetermined": bad, "not_searched": Verdict.UNKNOWN}
+        facts: dict[str, Any] = {
             "rank": self.rank,
             "parameters": self.parameters,
             "barely": sum(d.nearly for d in self.directions),
         }
-        code = "undetermined"
-        if self.determined:
-            code = "determined" if self.rank == self.parameters else "answers_determined"
-        verdict = good if self.determined else bad
-        found = [Finding(Check.PARAMETERS, verdict, code, known)]
+        code, _ = _outcome(self.rows())
+        if code == "determined" and self.rank < self.parameters:
+            code = "answers_determined"
+        found = [Finding(Check.PARAMETERS, verdicts.get(code, good), code, facts)]
         by_measure: dict[str, list[dict[str, Any]]] = {}
         for row in self.rows():
             by_measure.setdefault(row["measure"], []).append(row)
         for rows in by_measure.values():
-            open_ = [row for row in rows if not row["determined"]]
-            # The first range that is open, or else the last one: the farthest ahead.
-            facts = (open_[0] if open_ else rows[-1]) | {"nats": self.nats}
-            code, verdict = ("undetermined", bad) if open_ else ("determined", good)
-            found.append(Finding(Check.MEASURE, verdict, code, facts))
+            code, row = _outcome(rows)
+            facts = row | {"nats": self.nats}
+            found.append(Finding(Check.MEASURE, verdicts.get(code, good), code, facts))
         if not self.converged:
             found.append(Finding(Check.CONVERGENCE, Verdict.WARNING, "not_converged"))
         return found
 
     def __str__(self) -> str:
         return words.identifiability(self)
+
+
+def _outcome(rows: Sequence[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+    """Whether all of some ranges are determined, and the range that shows it."""
+    for row in sorted(rows, key=lambda row: not row["searched"]):  # what is certain first
+        if not row["determined"]:
+            return ("undetermined" if row["searched"] else "not_searched"), row
+    return "determined", rows[-1]  # the farthest ahead
 
 
 def identify(
@@ -173,9 +187,9 @@ def identify(
     if not estimate.converged:
         z = _settled(likelihood, z)
     region = Region(likelihood, z, bound)
-    small = at_zero(region, estimate.covariance.scale)
+    small = rates_at_zero(region, estimate.covariance.scale)
     asked = _rows(model, _inputs(model, windows, x), _measures(model, measures))
-    first = corners(region, small, asked[0].x)
+    first = ends_of_parameters(region, small, asked[0].x)
     region.ask([*first, *asked])
     kept = ~np.isin(np.arange(len(z)), list(small))
     hessian = finite_hessian(likelihood, z) / dispersion
@@ -189,13 +203,15 @@ def identify(
     for k, (_, felt) in small.items():
         centre[k] = felt
     explore(region, centre, [line / np.abs(line).max() for line in lines])
-    zero = [bounded(model.param_names[k], region.range(k)[1] if first else math.nan) for k in small]
+    zero = [
+        rate_at_zero(model.param_names[k], region.range(k)[1] if first else math.nan) for k in small
+    ]
     return Identifiability(
         parameters=len(z),
         rank=len(steep),
         condition=float(steep[-1] / steep[0]) if len(steep) else math.nan,
         directions=tuple(sorted([*directions, *zero], key=lambda d: max(d.curvature, FLAT))),
-        ranges=pd.DataFrame([_line(region, k) for k in range(len(first), len(region.rows))]),
+        ranges=pd.DataFrame([_line(region, k) for k in range(len(first), len(region.questions))]),
         nats=nats,
         dispersion=dispersion,
         converged=estimate.converged,
@@ -219,9 +235,9 @@ def _inputs(model: Model, windows: Windows, x: Any) -> Tensor:
     if x is not None:
         return grid(model, x)
     heaviest = windows.x[windows.loads.argmax()]
-    ahead = heaviest.repeat(len(_AHEAD), 1)
+    ahead = heaviest.repeat(len(_MULTIPLES), 1)
     # By a factor, or where loads may be negative by steps of their own size.
-    ahead[:, 0] += heaviest[0].abs() * (torch.tensor(_AHEAD, dtype=ahead.dtype) - 1)
+    ahead[:, 0] += heaviest[0].abs() * (torch.tensor(_MULTIPLES, dtype=ahead.dtype) - 1)
     return model.as_inputs(ahead)
 
 
@@ -234,10 +250,10 @@ def _measures(model: Model, names: Sequence[str] | None) -> dict[str, Measure]:
 
 
 @torch.no_grad()
-def _rows(model: Model, inputs: Tensor, measures: dict[str, Measure]) -> list[Row]:
+def _rows(model: Model, inputs: Tensor, measures: dict[str, Measure]) -> list[Question]:
     point = model.at(inputs)
     return [
-        Row(inputs[k : k + 1], name, measure, float(value.clamp(measure.low, measure.high)))
+        Question(inputs[k : k + 1], name, measure, float(value.clamp(measure.low, measure.high)))
         for name, measure in measures.items()
         for k, value in enumerate(measure(point))
     ]
@@ -245,11 +261,13 @@ def _rows(model: Model, inputs: Tensor, measures: dict[str, Measure]) -> list[Ro
 
 def _line(region: Region, k: int) -> dict[str, Any]:
     """One line of the table: a question and its range."""
-    row, (low, high) = region.rows[k], region.range(k)
+    asked, (low, high) = region.questions[k], region.range(k)
     # The way to the scale and back rounds, and a fit that stopped early may lie outside.
-    low, high = min(low, row.value), max(high, row.value)
-    known = max(high - row.value, row.value - low) <= KNOWN * abs(row.value)
-    narrow = max(region.moved(k, 0), region.moved(k, 1)) <= OPEN
-    inputs = dict(zip(region.model.inputs, row.x[0].tolist(), strict=True))
-    rest = (row.name, row.value, low, high, known or narrow)
+    low, high = min(low, asked.value), max(high, asked.value)
+    known = max(high - asked.value, asked.value - low) <= KNOWN * abs(asked.value)
+    narrow = known or max(region.moved(k, 0), region.moved(k, 1)) <= OPEN
+    # A range that is wide already is open, however much wider it may be.
+    searched = not narrow or bool(region.searched[k].all())
+    inputs = dict(zip(region.model.inputs, asked.x[0].tolist(), strict=True))
+    rest = (asked.name, asked.value, low, high, narrow and searched, searched)
     return inputs | dict(zip(_COLUMNS, rest, strict=True))
