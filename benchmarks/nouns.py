@@ -75,15 +75,19 @@ def _now(
 ) -> tuple[Any, dict[str, Task]]:
     from stationary.learning.draws import from_refits
     from stationary.learning.fitting import refit_below
-    from stationary.learning.likelihood import Likelihood
-    from stationary.trust.backtest import cuts, horizon
+    from stationary.learning.likelihood import Likelihood, log_terms
+    from stationary.trust.backtest import cuts, held_out, horizon, score
 
     whole = result.estimate
     part = from_refits(whole, thetas)
 
     def refits() -> object:
         places = cuts(light, len(whole.model.param_names))
-        return horizon(whole, [refit_below(whole, light, cut) for cut in places], places, light)
+        scores = []
+        for cut in places:
+            part, held = refit_below(whole, light, cut), held_out(light, cut)
+            scores.append(None if part is None else score(log_terms(part.model, held), held))
+        return horizon(whole, scores, places, light)
 
     return Likelihood(queue, few), {
         "draws": lambda: part.drawn(x[None], whole.model.measures),

@@ -15,22 +15,22 @@ import torch
 import stationary as st
 from stationary.models.measures import probability
 from stationary.output.report import write_report
-from stationary.terms.findings import Check, Finding, Verdict
+from stationary.terms.findings import Finding, Verdict
 from stationary.terms.trust import Choice, Chosen
 from stationary.trust.identifiability import Direction, Identifiability
 from stationary.trust.identifiability.directions import DirectionKind
 from stationary.trust.study import Comparison
 
 FINDINGS = (
-    Finding(Check.DRIFT, Verdict.OK, "no_drift", {"windows": 33}, 0.41),
+    Finding("drift", Verdict.OK, "no_drift", {"windows": 33}, 0.41),
     Finding(
-        Check.SERIAL_CORRELATION,
+        "serial correlation",
         Verdict.WARNING,
         "correlated",
         {"autocorrelation": 0.4, "windows": 33, "block": 3},
         0.003,
     ),
-    Finding(Check.STEADY_STATE, Verdict.UNKNOWN, "duration_unknown"),
+    Finding("steady state", Verdict.UNKNOWN, "duration_unknown"),
 )
 
 

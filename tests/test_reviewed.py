@@ -14,7 +14,7 @@ from stationary.learning import curve, draws
 from stationary.learning.autocorrelation import sum_covariances
 from stationary.learning.estimate import End, Ended
 from stationary.planning.roots import Excess
-from stationary.terms.findings import Check, Finding, Verdict
+from stationary.terms.findings import Finding, Verdict
 from stationary.terms.trust import Choice, Chosen, Doubt, Horizon, Reach, Reason
 
 M = st.models
@@ -287,7 +287,7 @@ def test_every_horizon_has_words(why):
     facts = {"cut": 5.0, "share": 0.02, "low": 1.0, "high": 9.0, "states": 30.0}
     finding = None
     if why is Reach.FINDING:
-        finding = Finding(Check.DRIFT, Verdict.OK, "no_drift", {"windows": 9})
+        finding = Finding("drift", Verdict.OK, "no_drift", {"windows": 9})
     assert words.horizon(Horizon(9.0, why, facts, 9.0, finding))
 
 

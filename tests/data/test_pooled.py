@@ -151,7 +151,7 @@ def test_forecasts_and_their_horizon_are_the_same(fits):
         assert pooled.model.estimates == pytest.approx(single.model.estimates, rel=1e-6)
     # The checks need single windows; what the refits say of the horizon does not.
     bare = [
-        horizon(fit.estimate, s.below, s.cuts, fit.windows)
+        horizon(fit.estimate, s.scores, s.cuts, fit.windows)
         for fit, s in zip(fits, (one, other), strict=True)
     ]
     assert bare[1].load == pytest.approx(bare[0].load)

@@ -31,7 +31,7 @@ from stationary.errors import InputError
 from stationary.output.charts import ACCENT, ALERT, INK, SECOND, SERIES
 from stationary.output.report import write_report
 from stationary.output.report.svg import draw
-from stationary.terms.findings import Check, Finding, Verdict
+from stationary.terms.findings import Finding, Verdict
 from stationary.terms.trust import Choice, Chosen
 
 
@@ -149,7 +149,7 @@ EVIL = "<script>document.title='had'</script>"
 
 def test_names_are_text_and_never_markup(tmp_path):
     facts = {"low": 1.0, "high": 2.0, "category": EVIL, "observed": 0.5, "predicted": 0.1}
-    evil_finding = Finding(Check.LACK_OF_FIT, Verdict.WARNING, "misfit", facts, 0.001)
+    evil_finding = Finding("lack of fit", Verdict.WARNING, "misfit", facts, 0.001)
     measures = {EVIL: LOST["loss"], "$x^$": LOST["loss"], **LOST}
     down = LOADS / (4 + LOADS)
     fit = two_state(failing, LOADS, down, (f"{EVIL} $x^$",), measures, f"{EVIL} $y^$")

@@ -1,15 +1,17 @@
 """Sentences about results: one for every outcome, complete, and with its numbers in it."""
 
 import math
+import pkgutil
 import subprocess
 import sys
 
 import pytest
 
 from stationary import words
-from stationary.terms.findings import Check, Finding, Verdict
+from stationary.terms.findings import Finding, Verdict
+from stationary.trust import checks
 from stationary.trust.identifiability import Direction, DirectionKind
-from stationary.words.findings import _ANY_CHECK, _OUTCOMES
+from stationary.words.findings import _ANY_CHECK, _SENTENCES
 
 SHIFT = {"size": 2.13, "more": True, "unit": "requests"}
 LASTS = {
@@ -120,6 +122,8 @@ OUTCOMES = [
         ["1 of 2", "all the same"],
     ),
     ("measure", "determined", RANGE, ["response time at load 40", "0.1 and 0.3", "at most 2"]),
+    ("parameters", "not_searched", {"rank": 2, "parameters": 4, "barely": 0}, ["2 of 4", "limit"]),
+    ("measure", "not_searched", RANGE, ["between 0.1 and 0.3", "may be wider", "fewer loads"]),
     ("measure", "undetermined", RANGE | {"high": None}, ["above 0.1", "do not determine"]),
     ("measure", "undetermined", RANGE | {"low": None}, ["below 0.3"]),
     ("measure", "undetermined", RANGE | {"low": None, "high": None}, ["lies anywhere."]),
@@ -129,7 +133,7 @@ OUTCOMES = [
 
 @pytest.mark.parametrize(("check", "code", "facts", "named"), OUTCOMES)
 def test_every_outcome_has_its_sentences(check, code, facts, named):
-    found = Finding(Check(check), Verdict.OK, code, facts)
+    found = Finding(check, Verdict.OK, code, facts)
     text = words.finding(found)
     assert [part for part in named if part not in text] == []
     assert text[0].isupper()
@@ -144,15 +148,16 @@ def test_every_outcome_has_its_sentences(check, code, facts, named):
 
 def test_the_table_has_every_outcome():
     shown = {(check, code) for check, code, *_ in OUTCOMES}
-    own = {(check, code) for check, outcomes in _OUTCOMES.items() for code in outcomes}
+    own = {(check, code) for check, outcomes in _SENTENCES.items() for code in outcomes}
     assert own <= shown
     assert set(_ANY_CHECK) <= {code for _, code in shown}
-    assert set(_OUTCOMES) == {str(check) for check in Check}
+    files = [m.name for m in pkgutil.iter_modules(checks.__path__) if m.name[0] != "_"]
+    assert {name.replace("_", " ") for name in files} < set(_SENTENCES)
 
 
 def test_the_parts_of_bursts_are_joined():
     parts = [{"code": "load_counted", "dispersion": 0.01}, {"code": "usual_queues", **QUEUES}]
-    found = Finding(Check.BURSTS, Verdict.OK, "load_counted", {"parts": parts})
+    found = Finding("bursts", Verdict.OK, "load_counted", {"parts": parts})
     text = words.finding(found)
     assert "the load was counted from it. At light load" in text
     assert words.clause(found).endswith("the load was counted from it")

@@ -49,7 +49,7 @@ def ranking(plan: Record) -> pd.DataFrame:
             score = compared.scores[name]
             row["backtest"] = score.mean
             row["backtest_error"] = score.behind(best, compared.held)[1]
-            row["misplaced"] = score.wrong.share
+            row["misplaced"] = score.misplaced
     frame = pd.DataFrame(list(rows.values())).reindex(columns=_RANKING)
     return frame.sort_values("backtest", kind="stable", ignore_index=True)
 

@@ -17,22 +17,16 @@ class Verdict(StrEnum):
     OK = "ok"
     WARNING = "warning"
     UNKNOWN = "unknown"
-    """The data does not say enough for the check."""
+    """The data do not say enough for the check."""
 
 
-class Check(StrEnum):
-    """What was checked, by the name that people read."""
+class Untrusted(StrEnum):
+    """Which forecasts are not to be trusted after a warning."""
 
-    LACK_OF_FIT = "lack of fit"
-    DRIFT = "drift"
-    SERIAL_CORRELATION = "serial correlation"
-    HYSTERESIS = "hysteresis"
-    STEADY_STATE = "steady state"
-    BURSTS = "bursts"
-    SERVICE_RATE = "service rate"
-    PARAMETERS = "parameters"
-    MEASURE = "measure"
-    CONVERGENCE = "convergence"
+    NONE = "none"
+    UNSEEN_LOADS = "unseen loads"
+    """Those beyond the heaviest load of the data."""
+    ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -41,8 +35,8 @@ class Finding:
 
     Attributes
     ----------
-    check : Check
-        What was checked.
+    check : str
+        What was checked, such as ``drift``: the name of its file in `stationary.trust.checks`.
     verdict : Verdict
         How it ended.
     code : str
@@ -51,13 +45,16 @@ class Finding:
         The numbers and names that its sentence needs.
     p_value : float
         Of the test behind it; NaN where there is none.
+    untrusted : Untrusted
+        Which forecasts a warning speaks against.
     """
 
-    check: Check
+    check: str
     verdict: Verdict
     code: str
     facts: Mapping[str, Any] = field(default_factory=dict)
     p_value: float = math.nan
+    untrusted: Untrusted = Untrusted.NONE
 
     def __str__(self) -> str:
         return words.finding(self)

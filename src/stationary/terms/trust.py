@@ -12,7 +12,7 @@ from stationary.terms.findings import Finding
 
 
 class Reach(StrEnum):
-    """What decided how far a model may be believed."""
+    """What decided how far a model may be trusted."""
 
     PASSED = "passed"
     """Fitted to light loads, it forecast the heavier ones that were measured."""
@@ -29,26 +29,26 @@ class Reach(StrEnum):
     TOO_LARGE = "too large"
     """The chain is too large to be fitted again."""
     FINDING = "finding"
-    """A check of the data speaks against it."""
+    """A check of the data warns."""
 
 
 @dataclass(frozen=True)
 class Horizon:
-    """The heaviest load for which the data speaks.
+    """The heaviest load at which forecasts of a model are trusted.
 
     Attributes
     ----------
     load : float
-        The load; zero for a model that is not to be believed at any.
+        The load; zero for a model that is trusted at no load.
     why : Reach
         What decided it.
     facts : mapping
-        Numbers: ``cut`` (the load up to which it was fitted), ``share`` (of what was observed that
-        it put in the wrong place), ``low`` and ``high`` (loads), ``states``.
+        Numbers: ``cut`` (the load up to which it was fitted), ``share`` (of the counts that it
+        misplaced), ``low`` and ``high`` (loads), ``states``.
     seen : float
         The heaviest load of the data.
     finding : Finding, optional
-        The check that speaks against it.
+        The warning that decided it.
     """
 
     load: float
@@ -66,7 +66,7 @@ class Reason(StrEnum):
 
     NOT_CONVERGED = "not converged"
     NO_MODEL = "no model"
-    """Of the models that were compared none is to be trusted."""
+    """No model that was compared is to be trusted."""
     HORIZON = "horizon"
     """It lies beyond the load up to which the model was tested."""
     OPEN = "open"
@@ -86,7 +86,7 @@ class Doubt:
     measure : str
         What the data leave open; empty for a limit.
     horizon : Horizon, optional
-        How far the model may be believed.
+        How far the model may be trusted.
     choice : Choice, optional
         Why no model is to be trusted.
     """
@@ -112,11 +112,11 @@ class Chosen(StrEnum):
     NONE_USABLE = "none usable"
     """No model converged with all of its parameters determined."""
     RIVAL = "rival"
-    """A forecast that needs no chain does better."""
+    """A forecast that needs no model does better."""
     MISFIT = "misfit"
     """The best does not fit the loads it saw."""
     WRONG = "wrong"
-    """The best puts too much in the wrong place."""
+    """The best misplaces too many counts."""
     UNTESTED = "untested"
     """Too few windows, or different loads, to hold the heaviest out."""
 
@@ -134,9 +134,11 @@ class Choice:
     best, rival : str
         The model, and the forecast without one, that did best.
     share : float
-        Share of the held-out counts that the model to take, or the best, puts in the wrong place.
+        Share of the held-out counts that the model to take, or else the best, misplaces.
     low, high : float
         Held-out loads.
+    equal : tuple of str
+        Models that can be trusted and forecast as well as the best, within its noise.
     """
 
     why: Chosen
@@ -146,6 +148,7 @@ class Choice:
     share: float = math.nan
     low: float = math.nan
     high: float = math.nan
+    equal: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return words.choice(self)

@@ -1,4 +1,7 @@
-"""Rivals of a model: forecasts of what is counted at heavier loads that know no servers."""
+"""Baselines: forecasts of the counts at heavier loads that need no model of the servers.
+
+A model that cannot beat them adds nothing to what the counts themselves say.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,13 @@ _LAST = 1 / 3
 
 
 def mean_shares(counts: Array, seen: Array, ahead: Array) -> Array:
-    """All as it was on average."""
+    """The mean shares."""
     del seen
     return _shares(counts, ahead)
 
 
 def last_shares(counts: Array, seen: Array, ahead: Array) -> Array:
-    """All as it was under the heaviest load seen."""
+    """The shares under the heaviest loads seen."""
     return _shares(counts[seen >= np.quantile(seen, 1 - _LAST)], ahead)
 
 
@@ -100,7 +103,7 @@ BASELINES: dict[str, Callable[[Windows, Windows], Array]] = {
 """From windows to learn from and windows to forecast: log-terms ``[M, S]`` of the latter."""
 
 
-def rivals(pairs: list[tuple[Windows, Windows]]) -> dict[str, list[Array]]:
+def baselines(pairs: list[tuple[Windows, Windows]]) -> dict[str, list[Array]]:
     """Log-terms of every baseline that applies, for each pair of light and held-out windows."""
     found = {}
     for name, baseline in BASELINES.items():

@@ -1,87 +1,45 @@
-"""What held-out windows say of forecasts: scores, weights, and which chain to take."""
+"""Which model to take, and how much weight each has in a pool, by scores on held-out windows."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from stationary._support.types import Array
-from stationary.data import Misplaced
 from stationary.data.windows import Windows
 from stationary.terms.trust import Choice, Chosen
-from stationary.trust.backtest import WRONG, misplaced
+from stationary.trust.backtest import Score
 
 _CLEARLY = 2.0
 """Standard errors of a difference from which one forecast is clearly better than another."""
 
 _NOTHING = 1e-6
-"""Nats per count that are no difference: a model and one that holds it as a limit."""
+"""Nats per count that are no difference: between a model and one that has it as a limit."""
 
 _PRIOR = 0.05
-"""What a priori weights count, in held-out windows for each of them."""
-
-
-@dataclass(frozen=True, eq=False)
-class Score:
-    """How a forecast did on held-out windows.
-
-    Attributes
-    ----------
-    per_count : ndarray [W]
-        Negative log-likelihood per count of every held-out window, at every cut.
-    wrong : Misplaced
-        Share in the wrong place, above the cut at which that is worst.
-    """
-
-    per_count: Array
-    wrong: Misplaced
-
-    @property
-    def mean(self) -> float:
-        """Mean over the windows."""
-        return float(self.per_count.mean())
-
-    def behind(self, other: Score, windows: int) -> tuple[float, float]:
-        """How many nats per count behind another forecast, and the standard error of that.
-
-        A window held out at several cuts counts once: ``windows`` says how many there are.
-        """
-        difference = self.per_count - other.per_count
-        return float(difference.mean()), float(difference.std() / np.sqrt(windows))
-
-
-def score(forecasts: Sequence[Array], held: Sequence[Windows]) -> Score:
-    """Score log-terms ``[M, S]`` of the windows above each cut, lightest cut first."""
-    each = [
-        -(windows.data.numpy() * terms).sum(-1) / windows.size.numpy()
-        for terms, windows in zip(forecasts, held, strict=True)
-    ]
-    found = [misplaced(terms, windows) for terms, windows in zip(forecasts, held, strict=True)]
-    wrong = [w for w in found if w is not None] or [Misplaced(0.0, 0.0)]
-    return Score(np.concatenate(each), max(wrong, key=lambda w: w.share - 2 * w.error))
+"""Weight of the prior of the stacking weights, as a share of the held-out windows."""
 
 
 def weigh(
     scores: Mapping[str, Score], parameters: Mapping[str, int], held: Sequence[Windows]
 ) -> dict[str, float]:
-    """Weights of some chains in a pooled forecast, by stacking on the held-out windows."""
+    """Weights of some models in a pooled forecast, by stacking on the held-out windows."""
     if not parameters:
         return {}
     size = np.concatenate([part.size.numpy() for part in held])
     per_count = np.stack([scores[name].per_count for name in parameters], -1)
     best = per_count[:, per_count.mean(0).argmin()]
     each = np.array(list(parameters.values()))
-    found = stacking_weights(-per_count * size[:, None] / _worth(best, held), each)
+    found = stacking_weights(-per_count * size[:, None] / _overdispersion(best, held), each)
     return dict(zip(parameters, found.tolist(), strict=True))
 
 
-def _worth(best: Array, held: Sequence[Windows]) -> float:
-    """How many counts are worth one.
+def _overdispersion(best: Array, held: Sequence[Windows]) -> float:
+    """How many counts tell as much as one independent count.
 
-    Counts inside a window are correlated, and no chain is quite right: this is what the best leaves
-    unexplained over what independent counts would leave.
+    Counts inside a window are correlated, and no model is quite right. The deviance that the best
+    model leaves, over its degrees of freedom, would be 1 for independent counts of a right model.
     """
     left, free = 0.0, 0.0
     place = 0
@@ -100,8 +58,8 @@ def _worth(best: Array, held: Sequence[Windows]) -> float:
 def stacking_weights(log_density: Array, parameters: Array, rounds: int = 2000) -> Array:
     """Weights ``[K]`` that give held-out windows ``[W, K]`` the largest mean log-density.
 
-    By expectation maximisation. Models that do equally well are weighed a priori: each parameter
-    costs a nat, as in Akaike's criterion.
+    By expectation maximisation, which keeps them positive with a sum of 1. A prior decides between
+    models that do equally well: each parameter costs one nat, as in Akaike's criterion.
     """
     density = np.exp(log_density - log_density.max(-1, keepdims=True))
     prior = np.exp(parameters.min() - parameters.astype(float))
@@ -120,14 +78,17 @@ def recommend(
     fitting: Collection[str],
     held: Sequence[Windows],
 ) -> Choice:
-    """Return the chain to take, and why; or why none.
+    """Return the model to take, and why; or why none.
+
+    It is the simplest within one standard error of the best. None is taken where a forecast that
+    needs no model does clearly better: then the models miss something that the data show.
 
     Parameters
     ----------
     scores : mapping
-        Of every forecast, those without a chain too.
+        Of every forecast, also of those without a model.
     parameters : mapping
-        Number of parameters of the chains that can be used.
+        Number of parameters of the models that can be used.
     fitting : collection of str
         Those of them that fit the loads they saw: no other is taken.
     held : sequence of Windows
@@ -135,27 +96,28 @@ def recommend(
     """
     if not parameters:
         return Choice(Chosen.NONE_USABLE)
-    windows = len(held[0])
-    loads = float(held[0].loads.min()), float(held[0].loads.max())
+    windows, loads = len(held[0]), held[0].loads
     best = min(parameters, key=lambda name: scores[name].mean)
-    share = scores[best].wrong.share
     rivals = [name for name in scores if name not in parameters]
-    rival = min(rivals, key=lambda name: scores[name].mean, default=None)
-    if rival is not None:
+    rival = min(rivals, key=lambda name: scores[name].mean, default="")
+
+    def ended(why: Chosen, model: str | None = None, equal: Sequence[str] = ()) -> Choice:
+        share = scores[model or best].misplaced
+        low, high = float(loads.min()), float(loads.max())
+        return Choice(why, model, best, rival, share, low, high, tuple(equal))
+
+    if rival:
         gap, error = scores[rival].behind(scores[best], windows)
         if gap < -max(_CLEARLY * error, _NOTHING):
-            return Choice(Chosen.RIVAL, None, best, rival, share, *loads)
+            return ended(Chosen.RIVAL)
     near = []
     for name in parameters:
         gap, error = scores[name].behind(scores[best], windows)
-        wrong = scores[name].wrong
-        right = name in fitting and wrong.share - 2 * wrong.error <= WRONG
-        if right and gap <= max(error, _NOTHING):
+        as_good = gap <= max(error, _NOTHING)
+        if as_good and name in fitting and not scores[name].is_wrong:
             near.append(name)
     if not near:
-        why = Chosen.WRONG if best in fitting else Chosen.MISFIT
-        return Choice(why, None, best, rival or "", share, *loads)
-    chosen = min(near, key=lambda name: (parameters[name], scores[name].mean))
-    first = scores[chosen].behind(scores[best], windows)[0] <= _NOTHING
-    why = Chosen.BEST if first else Chosen.SIMPLEST
-    return Choice(why, chosen, best, rival or "", scores[chosen].wrong.share, *loads)
+        return ended(Chosen.WRONG if best in fitting else Chosen.MISFIT)
+    model = min(near, key=lambda name: (parameters[name], scores[name].mean))
+    is_best = scores[model].behind(scores[best], windows)[0] <= _NOTHING
+    return ended(Chosen.BEST if is_best else Chosen.SIMPLEST, model, near)

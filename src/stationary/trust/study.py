@@ -1,4 +1,4 @@
-"""What is known of fitted models: refits to light loads, checks, how far each may be believed.
+"""What is known of fitted models: refits to light loads, checks, and how far each may be trusted.
 
 This is the one place where trust is computed. It is done once for a plan, saved with it, and read
 by forecasts, reports and rules.
@@ -19,10 +19,18 @@ from stationary.learning.newton import Newton
 from stationary.models import Model
 from stationary.terms.findings import Finding
 from stationary.terms.trust import Choice, Chosen, Horizon
-from stationary.trust.backtest import MOST_STATES, cuts, doubted, held_out, horizon
-from stationary.trust.baselines import rivals
+from stationary.trust.backtest import (
+    MOST_STATES,
+    Score,
+    cuts,
+    held_out,
+    horizon,
+    joined,
+    score,
+)
+from stationary.trust.baselines import baselines
 from stationary.trust.checks import diagnose
-from stationary.trust.scoring import Score, recommend, score, weigh
+from stationary.trust.scoring import recommend, weigh
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,25 +39,29 @@ class Study:
 
     Attributes
     ----------
-    below : tuple of Estimate or None
-        Refits to the windows up to each cut, lightest first; None where it could not be refitted.
     cuts : tuple of float
-        The loads up to which it was refitted.
+        Loads up to which it was refitted, lightest first.
+    below : tuple of Estimate or None
+        The refits to the windows up to each cut; None where that failed.
+    scores : tuple of Score or None
+        How they forecast the windows above it.
     findings : tuple of Finding
-        Is the data what the method assumes?
+        What checks of the data found.
     horizon : Horizon
-        How far the model may be believed.
+        How far the model may be trusted.
     """
 
-    below: tuple[Estimate | None, ...]
     cuts: tuple[float, ...]
+    below: tuple[Estimate | None, ...]
+    scores: tuple[Score | None, ...]
     findings: tuple[Finding, ...]
     horizon: Horizon
 
-    def at(self, places: Sequence[float]) -> tuple[Estimate | None, ...]:
-        """Refits at some of the cuts."""
-        found = dict(zip(self.cuts, self.below, strict=True))
-        return tuple(found.get(cut) for cut in places)
+    def score(self, places: Sequence[float]) -> Score | None:
+        """Score at some of the cuts together; None where there is none at one of them."""
+        known = dict(zip(self.cuts, self.scores, strict=True))
+        found = [each for each in map(known.get, places) if each is not None]
+        return joined(found) if found and len(found) == len(places) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +71,7 @@ class Comparison:
     Attributes
     ----------
     scores : dict
-        Of every model and rival on the held-out windows; empty where none could be held out.
+        Of every model and baseline on the held-out windows; empty where none could be held out.
     weights : dict
         Of every model in the pooled forecast.
     choice : Choice
@@ -75,14 +87,18 @@ class Comparison:
 
 
 def study(whole: Estimate, windows: Windows) -> Study:
-    """Refit a model below the cuts, check the data against it, and say how far to believe it."""
+    """Refit a model below the cuts, check the data against it, and say how far to trust it."""
     places: list[float] = []
     if len(windows.inputs) == 1 and len(whole.model.states) <= MOST_STATES:
         places = cuts(windows, len(whole.model.param_names))
-    below = tuple(refit_below(whole, windows, cut) for cut in places)
+    below, scores = [], []
+    for cut in places:
+        part, held = refit_below(whole, windows, cut), held_out(windows, cut)
+        below.append(part)
+        scores.append(None if part is None else score(log_terms(part.model, held), held))
     findings = tuple(diagnose(whole, windows))
-    far = doubted(horizon(whole, below, places, windows), findings)
-    return Study(below, tuple(places), findings, far)
+    far = horizon(whole, scores, places, windows, findings)
+    return Study(tuple(places), tuple(below), tuple(scores), findings, far)
 
 
 @dataclass(frozen=True)
@@ -113,43 +129,31 @@ class Studied:
 def comparison(
     fitted: Mapping[str, Estimate], studies: Mapping[str, Study], windows: Windows
 ) -> Comparison:
-    """Score every model on held-out heavier load beside forecasts that need no chain."""
+    """Score every model on held-out heavier loads, beside forecasts that need no model."""
+    if len(fitted) == 1 and not studies:
+        (name,) = fitted
+        return Comparison({}, {name: 1.0}, Choice(Chosen.ONLY, name))
     usable = {
         name: len(each.model.param_names)
         for name, each in fitted.items()
         if each.converged and each.determined
     }
-    if len(fitted) == 1 and not studies:
-        (name,) = fitted
-        return Comparison({}, {name: 1.0}, Choice(Chosen.ONLY, name))
     places = _common_cuts(fitted, windows)
-    tested = {name: n for name, n in usable.items() if None not in studies[name].at(places)}
     if not places:
         weights = dict.fromkeys(usable, 1 / max(len(usable), 1))
         return Comparison({}, weights, Choice(Chosen.UNTESTED))
     held = [held_out(windows, cut) for cut in places]
-    scores = {}
-    for name in fitted:
-        below = studies[name].at(places)
-        terms = [
-            log_terms(part.model, part_held)
-            for part, part_held in zip(below, held, strict=True)
-            if part is not None
-        ]
-        if len(terms) == len(held):
-            scores[name] = score(terms, held)
     pairs = [(windows.between(None, cut), part) for cut, part in zip(places, held, strict=True)]
-    scores |= {name: score(terms, held) for name, terms in rivals(pairs).items()}
+    known = {name: studies[name].score(places) for name in fitted}
+    scores = {name: each for name, each in known.items() if each is not None}
+    tested = {name: count for name, count in usable.items() if name in scores}
+    rivals = {
+        name: joined(list(map(score, terms, held))) for name, terms in baselines(pairs).items()
+    }
     fitting = {name for name in tested if studies[name].horizon.load}
-    choice = recommend(_only(scores, fitted, tested), tested, fitting, held)
-    return Comparison(scores, weigh(scores, tested, held), choice, len(held[0]))
-
-
-def _only(
-    scores: Mapping[str, Score], fitted: Mapping[str, Estimate], tested: Mapping[str, int]
-) -> dict[str, Score]:
-    """Scores of rivals and of the models that can be used: the others are no rivals."""
-    return {name: s for name, s in scores.items() if name in tested or name not in fitted}
+    # Models that cannot be used are no rivals of those that can.
+    choice = recommend({name: scores[name] for name in tested} | rivals, tested, fitting, held)
+    return Comparison(scores | rivals, weigh(scores, tested, held), choice, len(held[0]))
 
 
 def _common_cuts(fitted: Mapping[str, Estimate], windows: Windows) -> list[float]:

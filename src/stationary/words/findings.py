@@ -1,13 +1,16 @@
-"""What checks found, in sentences.
+"""What checks found, in sentences: this is the place for those of a new check.
 
-Each outcome has a function of its facts, which returns its statements: clauses in lower case and
-without a full stop. The first one says what was found and can stand inside another sentence; the
-others give its cause and what to do.
+`_SENTENCES` has, for every check and every code of its outcomes, what to say: clauses in lower case
+and without a full stop. The first one says what was found and can stand inside another sentence;
+the others give its cause and what to do. They are templates, filled with the facts of the finding:
+``{load}`` as it is, ``{load:number}`` to four digits, ``{load:2}`` to two, ``{share:percent}``,
+``{name:plain}`` without underscores. Where words depend on the facts, a function makes the clauses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from stationary.words.numbers import load_range, number, percent, plain, plural, sentence
@@ -16,9 +19,7 @@ if TYPE_CHECKING:
     from stationary.terms.findings import Finding
 
 Facts = Mapping[str, Any]
-Statements = tuple[str, ...]
-
-_MIXED = "record loads in mixed order"
+Clauses = tuple[str, ...]
 
 
 def finding(found: Finding) -> str:
@@ -26,355 +27,188 @@ def finding(found: Finding) -> str:
 
     Examples
     --------
-    >>> from stationary.terms.findings import Check, Finding, Verdict
-    >>> finding(Finding(Check.DRIFT, Verdict.OK, "no_drift", {"windows": 60}, 0.4))
+    >>> from stationary.terms.findings import Finding, Verdict
+    >>> finding(Finding("drift", Verdict.OK, "no_drift", {"windows": 60}, 0.4))
     'Nothing drifts from the first to the last of 60 windows.'
     """
-    return " ".join(map(sentence, _statements(found)))
+    return " ".join(map(sentence, _clauses(found)))
 
 
 def clause(found: Finding) -> str:
-    """Return the first statement of a finding, to stand inside another sentence."""
-    return _statements(found)[0]
+    """Return the first clause of a finding, to stand inside another sentence."""
+    return _clauses(found)[0]
 
 
-def _statements(found: Finding) -> Statements:
-    outcomes = _OUTCOMES[found.check]
-    parts = found.facts.get("parts")
-    if parts:
-        return tuple(text for part in parts for text in outcomes[part["code"]](part))
-    outcome = outcomes.get(found.code) or _ANY_CHECK[found.code]
-    return outcome(found.facts)
+def _clauses(found: Finding) -> Clauses:
+    known = _ANY_CHECK | _SENTENCES[found.check]
+    # A check may consist of several tests: each is a part with a code and facts of its own.
+    parts = found.facts.get("parts") or [{"code": found.code, **found.facts}]
+    texts: list[str] = []
+    for part in parts:
+        clauses = known[part["code"]]
+        texts += clauses(part) if callable(clauses) else [_fill(text, part) for text in clauses]
+    return tuple(texts)
 
 
-def _pooled(facts: Facts) -> Statements:
+class _Template(Formatter):
+    def format_field(self, value: Any, spec: str) -> str:
+        if spec.isdigit():
+            return number(value, int(spec))
+        words: dict[str, Callable[[Any], str]] = {
+            "number": number,
+            "percent": percent,
+            "plain": plain,
+        }
+        return words[spec](value) if spec in words else format(value, spec)
+
+
+def _fill(text: str, facts: Facts) -> str:
+    return _Template().vformat(text, (), facts)
+
+
+# Clauses that depend on the facts.
+
+
+def _few(facts: Facts) -> Clauses:
+    count = facts["windows"]
+    there = f"{'is' if count == 1 else 'are'} {count}"
     return (
-        f"this check needs single windows in the order of recording, but "
-        f"{facts['recorded']} windows were pooled while they were read",
-        "read a part of them without pooling to run it",
-    )
-
-
-def _few_windows(facts: Facts) -> Statements:
-    return (
-        f"this check needs at least {facts['fewest']} windows, and there {_are(facts['windows'])}",
+        f"this check needs at least {facts['fewest']} windows, and there {there}",
         "record more windows",
     )
 
 
-def _are(count: int) -> str:
-    return f"{'is' if count == 1 else 'are'} {count}"
+def _few_light(facts: Facts) -> Clauses:
+    needs, _ = _few(facts)
+    return needs.replace("windows", "windows at light load"), "record more windows at light load"
 
 
-def _no_states(_: Facts) -> Statements:
-    return (
-        "no window counts states of the system, which this check needs",
-        "record how many requests are in the system",
-    )
-
-
-# Steady state.
-
-
-def _duration_unknown(_: Facts) -> Statements:
-    return (
-        "the length of a window is not known, so it cannot be compared with the time that the "
-        "system takes to forget its state",
-        "pass --duration (in Python, Windows(duration=...)), in the unit of time of the loads",
-    )
-
-
-def _too_many_states(facts: Facts) -> Statements:
-    return (
-        f"the model has {facts['states']} states, too many to compute the time that it takes to "
-        f"forget its state",
-    )
-
-
-def _relaxation_unknown(_: Facts) -> Statements:
-    return (
-        "the fitted model moves so slowly that the time it takes to forget its state cannot be "
-        "computed",
-    )
-
-
-def _lasts(facts: Facts) -> str:
+def _window_length(facts: Facts) -> str:
     about = "about " if facts["estimated"] else ""
+    return about + _fill("{duration:3} against {relaxation:2}, at load {load:number}", facts)
+
+
+def _long_enough(facts: Facts) -> Clauses:
     return (
         f"a window lasts {number(facts['times'], 3)} times as long as the system takes to forget "
-        f"its state ({about}{number(facts['duration'], 3)} against "
-        f"{number(facts['relaxation'], 2)}, at load {number(facts['load'])})"
+        f"its state ({_window_length(facts)}), which is long enough",
     )
 
 
-def _long_enough(facts: Facts) -> Statements:
-    return (f"{_lasts(facts)}, which is long enough",)
-
-
-def _too_short(facts: Facts) -> Statements:
-    alike = "successive windows of one run resemble one another"
+def _too_short(facts: Facts) -> Clauses:
+    resemble = "successive windows of one run resemble one another"
     if facts["intervals_allow"]:
-        alike = (
-            f"the intervals allow for this, because they go by the spread between windows, but "
-            f"{alike}"
+        resemble = (
+            f"the intervals allow for this, because they use the spread between windows, but "
+            f"{resemble}"
         )
     return (
-        f"{_lasts(facts)}, which is too short for a steady state of its own",
-        alike,
+        f"a window lasts only {number(facts['times'], 3)} times as long as the system takes to "
+        f"forget its state ({_window_length(facts)}), which is too short for a steady state",
+        resemble,
         f"windows of {number(facts['enough'], 2)} or longer would help",
     )
 
 
-# The order of the windows.
-
-
-def _ordered_by_load(_: Facts) -> Statements:
-    return (
-        "the load itself rises or falls over the whole recording, so a drift of the system cannot "
-        "be told from the effect of the load",
-        _MIXED,
-    )
-
-
-def _no_drift(facts: Facts) -> Statements:
-    return (f"nothing drifts from the first to the last of {facts['windows']} windows",)
-
-
-def _show(facts: Facts) -> str:
+def _difference(facts: Facts) -> str:
     """By how much some windows are fuller or emptier than others."""
     size = number(facts["size"], 2)
     if facts["unit"] == "requests":
         return f"show {size} {'more' if facts['more'] else 'fewer'} requests on average"
-    place = "higher" if facts["more"] else "lower"
-    return f"show a mean category that is {size} places {place}"
+    return f"show a mean category that is {size} places {'higher' if facts['more'] else 'lower'}"
 
 
-def _drifted(facts: Facts) -> Statements:
+def _drifted(facts: Facts) -> Clauses:
     return (
-        f"at equal load the last windows {_show(facts)} than the first, so the system changed "
-        f"while it was recorded",
+        f"at equal load the last windows {_difference(facts)} than the first, so the system "
+        f"changed while it was recorded",
         "fit the latest part alone, or find out what changed",
     )
 
 
-def _uncorrelated(facts: Facts) -> Statements:
-    return (
-        f"successive windows resemble one another no more than other windows do (autocorrelation "
-        f"{facts['autocorrelation']:.2f})",
-    )
-
-
-def _correlated(facts: Facts) -> Statements:
-    return (
-        f"successive windows resemble one another (autocorrelation "
-        f"{facts['autocorrelation']:.2f}), so the intervals are too narrow",
-        f"together they tell less than {facts['windows']} independent windows would",
-        f"bootstrap blocks of about {facts['block']} windows, or record longer windows",
-    )
-
-
-_PAST = "so the effect of earlier windows cannot be told from that of the load"
-
-
-def _few_moves(facts: Facts) -> Statements:
+def _few_moves(facts: Facts) -> Clauses:
     return (
         f"the load rises {plural(facts['rises'], 'time')} and falls "
-        f"{plural(facts['falls'], 'time')} from one window to the next, {_PAST}",
+        f"{plural(facts['falls'], 'time')} from one window to the next, {_CONFOUNDED}",
         _MIXED,
     )
 
 
-def _same_change(_: Facts) -> Statements:
-    return f"every load comes after the same change of load, {_PAST}", _MIXED
-
-
-def _no_memory(_: Facts) -> Statements:
-    return ("windows just after a rise of load look like those just after a fall",)
-
-
-def _remembers(facts: Facts) -> Statements:
+def _remembers(facts: Facts) -> Clauses:
     return (
-        f"at equal load, windows just after a rise of load {_show(facts)} than those just after a "
-        f"fall",
+        f"at equal load, windows just after a rise of load {_difference(facts)} than those just "
+        f"after a fall",
         "either the system remembers the window before, or the load of a window is measured with "
         "errors",
         "lengthen the windows, or leave out the time after a change of load",
     )
 
 
-# Bursts.
+def _queue(facts: Facts) -> str:
+    return f"{facts['category']} or more" if facts["or_more"] else str(facts["category"])
 
 
-def _not_a_queue(_: Facts) -> Statements:
-    return ("the model is not a queue, so it says nothing about arrivals",)
-
-
-def _no_bursts(_: Facts) -> Statements:
-    return ("arrivals show no bursts that matter",)
-
-
-def _dispersion(facts: Facts) -> str:
-    return f"variance over mean: {number(facts['dispersion'], 2)}"
-
-
-def _totals_vary(facts: Facts) -> Statements:
-    return (
-        f"the number of requests in a window varies {number(facts['dispersion'], 2)} times as much "
-        f"as with Poisson arrivals at the load, so arrivals come in bursts or the load changes "
-        f"inside windows",
-    )
-
-
-def _totals_poisson(facts: Facts) -> Statements:
-    return (
-        f"the number of requests in a window varies as it does with Poisson arrivals "
-        f"({_dispersion(facts)})",
-    )
-
-
-def _load_counted(facts: Facts) -> Statements:
-    return (
-        f"the number of requests in a window says nothing about bursts: it follows the load more "
-        f"closely than Poisson arrivals do ({_dispersion(facts)}), so the load was counted from it",
-    )
-
-
-def _two_categories(_: Facts) -> Statements:
-    return (
-        "fewer than three observed categories show how busy the system is, but not how queues "
-        "build up",
-        "observe three or more to see bursts",
-    )
-
-
-def _few_light_windows(facts: Facts) -> Statements:
-    return (
-        f"bursts can be seen in {facts['fewest']} or more windows at light load, and there "
-        f"{_are(facts['windows'])}",
-        "record more windows at light load",
-    )
-
-
-def _depth(facts: Facts) -> str:
-    return f"{facts['category']} or more" if facts["or_more"] else f"{facts['category']}"
-
-
-def _long_queues(facts: Facts) -> Statements:
-    observed, expected = facts["observed"], facts["expected"]
+def _long_queues(facts: Facts) -> Clauses:
+    observed, expected, queue = facts["observed"], facts["expected"], _queue(facts)
     times = "more than 1000 times"
     if observed < 1000 * expected:
         times = f"{number(observed / expected, 2)} times"
     arrivals = "single Poisson arrivals" if facts["arrives_alone"] else "the model's arrivals"
-    seen = f"the system held {_depth(facts)} requests {times} as often as with {arrivals}"
+    seen = f"the system held {queue} requests {times} as often as with {arrivals}"
     if facts["sampling"] == "arrival":
-        seen = f"{times} as many requests as with {arrivals} found {_depth(facts)} others"
+        seen = f"{times} as many requests as with {arrivals} found {queue} others"
     return (
         f"at light load (up to {number(facts['load'])}), {seen}, so arrivals come in bursts or "
-        f"service is erratic",
+        f"service times vary widely",
     )
 
 
-def _usual_queues(facts: Facts) -> Statements:
+def _usual_queues(facts: Facts) -> Clauses:
+    more = "hardly" if facts["slightly"] else "no"
     return (
-        f"at light load (up to {number(facts['load'])}), queues of {_depth(facts)} are "
-        f"{'hardly' if facts['slightly'] else 'no'} more frequent than the model says",
+        f"at light load (up to {number(facts['load'])}), queues of {_queue(facts)} are {more} more "
+        f"frequent than the model says",
     )
 
 
-# The service rate.
-
-
-def _load_not_positive(_: Facts) -> Statements:
-    return ("some loads are not positive, so there is no effect of a doubled load to test",)
-
-
-def _one_load(_: Facts) -> Statements:
-    return "all windows have the same load", "record several loads to run this check"
-
-
-def _little_information(_: Facts) -> Statements:
-    return ("the windows say too little about any parameter",)
-
-
-def _rate_constant(facts: Facts) -> Statements:
-    name = plain(facts["parameter"])
-    return (f"the windows imply the same {name} at every load, as far as they can tell",)
-
-
-def _rate_changes(facts: Facts) -> Statements:
+def _rate_changes(facts: Facts) -> Clauses:
     size = abs(facts["change"])
     shown = percent(size) if facts["relative"] else number(size, 2)
+    moves = "rises" if facts["change"] > 0 else "falls"
     return (
-        f"the {plain(facts['parameter'])} that the windows imply "
-        f"{'rises' if facts['change'] > 0 else 'falls'} by {shown} when the load doubles, while "
-        f"the model keeps it the same",
+        f"the {plain(facts['parameter'])} that the windows imply {moves} by {shown} when the load "
+        f"doubles, while the model keeps it the same",
         "a forecast beyond the observed loads uses a wrong value",
     )
 
 
-# Lack of fit.
-
-
-def _rare_categories(facts: Facts) -> Statements:
+def _misfit(facts: Facts) -> Clauses:
+    at = load_range(facts["low"], facts["high"])
+    shares = "{observed:percent} of the counts, but {predicted:percent} by the model"
     return (
-        f"no category has more than {percent(facts['least'])} of the counts",
-        "combine several categories into one",
+        f"the model does not fit the loads it saw (at load {at}, category {facts['category']} has "
+        f"{_fill(shares, facts)})",
+        "compare other models before you trust a forecast",
     )
 
 
-def _fits(facts: Facts) -> Statements:
-    return (
-        f"at the observed loads the model gives the observed shares, as far as "
-        f"{facts['windows']} windows can tell",
-    )
-
-
-def _misfit(facts: Facts) -> Statements:
-    return (
-        f"the model does not fit the loads it saw (at load "
-        f"{load_range(facts['low'], facts['high'])}, category {facts['category']} has "
-        f"{percent(facts['observed'])} of the counts, but "
-        f"{percent(facts['predicted'])} by the model)",
-        "compare other models before you believe a forecast",
-    )
-
-
-# What the data determine.
-
-
-def _rank(facts: Facts) -> str:
+def _rank(facts: Facts) -> Clauses:
     rank, parameters, barely = facts["rank"], facts["parameters"], facts["barely"]
     if parameters == 1:
         roughly = " only roughly" * bool(barely)
-        return f"the data {'' if rank else 'do not '}determine the only parameter{roughly}"
+        return (f"the data {'' if rank else 'do not '}determine the only parameter{roughly}",)
     roughly = f", {barely} of them only roughly" if barely else ""
     return (
         f"the data determine {rank} of {parameters} independent directions of the "
-        f"parameters{roughly}"
+        f"parameters{roughly}",
     )
 
 
-def _parameters(facts: Facts) -> Statements:
-    return (_rank(facts),)
-
-
-def _answers_determined(facts: Facts) -> Statements:
-    return _rank(facts), "the measures that were asked for are determined all the same"
-
-
-def _measure(facts: Facts) -> Statements:
+def _measure(facts: Facts) -> Clauses:
     return (
         f"among parameters that explain the data almost as well as the best ones "
         f"({likelihood_loss(facts['nats'])}), {measure_range(facts)}",
     )
-
-
-def _open_measure(facts: Facts) -> Statements:
-    return *_measure(facts), "the data do not determine it"
-
-
-def _not_converged(_: Facts) -> Statements:
-    return ("the fit did not converge",)
 
 
 def likelihood_loss(nats: float) -> str:
@@ -396,56 +230,132 @@ def measure_range(facts: Facts) -> str:
     return f"{plain(facts['measure'])} at {where} lies {ends}"
 
 
-_ANY_CHECK: dict[str, Callable[[Facts], Statements]] = {
-    "pooled": _pooled,
-    "few_windows": _few_windows,
-    "no_states": _no_states,
+_MIXED = "record loads in mixed order"
+_CONFOUNDED = "so the effect of earlier windows cannot be told from that of the load"
+_CUT_SHORT = (
+    "the search for its ends reached its limit of work, so that the range may be wider",
+    "ask about fewer loads, or use a model with fewer parameters",
+)
+
+_ANY_CHECK: dict[str, Clauses | Callable[[Facts], Clauses]] = {
+    "pooled": (
+        "this check needs single windows in the order of recording, but {recorded} windows were "
+        "pooled while they were read",
+        "read a part of them without pooling to run it",
+    ),
+    "few_windows": _few,
+    "no_states": (
+        "no window counts states of the system, which this check needs",
+        "record how many requests are in the system",
+    ),
 }
 
-_OUTCOMES: dict[str, dict[str, Callable[[Facts], Statements]]] = {
+_SENTENCES: dict[str, dict[str, Clauses | Callable[[Facts], Clauses]]] = {
     "steady state": {
-        "duration_unknown": _duration_unknown,
-        "too_many_states": _too_many_states,
-        "relaxation_unknown": _relaxation_unknown,
+        "duration_unknown": (
+            "the length of a window is not known, so it cannot be compared with the time that the "
+            "system takes to forget its state",
+            "pass --duration (in Python, Windows(duration=...)), in the unit of time of the loads",
+        ),
+        "too_many_states": (
+            "the model has {states} states, too many to compute the time that it takes to forget "
+            "its state",
+        ),
+        "relaxation_unknown": (
+            "the fitted model moves so slowly that the time it takes to forget its state cannot be "
+            "computed",
+        ),
         "long_enough": _long_enough,
         "too_short": _too_short,
     },
     "drift": {
-        "ordered_by_load": _ordered_by_load,
-        "no_drift": _no_drift,
+        "ordered_by_load": (
+            "the load itself rises or falls over the whole recording, so a drift of the system "
+            "cannot be told from the effect of the load",
+            _MIXED,
+        ),
+        "no_drift": ("nothing drifts from the first to the last of {windows} windows",),
         "drifted": _drifted,
     },
-    "serial correlation": {"uncorrelated": _uncorrelated, "correlated": _correlated},
+    "serial correlation": {
+        "uncorrelated": (
+            "successive windows resemble one another no more than other windows do "
+            "(autocorrelation {autocorrelation:.2f})",
+        ),
+        "correlated": (
+            "successive windows resemble one another (autocorrelation {autocorrelation:.2f}), so "
+            "the intervals are too narrow",
+            "taken as a whole they tell less than {windows} independent windows would",
+            "bootstrap blocks of about {block} windows, or record longer windows",
+        ),
+    },
     "hysteresis": {
         "few_moves": _few_moves,
-        "same_change": _same_change,
-        "no_memory": _no_memory,
+        "same_change": (f"every load comes after the same change of load, {_CONFOUNDED}", _MIXED),
+        "no_memory": ("windows just after a rise of load look like those just after a fall",),
         "remembers": _remembers,
     },
     "bursts": {
-        "not_a_queue": _not_a_queue,
-        "no_bursts": _no_bursts,
-        "totals_vary": _totals_vary,
-        "totals_poisson": _totals_poisson,
-        "load_counted": _load_counted,
-        "two_categories": _two_categories,
-        "few_light_windows": _few_light_windows,
+        "not_a_queue": ("the model is not a queue, so it says nothing about arrivals",),
+        "no_bursts": ("arrivals show no bursts that matter",),
+        "totals_vary": (
+            "the number of requests in a window varies {dispersion:2} times as much as with "
+            "Poisson arrivals at the load, so arrivals come in bursts or the load changes inside "
+            "windows",
+        ),
+        "totals_poisson": (
+            "the number of requests in a window varies as it does with Poisson arrivals (variance "
+            "over mean: {dispersion:2})",
+        ),
+        "load_counted": (
+            "the number of requests in a window says nothing about bursts: it follows the load "
+            "more closely than Poisson arrivals do (variance over mean: {dispersion:2}), so the "
+            "load was counted from it",
+        ),
+        "two_categories": (
+            "fewer than three observed categories show how busy the system is, but not how queues "
+            "build up",
+            "observe three or more to see bursts",
+        ),
+        "few_light_windows": _few_light,
         "long_queues": _long_queues,
         "usual_queues": _usual_queues,
     },
     "service rate": {
-        "load_not_positive": _load_not_positive,
-        "one_load": _one_load,
-        "little_information": _little_information,
-        "rate_constant": _rate_constant,
+        "load_not_positive": (
+            "some loads are not positive, so there is no effect of a doubled load to test",
+        ),
+        "one_load": ("all windows have the same load", "record several loads to run this check"),
+        "little_information": ("the windows say too little about any parameter",),
+        "rate_constant": (
+            "the windows imply the same {parameter:plain} at every load, as far as they can tell",
+        ),
         "rate_changes": _rate_changes,
     },
-    "lack of fit": {"rare_categories": _rare_categories, "fits": _fits, "misfit": _misfit},
-    "parameters": {
-        "determined": _parameters,
-        "answers_determined": _answers_determined,
-        "undetermined": _parameters,
+    "lack of fit": {
+        "rare_categories": (
+            "no category has more than {least:percent} of the counts",
+            "combine several categories into one",
+        ),
+        "fits": (
+            "at the observed loads the model gives the observed shares, as far as {windows} "
+            "windows can tell",
+        ),
+        "misfit": _misfit,
     },
-    "measure": {"determined": _measure, "undetermined": _open_measure},
-    "convergence": {"not_converged": _not_converged},
+    "parameters": {
+        "determined": _rank,
+        "answers_determined": lambda facts: (
+            *_rank(facts),
+            "the measures that were asked for are determined all the same",
+        ),
+        "undetermined": _rank,
+        "not_searched": lambda facts: (*_rank(facts), *_CUT_SHORT),
+    },
+    "measure": {
+        "determined": _measure,
+        "undetermined": lambda facts: (*_measure(facts), "the data do not determine it"),
+        "not_searched": lambda facts: (*_measure(facts), *_CUT_SHORT),
+    },
+    "convergence": {"not_converged": ("the fit did not converge",)},
 }

@@ -154,8 +154,11 @@ def cautions(
 
 
 def preferred(found: Choice, own: str) -> str:
-    """Say if a comparison recommends another model than one's own, or none; else empty."""
-    if found.model == own:
+    """Say if a comparison recommends another model than one's own, or none; else empty.
+
+    A model that does as well as the best, within its noise, is as good a choice.
+    """
+    if found.model == own or own in found.equal:
         return ""
     text = choice(found)
     if found.model is None:

@@ -61,7 +61,10 @@ def identifiability(found: Identifiability) -> str:
         f"({likelihood_loss(found.nats)}{divided}):",
     ]
     for row in found.rows():
-        parts.append(f"  {measure_range(row)}{'' if row['determined'] else ': NOT determined'}")
+        mark = "" if row["determined"] else ": NOT determined"
+        if not row["searched"]:
+            mark = " or beyond: the search reached its limit of work"
+        parts.append(f"  {measure_range(row)}{mark}")
     end = "The data determine all of this to within these ranges, if the model is right."
     if not found.determined:
         end = (

@@ -11,7 +11,7 @@ neighbours, and a test that took them as independent would see trends everywhere
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.stats
@@ -19,6 +19,7 @@ from numpy.polynomial.chebyshev import chebvander
 from scipy.signal import lfilter
 
 from stationary._support.types import Array
+from stationary.trust.checks._residuals import Residuals
 
 _LEAST_OWN = 0.1
 """Share of a regressor that the inputs must leave unexplained for a test to make sense."""
@@ -29,6 +30,35 @@ class Association(NamedTuple):
 
     slope: float
     p_value: float
+
+
+class Shift(NamedTuple):
+    """How the mean depth of windows goes with a regressor, at equal inputs."""
+
+    p_value: float
+    more: bool
+    slope: float
+    unit: str
+
+    def facts(self, step: float) -> dict[str, Any]:
+        """Return what a step of the regressor does to the mean depth, for a sentence."""
+        # The sign goes by the ranks, which decided that there is a shift at all.
+        return {"size": abs(self.slope * step), "more": self.more, "unit": self.unit}
+
+
+def shift_along(residuals: Residuals, regressor: Array) -> Shift | None:
+    """Test the depth of the last windows, as many as the regressor has, against it.
+
+    None where the inputs explain the regressor.
+    """
+    rows = slice(len(residuals) - len(regressor), None)
+    basis = smooth(residuals.x[rows])
+    test = association(residuals.standardised_shift[rows], regressor, basis)
+    if test is None:
+        return None
+    own = without(regressor, basis)
+    slope = float(own @ residuals.shift[rows] / (own @ own))
+    return Shift(test.p_value, test.slope > 0, slope, residuals.unit)
 
 
 def smooth(x: Array) -> Array:

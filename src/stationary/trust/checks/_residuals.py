@@ -24,9 +24,6 @@ from stationary.learning.estimate import Estimate
 from stationary.models import Model, Point, Queue
 from stationary.models.chunks import probabilities
 
-LEVEL = 0.01
-"""Level of every test: strict, because several are made and a false alarm costs trust."""
-
 FEWEST = 8
 """Windows below which no check says anything."""
 
@@ -89,14 +86,14 @@ class Residuals:
             seen = kind.map.of(found).sum(-1) / found.sum(-1)
             depth, unit = _depth(model, kind.map)
             labels = kind.labels
-        lasted = durations(windows)
+        lasted = windows.duration
         return cls(
             position=rows.nonzero()[:, 0].numpy(),
             x=x.numpy(),
             counts=kind.data[rows].numpy(),
             predicted=kind.probabilities(point)[where].numpy(),
             seen=seen[where].numpy(),
-            duration=None if lasted is None else lasted[rows.numpy()],
+            duration=None if lasted is None else lasted[rows].numpy(),
             depth=depth,
             labels=labels,
             unit=unit,
@@ -188,11 +185,6 @@ def has_counts(windows: Windows) -> Tensor:
     """Which windows counted anything, ``[M]``."""
     counted = windows.counted
     return torch.zeros(len(windows), dtype=torch.bool) if counted is None else counted.size > 0
-
-
-def durations(windows: Windows) -> Array | None:
-    """How long each window lasted ``[M]``, if that is known."""
-    return None if windows.duration is None else windows.duration.numpy()
 
 
 def _scaled(values: Array, least: float = 0.0) -> Array:

@@ -15,8 +15,9 @@ import pandas as pd
 import scipy.stats
 
 from stationary._support.types import Array
-from stationary.terms.findings import Check, Finding, Verdict
-from stationary.trust.checks._residuals import FEWEST, LEVEL, Residuals
+from stationary.terms.findings import Untrusted
+from stationary.trust.checks._case import LEVEL, Case, Outcome, passed, unknown, warning
+from stationary.trust.checks._residuals import FEWEST, Residuals
 
 _MOST_GROUPS = 5
 
@@ -24,30 +25,26 @@ _RELATIVE, _ABSOLUTE = 0.1, 0.01
 """Differences of a share, relative and absolute, that matter when both are exceeded."""
 
 
-def lack_of_fit(residuals: Residuals) -> Finding:
-    """Check that at no load a category is more or less frequent than the model says."""
-    table = shares_by_load(residuals)
+def check(case: Case) -> Outcome:
+    """Test whether at some load a category is more or less frequent than the model says."""
+    table = shares_by_load(case.residuals)
     table = table[table[["observed", "predicted"]].max(axis=1) > _ABSOLUTE]
     if table.empty:
-        least = {"least": _ABSOLUTE}
-        return Finding(Check.LACK_OF_FIT, Verdict.UNKNOWN, "rare_categories", least)
+        return unknown("rare_categories", least=_ABSOLUTE)
     off = (table["observed"] - table["predicted"]).abs()
     score = off / np.maximum(table["stderr"], 1e-290)
     single = 2 * scipy.stats.t.sf(score, table["windows"] - 1)
-    p_values = np.minimum(1.0, single * len(table))
+    p_values = np.minimum(1.0, single * len(table))  # Bonferroni
     smaller = np.minimum(table["observed"], table["predicted"])
+    # With enough data a test finds differences that no planner would mind.
     matters = (off > _ABSOLUTE) & (off > _RELATIVE * smaller)
     alarms = table[matters & (p_values < LEVEL)]
     p_value = float(p_values.min())
     if alarms.empty:
-        seen = {"windows": len(residuals)}
-        return Finding(Check.LACK_OF_FIT, Verdict.OK, "fits", seen, p_value)
+        return passed("fits", p_value, windows=len(case.residuals))
     worst = alarms.loc[off[alarms.index].idxmax()]
-    facts = {
-        "category": str(worst["category"]),
-        **{name: float(worst[name]) for name in ("low", "high", "observed", "predicted")},
-    }
-    return Finding(Check.LACK_OF_FIT, Verdict.WARNING, "misfit", facts, p_value)
+    facts = {name: float(worst[name]) for name in ("low", "high", "observed", "predicted")}
+    return warning("misfit", p_value, Untrusted.ALL, category=str(worst["category"]), **facts)
 
 
 def shares_by_load(residuals: Residuals) -> pd.DataFrame:

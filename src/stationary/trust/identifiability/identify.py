@@ -28,7 +28,7 @@ from stationary.learning.likelihood import Likelihood
 from stationary.models import Model
 from stationary.models.inputs import grid
 from stationary.models.measures import Measure
-from stationary.terms.findings import Check, Finding, Verdict
+from stationary.terms.findings import Finding, Verdict
 from stationary.trust.identifiability.directions import (
     Direction,
     common_factor,
@@ -37,13 +37,11 @@ from stationary.trust.identifiability.directions import (
     rate_at_zero,
 )
 from stationary.trust.identifiability.profiles import (
-    REACH,
-    Question,
-    Region,
     ends_of_parameters,
     explore,
     rates_at_zero,
 )
+from stationary.trust.identifiability.region import REACH, Question, Region
 
 _MULTIPLES = (1.0, 1.25, 1.5, 2.0)
 """Loads to ask about, as multiples of the heaviest observed."""
@@ -119,16 +117,16 @@ class Identifiability:
         code, _ = _outcome(self.rows())
         if code == "determined" and self.rank < self.parameters:
             code = "answers_determined"
-        found = [Finding(Check.PARAMETERS, verdicts.get(code, good), code, facts)]
+        found = [Finding("parameters", verdicts.get(code, good), code, facts)]
         by_measure: dict[str, list[dict[str, Any]]] = {}
         for row in self.rows():
             by_measure.setdefault(row["measure"], []).append(row)
         for rows in by_measure.values():
             code, row = _outcome(rows)
             facts = row | {"nats": self.nats}
-            found.append(Finding(Check.MEASURE, verdicts.get(code, good), code, facts))
+            found.append(Finding("measure", verdicts.get(code, good), code, facts))
         if not self.converged:
-            found.append(Finding(Check.CONVERGENCE, Verdict.WARNING, "not_converged"))
+            found.append(Finding("convergence", Verdict.WARNING, "not_converged"))
         return found
 
     def __str__(self) -> str:

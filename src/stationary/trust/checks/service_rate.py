@@ -12,7 +12,6 @@ and White, 1985), tells whether that depends on the load.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import scipy.stats
@@ -20,49 +19,47 @@ import torch
 from torch import Tensor
 
 from stationary._support.types import Array
-from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.derivatives import by_input
 from stationary.learning.estimate import Estimate
 from stationary.models import Point
 from stationary.models.queues import ServerQueue
-from stationary.terms.findings import Check, Finding, Verdict
-from stationary.trust.checks._residuals import LEVEL, Residuals
+from stationary.terms.findings import Untrusted
+from stationary.trust.checks._case import LEVEL, Case, Outcome, passed, unknown, warning
 
 _LARGE = 0.05
 """Relative change for twice the load from which it matters."""
 
 
-def implied_rate(estimate: Estimate, windows: Windows, residuals: Residuals) -> Finding:
-    """Check that the service rate the windows imply does not change with load."""
-    if not (residuals.loads > 0).all():
-        return Finding(Check.SERVICE_RATE, Verdict.UNKNOWN, "load_not_positive")
-    log_load = np.log(residuals.loads)
+def check(case: Case) -> Outcome:
+    """Test whether the service rate that the windows imply changes with load."""
+    loads, estimate = case.residuals.loads, case.estimate
+    if not (loads > 0).all():
+        return unknown("load_not_positive")
+    log_load = np.log(loads)
     if np.ptp(log_load) < 1e-9:
-        return Finding(Check.SERVICE_RATE, Verdict.UNKNOWN, "one_load")
+        return unknown("one_load")
     along, which = _direction(estimate)
-    step, information = implied_steps(estimate, windows, residuals, along)
+    step, information = implied_steps(case, along)
     if not information.sum() > 0 or int((information > 0).sum()) < 4:
-        return Finding(Check.SERVICE_RATE, Verdict.UNKNOWN, "little_information")
+        return unknown("little_information")
     slope, p_value = _weighted_slope(log_load, step, information)
     move = slope * math.log(2) * float(along[which])
-    scale = estimate.covariance.scale
+    scale, name = estimate.covariance.scale, estimate.model.param_names[which]
     relative = bool(scale.log[which])
     change = math.expm1(min(move, 50.0)) if relative else move
-    facts: dict[str, Any] = {"parameter": estimate.model.param_names[which]}
     if p_value >= LEVEL or abs(change) <= _LARGE:
-        return Finding(Check.SERVICE_RATE, Verdict.OK, "rate_constant", facts, p_value)
-    facts["relative"] = relative
-    facts["change"] = change if relative else move * float(scale.unit[which])
-    return Finding(Check.SERVICE_RATE, Verdict.WARNING, "rate_changes", facts, p_value)
+        return passed("rate_constant", p_value, parameter=name)
+    if not relative:
+        change *= float(scale.unit[which])
+    facts = {"parameter": name, "relative": relative, "change": change}
+    return warning("rate_changes", p_value, Untrusted.UNSEEN_LOADS, **facts)
 
 
-def implied_steps(
-    estimate: Estimate, windows: Windows, residuals: Residuals, along: Array
-) -> tuple[Array, Array]:
+def implied_steps(case: Case, along: Array) -> tuple[Array, Array]:
     """What each window alone would change along a direction, and its information, both ``[M]``."""
+    estimate, residuals, counted = case.estimate, case.residuals, case.windows.counted
     model, scale = estimate.model, estimate.covariance.scale
-    counted = windows.counted
     if counted is None:
         raise InputError("an implied rate is of counts, and these windows have none")
     kind = counted.on(model)
