@@ -245,8 +245,8 @@ def round_ticks(axis: Axis, most: int) -> None:
     axis.set_major_formatter(FuncFormatter(text))
 
 
-def decade_ticks(axis: Axis) -> None:
-    """Give a logarithmic axis ticks at powers of ten."""
-    axis.set_major_locator(LogLocator())
+def decade_ticks(axis: Axis, within: tuple[int, ...] = (1,)) -> None:
+    """Give a logarithmic axis ticks at powers of ten, and at these multiples of them."""
+    axis.set_major_locator(LogLocator(subs=within))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))

@@ -153,8 +153,8 @@ def plot_calibration(estimate: Estimate, windows: Windows, ax: Axes | None = Non
         never = part[part["observed"] == 0]
         ax.plot(never["predicted"], np.full(len(never), low), "v", color=colour, clip_on=False)
     ax.set(xscale="log", yscale="log", xlim=(low, 1), ylim=(low, 1))
-    decade_ticks(ax.xaxis)
-    decade_ticks(ax.yaxis)
+    for axis in (ax.xaxis, ax.yaxis):
+        decade_ticks(axis, (1, 2, 5) if low > 0.02 else (1,))
     return _labelled(ax, "predicted share", "observed share")
 
 

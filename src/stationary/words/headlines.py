@@ -48,7 +48,7 @@ def limit_facts(found: Limit) -> Facts:
     if not found.trusted:
         grow = "unknown"
     elif found.load == math.inf:
-        grow = "no end in sight"
+        grow = "unlimited"
     elif found.headroom >= 0:
         grow = percent(found.headroom)
     elif found.load == 0:
@@ -149,7 +149,7 @@ def cautions(
         warn = "a check warns" if len(bad) == 1 else f"{len(bad)} checks warn"
         notes.append(sentence(f"{warn}: {listed(bad, most=len(bad))}") + " Read more under Checks.")
     if not determined:
-        notes.append("The data do not determine all of the answer: see what they cannot, below.")
+        notes.append("The data do not determine all of the answer: see below what they leave open.")
     return [*notes, other] if other else notes
 
 
@@ -185,7 +185,7 @@ def above_limit(given: Sequence[Slo], limit: float, load: str) -> str:
 
 
 def refits(found: Refits) -> str:
-    """Return how a bootstrap got its intervals."""
+    """Return how the intervals of a bootstrap were made."""
     text = f"bootstrap, {plural(len(found.theta), 'refit')}"
     if found.block > 1:
         text += f" in blocks of {plural(found.block, 'window')}"

@@ -174,7 +174,7 @@ def data_facts(plan: Plan) -> list[tuple[str, str]]:
         facts.append(("observed", ", ".join(names)))
         facts.append(("counts", f"{float(kind.size.sum()):.0f}"))
         if isinstance(kind, States):
-            how = "by arriving requests" if windows.by_arrivals else "at times of their own"
+            how = "by arriving requests" if windows.by_arrivals else "independently of arrivals"
             facts.append(("states sampled", how))
     length = "not given"
     if windows.duration is not None:
