@@ -59,14 +59,10 @@ class Services(st.Observation):
         rate = point.p.service_rate.expand(*point.x.shape[:-1], 1)
         return torch.cat([rate.log(), -rate], -1)
 
-    def expected(self, point):
-        rate = point.p.service_rate
-        return torch.cat([self.data[:, :1], self.data[:, :1] / rate], -1)
-
     def draw(self, point, random):
         n = self.data[:, 0].numpy()
         times = random.gamma(n, 1 / point.p.service_rate.detach().numpy())
-        return self.of(torch.from_numpy(np.column_stack([n, times])))
+        return self.with_data(torch.from_numpy(np.column_stack([n, times])))
 
     @property
     def size(self):

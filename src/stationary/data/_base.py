@@ -1,12 +1,12 @@
 r"""Observations: what was counted or summed up in every window, and how a model explains it.
 
-Every kind is an *additive table* ``data [M, S]`` in which its log-likelihood is linear,
+Every kind is a table ``data [M, S]`` in which its log-likelihood is linear,
 
     log L_m = sum_s data[m, s] * log_terms[m, s],
 
 with terms that depend on the model at the window's inputs. So windows of equal inputs can be added
-up, bootstraps and held-out loads are weights of rows, and a window's score is its row times the
-slopes of the terms: nothing that works on likelihoods needs to know which kind it has.
+up, bootstraps and held-out loads are weights of rows, and the score of a window is its row times
+the slopes of the terms. Code that works on likelihoods need not know which kind it has.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from stationary.errors import InputError
 from stationary.models import Model, Point
 
 TINY = 1e-290
-"""A category this unlikely is impossible; the floor keeps 0 log 0 out of the sums, and is high
-enough for any count over it to stay finite."""
+"""Probabilities below this count as zero. The floor keeps 0 log 0 out of the sums, and any count
+divided by it stays finite."""
 
 
 class Misplaced(NamedTuple):
-    """Share of what was observed that a forecast puts in the wrong place, and its noise."""
+    """Share of what was observed that a forecast puts in the wrong place; its standard error."""
 
     share: float
     error: float
@@ -58,9 +58,6 @@ class Observation(ABC):
     ...     def log_terms(self, point):
     ...         mu = point.p.service_rate.expand(*point.x.shape[:-1], 1)
     ...         return torch.cat([mu.log(), -mu], -1)
-    ...     def expected(self, point):
-    ...         served = self.data[:, :1]
-    ...         return torch.cat([served, served / point.p.service_rate], -1)
     ...     def draw(self, point, random):
     ...         served = self.data[:, :1].numpy()
     ...         seconds = random.gamma(served, 1 / point.p.service_rate.detach().numpy())
@@ -71,7 +68,7 @@ class Observation(ABC):
     """
 
     kind: ClassVar[str] = ""
-    """What saved runs call this kind; different for every kind. Without it, none can be saved."""
+    """Name of this kind in saved runs, different for every kind; without it, no run is saved."""
 
     kinds: ClassVar[dict[str, type[Observation]]] = {}
     """Every kind by name."""
@@ -84,10 +81,10 @@ class Observation(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "kind" in cls.__dict__ and cls.kind:
-            there = Observation.kinds.get(cls.kind, cls)
-            if there.__qualname__ != cls.__qualname__:
+            other = Observation.kinds.setdefault(cls.kind, cls)
+            if other.__qualname__ != cls.__qualname__:
                 raise InputError(
-                    f"{cls.__name__}: the kind {cls.kind!r} is that of {there.__name__}; give "
+                    f"{cls.__name__}: {other.__name__} has the kind {cls.kind!r} already; give "
                     f"another name"
                 )
             Observation.kinds[cls.kind] = cls
@@ -114,16 +111,12 @@ class Observation(ABC):
         """What each column's data is multiplied by in the log-likelihood, ``[..., M, S]``."""
 
     @abstractmethod
-    def expected(self, point: Point) -> Tensor:
-        """Data that the model expects, ``[..., M, S]``, given how much of it there is."""
-
-    @abstractmethod
     def draw(self, point: Point, random: np.random.Generator) -> Self:
         """Return independent data of the same size from a model."""
 
     @property
     def size(self) -> Tensor:
-        """How much each window holds, ``[M]``: the unit in which likelihoods are compared."""
+        """How much each window holds, ``[M]``; likelihoods are compared per unit of it."""
         return self.data.sum(-1)
 
     def saturated(self) -> Tensor | None:
@@ -146,9 +139,10 @@ class Observation(ABC):
         return None
 
     def nll_and_gradient(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor | None]:
-        """Negative log-likelihood of some data, and its slopes in ``pi`` and in ``theta``.
+        """Negative log-likelihood of some data, and its gradients in ``pi`` and in ``theta``.
 
-        The last is None for a kind that reads no parameters. Kinds may have a faster way.
+        The last is None for a kind that reads no parameters. A kind may override this with a faster
+        way.
         """
         pi = point.pi.detach().requires_grad_()
         theta = point.theta.detach().requires_grad_()
@@ -158,7 +152,7 @@ class Observation(ABC):
         return value.item(), torch.zeros_like(pi) if by_pi is None else by_pi, by_theta
 
     def facts(self) -> dict[str, Any]:
-        """What a saved run says of this observation beside its data, as JSON can hold it."""
+        """What describes this observation besides its data, in the types of JSON."""
         return {}
 
     @classmethod
@@ -217,10 +211,6 @@ class Counts(Observation):
     def log_terms(self, point: Point) -> Tensor:
         """Logarithms of the probabilities."""
         return self.probabilities(point).clamp_min(TINY).log()
-
-    def expected(self, point: Point) -> Tensor:
-        """As many as were counted in the window, shared out by the probabilities."""
-        return self.size[:, None] * self.probabilities(point)
 
     def draw(self, point: Point, random: np.random.Generator) -> Self:
         """Multinomial counts."""

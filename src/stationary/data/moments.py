@@ -38,12 +38,6 @@ class Moments:
     """
 
     def __init__(self, multiplicity: Tensor, squares: Tensor) -> None:
-        rows = len(multiplicity)
-        if multiplicity.ndim != 1 or squares.shape != (rows, *squares.shape[1:2] * 2):
-            raise InputError(
-                f"moments must be multiplicities [U] and squares [U, S, S]; got "
-                f"{tuple(multiplicity.shape)} and {tuple(squares.shape)}"
-            )
         self.multiplicity, self.squares = multiplicity, squares
 
     def __eq__(self, other: object) -> bool:

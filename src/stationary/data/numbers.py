@@ -38,24 +38,23 @@ def as_counts(value: Any, columns: Sequence[str]) -> Tensor:
             f"counts must have one row per window and one column for each of the {len(columns)} "
             f"categories ({', '.join(columns)}); got shape {tuple(counts.shape)}"
         )
-    bad = find_bad(counts.numpy(), counts=True)
+    bad = find_bad(counts.numpy(), inputs=0)
     if bad:
         row, column, problem = bad
         raise InputError(f"window {row}, category {columns[column]!r}: {problem}")
     return counts
 
 
-def find_bad(values: Array, counts: bool) -> tuple[int, int, str] | None:
-    """Row, column and problem of the first input that is not finite, or value that is no count."""
-    good = np.isfinite(values)
-    if counts:
-        good &= (values >= 0) & (values <= _LARGEST_COUNT) & (values == np.floor(values))
+def find_bad(values: Array, inputs: int) -> tuple[int, int, str] | None:
+    """Row, column and problem of the first bad value; some columns are inputs, the rest counts."""
+    good, counts = np.isfinite(values), values[:, inputs:]
+    good[:, inputs:] = (counts >= 0) & (counts <= _LARGEST_COUNT) & (counts == np.floor(counts))
     bad = np.argwhere(~good)
     if not len(bad):
         return None
     row, column = map(int, bad[0])
     value = float(values[row, column])
-    if not counts:
+    if column < inputs:
         problem = f"the value is {value!r}; inputs must be finite: correct it or remove it"
     elif _LARGEST_COUNT < value < math.inf:
         problem = f"the count is {value!r}; counts above 2**53 lose digits: use shorter windows"

@@ -67,8 +67,7 @@ class Rows:
         self.columns = list(of_column)
         # Columns of the same category are added up by a product with this matrix.
         self._adds = np.array([[c == kept for kept in self.observe] for c in of_column.values()])
-        self._read = self._kept = 0
-        self._outside: list[int] = []
+        self._read = self._outside = self._kept = 0
         self._idle: list[int] = []
         self._empty: list[int] = []
         self._lightest, self._heaviest = np.inf, -np.inf
@@ -91,48 +90,45 @@ class Rows:
 
     def _batches(self) -> Iterator[tuple[Array, Array]]:
         """Yield inputs and counts of the rows to keep."""
-        for values in self.table.batches([*self.inputs, *self.columns]):
+        names = [*self.inputs, *self.columns]
+        for values in self.table.batches(names):
             if not len(values):
                 continue
-            x, y = values[:, : len(self.inputs)], values[:, len(self.inputs) :]
-            self._check(x, self.inputs, counts=False)
-            self._check(y, self.columns, counts=True)
+            bad = find_bad(values, len(self.inputs))
+            if bad:
+                row, column, problem = bad
+                raise self._error(row, names[column], problem)
+            x, y = np.split(values, [len(self.inputs)], axis=1)
             load, counts = x[:, 0], y @ self._adds
             self._lightest = min(self._lightest, load.min())
             self._heaviest = max(self._heaviest, load.max())
             inside = (load >= self.low) & (load <= self.high)
             idle = inside & (load == 0) & (y.sum(1) == 0)
             busy = inside & ~idle
-            self._check_loads(load, busy)
+            for place in np.flatnonzero(busy & (load <= 0)):
+                problem = (
+                    f"the load is {load[place]:g} in a window that is not idle; a load must be "
+                    f"positive: correct it or delete the {self.table.row_word}"
+                )
+                raise self._error(int(place), names[0], problem)
             empty = busy & (counts.sum(1) == 0)
-            for found, rows in ((~inside, self._outside), (idle, self._idle), (empty, self._empty)):
-                rows.extend((self._read + np.flatnonzero(found)).tolist())
+            self._idle.extend((self._read + np.flatnonzero(idle)).tolist())
+            self._empty.extend((self._read + np.flatnonzero(empty)).tolist())
             self._read += len(values)
+            self._outside += int((~inside).sum())
             keep = busy & ~empty
             self._kept += int(keep.sum())
             yield x[keep], counts[keep]
 
-    def _check(self, values: Array, names: Sequence[str], counts: bool) -> None:
-        bad = find_bad(values, counts)
-        if bad:
-            row, column, problem = bad
-            raise InputError(f"{self.table.cell(self._read + row, names[column])}: {problem}")
-
-    def _check_loads(self, loads: Array, busy: Array) -> None:
-        bad = np.flatnonzero(busy & (loads <= 0))
-        if len(bad):
-            raise InputError(
-                f"{self.table.cell(self._read + int(bad[0]), self.inputs[0])}: the load is "
-                f"{loads[bad[0]]:g} in a window that is not idle; a load must be positive: correct "
-                f"it or delete the {self.table.row_word}"
-            )
+    def _error(self, row: int, column: str, problem: str) -> InputError:
+        return InputError(f"{self.table.cell(self._read + row, column)}: {problem}")
 
     def _report(self) -> None:
         """Report what was left out, once all rows were read; raise if nothing remains."""
         name, load = self.table.name, self.inputs[0]
         if not self._read:
             raise InputError(f"{name}: a header but no windows; add a line per window")
-        if len(self._outside) == self._read:
+        if self._outside == self._read:
             raise InputError(
                 f"{name}: {no_load(load, self.low, self.high, self._lightest, self._heaviest)}"
             )

@@ -100,7 +100,13 @@ class Windows:
                 f"x must have a row for each of the {rows} windows and a column for each input "
                 f"({', '.join(names)}); got shape {tuple(x.shape)}: inputs= names the columns"
             )
-        bad = find_bad(x.numpy(), counts=False)
+        columns = sum(kind.data.shape[1] for kind in kinds)
+        if moments is not None and moments.squares.shape != (rows, columns, columns):
+            raise InputError(
+                f"moments must be of the same {rows} rows and {columns} columns as the data; got "
+                f"squares of shape {tuple(moments.squares.shape)}"
+            )
+        bad = find_bad(x.numpy(), inputs=len(names))
         if bad:
             row, column, problem = bad
             raise InputError(f"window {row}, input {names[column]!r}: {problem}")
