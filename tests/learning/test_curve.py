@@ -8,7 +8,11 @@ import torch
 
 import stationary as st
 from rule_models import TANDEM
+from stationary import steady_state
 from stationary.learning.curve import _unit_of_time, is_costly
+from stationary.learning.draws import Draws, from_estimate
+from stationary.learning.estimate import End, Ended, Estimate
+from stationary.learning.inference import Covariance
 from stationary.planning.forecast import forecast
 from stationary.planning.limits import limit
 from stationary.terms.slo import Slo
@@ -95,3 +99,22 @@ def test_a_large_chain_has_a_cost():
     small, large = M.MMmK(servers=1, capacity=10), tandem()
     assert not is_costly(small.edges, 20 * 1024)
     assert is_costly(large.edges, 10**6)
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.03])
+def test_a_few_loads_take_one_solve_each_and_two_per_bent_axis(spread, monkeypatch):
+    model = tandem()
+    cov = Covariance(spread**2 * np.eye(2), 0, "given", np.zeros((2, 0)), model.scale())
+    estimate = Estimate(model, cov, 0.0, Ended(End.CONVERGED, True), 0.0, 0)
+    exact = forecast(Draws((from_estimate(estimate),)), [16.0, 24.0])
+    monkeypatch.setattr("stationary.learning.draws.is_costly", lambda *given: True)
+    solved = []
+    monkeypatch.setattr(
+        "stationary.models._base.steady_state",
+        lambda generator, *how: solved.append(len(generator.rates)) or steady_state(generator),
+    )
+    found = forecast(Draws((from_estimate(estimate),)), [16.0, 24.0])
+    assert sum(solved) <= 2 * (1 + 2 * 2)
+    np.testing.assert_allclose(found.value, exact.value, rtol=1e-12)
+    np.testing.assert_allclose(found.low, exact.low, rtol=5e-3)
+    np.testing.assert_allclose(found.high, exact.high, rtol=5e-3)

@@ -1,21 +1,25 @@
-r"""Measures of chains too large to solve for every draw: curves over load, and how they move.
+r"""Measures of chains too large to solve for every draw.
 
-A change of the unit of time is exact: if all rates of a chain are multiplied by ``c``, its steady
-state is that of the load ``load / c``. So a draw of the parameters is split into a common factor
-``c`` of all rates and a rest. The chain is solved at its estimates on a grid of log loads, with the
-slopes of every measure in the load and in the parameters; a draw reads this curve at ``load / c``
-(by Hermite interpolation) and adds the rest on the scale of the measure's interval.
+At a few loads that all draws share, the chain is solved at its estimates at each load, with the
+slopes of every measure in the parameters. Along each axis of the draws whose effect may not be
+linear it is solved again two standard deviations to either side, where the ends of intervals are
+made: a bottleneck that moves to another server bends the curve, and a line would call a bad draw
+harmless. The first axis is the direction in which the measures change most, so that little is left
+for products of two axes, which this expansion does not have.
 
-The rest is taken apart into the principal axes of the draws. Along an axis whose effect is small it
-is linear. Along another one the chain is solved two standard deviations to either side, too, where
-the ends of intervals are made: a bottleneck that moves to another server bends the curve, and a
-line would call a bad draw harmless.
+A limit asks each draw at a load of its own, and a long forecast asks for many loads. There the
+measures are curves over load, solved on a grid of log loads. A change of the unit of time is exact:
+if all rates of a chain are multiplied by ``c``, its steady state is that of the load ``load / c``.
+So a draw is split into a common factor ``c`` of all rates and a rest; it reads the curve at
+``load / c`` (by Hermite interpolation) and adds the rest, along the axes of the draws, as above.
+
+All of this happens on the link of each measure, the scale on which its interval is made.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -29,8 +33,16 @@ from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.learning.derivatives import by_input
 from stationary.learning.inference import Link
 from stationary.models import Model, Point
+from stationary.models.chunks import in_parts
 from stationary.models.measures import Measure
 from stationary.models.scales import Scale
+
+UNSOLVABLE = (RateError, ReducibleError, SolverError, InputError)
+"""What a chain that cannot be solved raises."""
+
+FAR = 1e12
+"""How many times smaller or larger than its estimate a rate may be drawn: beyond, chains fall
+apart into pieces."""
 
 _STEP = 0.1
 """Distance of grid points, in e-folds of load."""
@@ -48,10 +60,15 @@ _NEVER = 1e-12
 """Probability below which a measure does not decide whether an axis is bent."""
 
 _FELT = 0.03
-"""Effect of one standard deviation, on the scale of the interval, from which an axis is bent."""
+"""Effect of one standard deviation, on the link, from which an axis is taken to be bent."""
 
-FAR = 1e12
-"""How many times smaller or larger than it is a rate may be drawn: beyond, chains fall apart."""
+_LONG = 0.05
+"""Standard deviation, in e-folds of a parameter, above which the grid is more accurate, where more
+than one axis is bent ..."""
+
+_ROUGH = 0.2
+"""... and how much the bends at the two sides may differ, on the link. Between them a parabola is
+off by 0.07 of it at most, and by nothing at two standard deviations."""
 
 _FARTHEST = 12.0
 """E-folds that a parameter may move along an axis where the chain is solved."""
@@ -76,7 +93,7 @@ def _seconds(edges: Edges) -> float:
 
 
 class Curves:
-    """Measures of a model over load at the centre of some draws, and to the sides of it.
+    """Measures of a model at the centre of some draws, to the sides of it, and over load.
 
     Parameters
     ----------
@@ -92,18 +109,20 @@ class Curves:
 
     def __init__(self, model: Model, names: tuple[str, ...], scale: Scale, theta: Tensor) -> None:
         self.names, self.scale = names, scale
-        self.z = scale.free(model.theta.detach())
-        self.unit = _unit_of_time(model, scale)
+        self.z = scale.free(model.theta.detach()).numpy()
         self.measures = [model.measure(name) for name in names]
-        self.centre = _Curve(model, self.measures, model.theta.detach(), scale)
+        self.is_share = np.array([(m.low, m.high) == (0.0, 1.0) for m in self.measures])
+        # Axes go by the same measures whatever is asked beside.
+        self.leading = [names.index(name) for name in model.measures or names]
+        self.points = _Points(model, self.measures, scale)
+        self.unit = _unit_of_time(model, scale)
         self.dimension = self._dimensions(model)
         if np.isnan(self.dimension).any():  # a measure that mixes units knows no common factor
             self.unit = np.zeros_like(self.unit)
             self.dimension = np.zeros(len(self.measures))
-        _, rest = self._split(scale.free(theta) - self.z)
+        _, rest = self._split(self._moved(theta))
         _, size, axes = np.linalg.svd(rest, full_matrices=False)
         self.spread, self.axes = size / math.sqrt(len(rest)), axes
-        self.sides = [self._to_the_sides(model, k) for k in range(len(axes))]
         self.bent = [False] * len(axes)
 
     @classmethod
@@ -115,79 +134,140 @@ class Curves:
         state = (model.theta, scale.log, scale.unit)
         key = tuple(part.detach().numpy().tobytes() for part in state)
         same = [curves for other, its, curves in _kept if other is model and its == key]
-        for found in same:
-            if set(names) <= set(found.names):
-                return found
+        for curves in same:
+            if set(names) <= set(curves.names):
+                return curves
         # A solve costs far more than all measures of it.
-        held = [name for found in same for name in found.names]
+        held = [name for curves in same for name in curves.names]
         every = tuple(dict.fromkeys((*held, *names, *model.measures)))
-        found = cls(model, every, scale, theta)
-        _kept.append((model, key, found))
+        curves = cls(model, every, scale, theta)
+        _kept.append((model, key, curves))
         del _kept[:-_MOST_KEPT]
-        return found
+        return curves
 
     def values(self, x: Tensor, theta: Tensor, names: Sequence[str]) -> Array:
         """Measures ``[B, G, K]`` at inputs ``[1 or B, G, d]``, parameters ``[B, 1 or G, P]``."""
-        which = [self.names.index(name) for name in names]
-        batch = np.broadcast_shapes(x.shape[:-1], theta.shape[:-1])
-        common, rest = self._split(self.scale.free(theta) - self.z)
-        along = (rest @ self.axes.T) / np.where(self.spread > 0, self.spread, 1.0)
-        common = np.broadcast_to(common, batch).ravel()
-        along = np.broadcast_to(along, (*batch, len(self.axes))).reshape(len(common), -1)
-        inputs = x.expand(*batch, -1).reshape(len(common), -1).numpy()
-        found = np.empty((len(common), len(self.measures)))
-        others, where = np.unique(inputs[:, 1:], axis=0, return_inverse=True)
-        for k, other in enumerate(others):
-            mine = where.ravel() == k
-            place = np.log(inputs[mine, 0]) - common[mine]
-            found[mine] = self._levels(place, along[mine], other)
-        for k, measure in enumerate(self.measures):
+        moved = self._moved(theta)
+        common, rest = self._split(moved)
+        batch = np.broadcast_shapes(x.shape[:-1], common.shape)
+        common, rest = np.broadcast_to(common, batch), np.broadcast_to(rest, (*batch, len(self.z)))
+        levels = np.full((*batch, len(self.measures)), np.nan)
+        on_grid = np.ones(batch[1], bool)
+        if len(x) == 1 and batch[1] <= self._grid_points(x[0].numpy(), common):
+            moved = np.broadcast_to(moved, rest.shape)
+            on_grid = self._around_loads(x[0].numpy(), moved, levels)
+        if on_grid.any():
+            inputs = x.expand(*batch, -1).numpy()[:, on_grid]
+            levels[:, on_grid] = self._on_grid(inputs, common[:, on_grid], rest[:, on_grid])
+        found = []
+        for k in map(self.names.index, names):
+            measure = self.measures[k]
+            factor = np.exp(common * np.where(on_grid, self.dimension[k], 0.0))
             with np.errstate(over="ignore"):
-                value = Link(measure).back(found[:, k]) * np.exp(common * self.dimension[k])
-            found[:, k] = np.clip(value, measure.low, measure.high)
-        return found.reshape(*batch, len(self.measures))[..., which]
+                value = Link(measure).back(levels[..., k]) * factor
+            found.append(np.clip(value, measure.low, measure.high))
+        return np.stack(found, -1)
 
-    def _levels(self, place: Array, along: Array, other: Array) -> Array:
-        """Measures on their links ``[N, K]`` at log loads, some way along the axes."""
-        level, slope = self.centre.read(place, other)
+    def at_centre(self, x: Tensor, names: Sequence[str]) -> Array | None:
+        """Measures ``[G, K]`` of the estimates at inputs ``[G, d]``, if they were solved."""
+        rows = [self.points.known(row, self.z) for row in x.numpy()]
+        levels = [row for row in rows if row is not None and not np.isnan(row).any()]
+        if len(levels) < len(rows):
+            return None
+        each = [(Link(self.measures[k]), k) for k in map(self.names.index, names)]
+        return np.stack([link.back(np.stack(levels)[:, k]) for link, k in each], -1)
+
+    @staticmethod
+    def _grid_points(x: Array, common: Array) -> int:
+        """Points of the grid that draws at these inputs would be read from."""
+        with np.errstate(divide="ignore"):
+            left = np.floor((np.log(x[:, 0]) - common) / _STEP)
+        return len(np.unique([left, left + 1]))
+
+    def _around_loads(self, x: Array, moved: Array, levels: Array) -> Array:
+        """Fill in levels ``[B, G, K]`` around each load; return where they must go by the grid."""
+        level, slope = self.points.with_slopes(x, self.z)
+        leading = [
+            # The logarithm of a tiny loss moves a lot, and nobody will ever see it.
+            [k for k in self.leading if not self.is_share[k] or row[k] > math.log(_NEVER)]
+            for row in level
+        ]
+        around = [_Axes(moved[:, g], slope[g, :, :-1], leading[g]) for g in range(len(x))]
+        rough = np.array([axes.longest > _LONG and len(axes.bent) > 1 for axes in around])
+        bent = [(g, r) for g, axes in enumerate(around) if not rough[g] for r in axes.bent]
+        z = [self.z + sign * _SIDE * around[g].step[r] for g, r in bent for sign in (-1, 1)]
+        sides = self.points.levels(x[[g for g, _ in bent for _ in (-1, 1)]], z)
+        for g, axes in enumerate(around):
+            levels[:, g] = level[g] + axes.linear
+        for (g, r), below, above in zip(bent, sides[::2], sides[1::2], strict=True):
+            first, t = _SIDE * around[g].first[:, r], around[g].u[:, r : r + 1] / _SIDE
+            low, high = below - level[g] + first, above - level[g] - first
+            levels[:, g] += _bent(-t) * low + _bent(t) * high
+            rough[g] |= bool(np.abs(high - low)[leading[g]].max(initial=0.0) > _ROUGH)
+        return rough
+
+    def _on_grid(self, x: Array, common: Array, rest: Array) -> Array:
+        """Levels ``[B, G, K]`` at inputs ``[B, G, d]`` from curves over load."""
+        along = (rest @ self.axes.T) / np.where(self.spread > 0, self.spread, 1.0)
+        levels = np.empty((*common.shape, len(self.measures)))
+        others, where = np.unique(x.reshape(-1, x.shape[-1])[:, 1:], axis=0, return_inverse=True)
+        for k, other in enumerate(others):
+            mine = where.reshape(common.shape) == k
+            place = np.log(x[mine][:, 0]) - common[mine]
+            levels[mine] = self._read_draws(place, along[mine], other)
+        return levels
+
+    def _read_draws(self, place: Array, along: Array, other: Array) -> Array:
+        """Levels ``[N, K]`` at log loads, some way along the axes."""
+        level, slope = self._read(place, other, self.z, parameters=True)
         moved = level.copy()
-        # The logarithm of a loss that nobody will ever see moves a lot, and matters to nobody.
-        share = np.array([(m.low, m.high) == (0.0, 1.0) for m in self.measures])
-        matters = ~share | (level > math.log(_NEVER))
+        matters = ~self.is_share | (level > math.log(_NEVER))
         for k, (axis, spread) in enumerate(zip(self.axes, self.spread, strict=True)):
             u = along[:, k : k + 1]
             first = spread * (slope @ axis)  # [N, K]: by one standard deviation
             # Once felt, it stays bent: answers must not depend on what is asked beside.
             felt = np.where(matters, np.abs(first), 0.0)
             self.bent[k] |= bool(np.nanmax(felt, initial=0.0) >= _FELT)
+            moved += first * u
             if not self.bent[k]:
-                moved += first * u
                 continue
-            for sign, (side, far) in zip((-1.0, 1.0), self.sides[k], strict=True):
-                bend = side.read(place, other)[0] - level - first * far * sign
-                # Through the slope at the centre and the value at the side; beyond it, a line.
-                t = np.maximum(sign * u, 0.0) / far
-                curved = np.where(t <= 1, t**2, 2 * t - 1)
-                moved += np.where(sign * u > 0, first * u + bend * curved, 0.0)
+            step = _SIDE * spread * axis
+            shorter = min(1.0, _FARTHEST / max(float(np.abs(step).max()), 1e-300))
+            far = _SIDE * shorter
+            for sign in (-1, 1):
+                side, _ = self._read(place, other, self.z + sign * shorter * step)
+                moved += _bent(sign * u / far) * (side - level - sign * far * first)
         return moved
 
-    def _split(self, moved: Tensor) -> tuple[Array, Array]:
+    def _read(
+        self, place: Array, other: Array, z: Array, parameters: bool = False
+    ) -> tuple[Array, Array]:
+        """Levels ``[N, K]`` and slopes ``[N, K, P]`` at log loads ``[N]``, between grid points."""
+        left = np.floor(place / _STEP).astype(int)
+        points = np.unique([left, left + 1])
+        x = np.array([[math.exp(_STEP * k), *other] for k in points])
+        level, slope = self.points.with_slopes(x, z, parameters)
+        a = np.searchsorted(points, left)
+        t = (place / _STEP - left)[:, None]
+        in_load = slope[..., -1] * _STEP
+        between = (
+            (1 + 2 * t) * (1 - t) ** 2 * level[a]
+            + t * (1 - t) ** 2 * in_load[a]
+            + t**2 * (3 - 2 * t) * level[a + 1]
+            + t**2 * (t - 1) * in_load[a + 1]
+        )
+        t = t[..., None]
+        return between, (1 - t) * slope[a, :, :-1] + t * slope[a + 1, :, :-1]
+
+    def _moved(self, theta: Tensor) -> Array:
+        """How far the coordinates of draws lie from those of the centre."""
+        return self.scale.free(theta).numpy() - self.z
+
+    def _split(self, step: Array) -> tuple[Array, Array]:
         """The common factor of all rates, as a logarithm, and the rest of a displacement."""
-        step = moved.detach().numpy()
         length = float(self.unit @ self.unit)
         common = step @ self.unit / length if length else np.zeros(step.shape[:-1])
         return common, step - common[..., None] * self.unit
-
-    def _to_the_sides(self, model: Model, k: int) -> list[tuple[_Curve, float]]:
-        """Curves to either side along an axis, and how many standard deviations away they are."""
-        step = _SIDE * self.spread[k] * self.axes[k]
-        shorter = min(1.0, _FARTHEST / max(float(np.abs(step).max()), 1e-300))
-        found = []
-        for sign in (-1, 1):
-            z = self.z + torch.from_numpy(sign * shorter * step)
-            theta = within(model, self.scale, self.scale.natural(z))
-            found.append((_Curve(model, self.measures, theta, None), _SIDE * shorter))
-        return found
 
     @torch.no_grad()
     def _dimensions(self, model: Model) -> Array:
@@ -198,90 +278,137 @@ class Curves:
         # A load at which the system does something: that of the first rate.
         x[0, 0] = model.theta[0].abs()
         first = torch.eye(x.shape[1], dtype=torch.float64)[0]
-        double = torch.from_numpy(math.log(2.0) * self.unit)
-        one = Point(model, x, self.scale.natural(self.z))
-        two = Point(model, x * 2**first, self.scale.natural(self.z + double))
-        two = two.with_pi(one.pi)  # which is the same
+        z, double = torch.from_numpy(self.z), torch.from_numpy(math.log(2.0) * self.unit)
+        # Any distribution tells the unit, and this one need not be solved.
+        pi = torch.full((1, model.edges.n), 1.0 / model.edges.n, dtype=torch.float64)
+        one = Point(model, x, self.scale.natural(z)).with_pi(pi)
+        two = Point(model, x * 2**first, self.scale.natural(z + double)).with_pi(pi)
         ratio = torch.stack([m(two) / m(one) for m in self.measures]).ravel()
         power = ratio.log2().round()
         # What has no size at this load, such as a loss that underflows, has no unit either.
-        power = torch.where(ratio.isnan() & _is_share(self.measures), 0.0, power)
+        power = torch.where(ratio.isnan() & torch.from_numpy(self.is_share), 0.0, power)
         return torch.where((ratio - 2**power).abs() < 1e-6 * ratio.abs(), power, torch.nan).numpy()
 
 
-def _is_share(measures: Sequence[Measure]) -> Tensor:
-    return torch.tensor([(m.low, m.high) == (0.0, 1.0) for m in measures])
+class _Axes:
+    """Directions in which draws lie around one load, the most felt first.
 
-
-class _Curve:
-    """Measures on their links over log load, at one set of parameters; solved when asked for.
-
-    With a scale, slopes in the parameters' coordinates are taken, too.
+    Attributes
+    ----------
+    step : ndarray [R, P]
+        Displacement by one standard deviation along each axis.
+    u : ndarray [B, R]
+        Draws, in standard deviations along the axes.
+    first : ndarray [K, R]
+        Effect of one standard deviation on each measure.
+    linear : ndarray [B, K]
+        Effect of each draw, as far as it is linear.
+    bent : list of int
+        Axes whose effect may not be linear.
+    longest : float
+        Largest displacement of a parameter by one standard deviation.
     """
 
-    def __init__(
-        self, model: Model, measures: list[Measure], theta: Tensor, scale: Scale | None
-    ) -> None:
-        self.model, self.measures, self.theta, self.scale = model, measures, theta, scale
-        self.links = [Link(measure) for measure in measures]
-        self.known: dict[Any, tuple[Array, Array]] = {}
+    def __init__(self, moved: Array, slope: Array, leading: list[int]) -> None:
+        _, size, basis = np.linalg.svd(moved, full_matrices=False)
+        spread = size / math.sqrt(len(moved))
+        step = spread[:, None] * basis
+        known = np.nan_to_num(slope[leading])
+        _, _, turn = np.linalg.svd(known @ step.T)
+        self.step = turn @ step
+        self.u = moved @ basis.T / np.where(spread > 0, spread, 1.0) @ turn.T
+        self.first = slope @ self.step.T
+        self.linear = self.u @ self.first.T
+        # Without signs: where the effects of two parameters cancel, their bends need not.
+        felt = (np.abs(known) @ np.abs(self.step.T)).max(0, initial=0.0)
+        self.bent = [int(r) for r in np.flatnonzero(felt >= _FELT)]
+        self.longest = float(np.abs(self.step).max(initial=0.0))
 
-    def read(self, place: Array, other: Array) -> tuple[Array, Array]:
-        """Levels ``[N, K]`` and slopes ``[N, K, P]`` at log loads ``[N]`` and other inputs."""
-        left = np.floor(place / _STEP).astype(int)
-        points = np.unique([left, left + 1])
-        self._solve([int(k) for k in points], other)
-        table = [self.known[int(k), tuple(other)] for k in points]
-        level, slope = (np.stack(column) for column in zip(*table, strict=True))
-        a = np.searchsorted(points, left)
-        t = (place / _STEP - left)[:, None]
-        in_load = slope[..., -1] * _STEP
-        found = (
-            (1 + 2 * t) * (1 - t) ** 2 * level[a]
-            + t * (1 - t) ** 2 * in_load[a]
-            + t**2 * (3 - 2 * t) * level[a + 1]
-            + t**2 * (t - 1) * in_load[a + 1]
-        )
-        t = t[..., None]
-        return found, (1 - t) * slope[a, :, :-1] + t * slope[a + 1, :, :-1]
 
-    def _solve(self, points: list[int], other: Array) -> None:
-        """Solve the grid points that are not known yet."""
-        new = [k for k in points if (k, tuple(other)) not in self.known]
-        if not new:
-            return
-        x = torch.tensor([[math.exp(_STEP * k), *other] for k in new], dtype=torch.float64)
-        try:
-            found = self._levels(x)
-        except (RateError, ReducibleError, SolverError, InputError):
-            found = self._one_by_one(x)
-        for k, level, slope in zip(new, *found, strict=True):
-            self.known[k, tuple(other)] = level, slope
+def _bent(t: Array) -> Array:
+    """Share of the bend at a side that is felt on the way to it: a parabola, and beyond a line."""
+    t = np.maximum(t, 0.0)
+    return np.where(t <= 1, t**2, 2 * t - 1)
 
-    def _levels(self, x: Tensor) -> tuple[Array, Array]:
+
+class _Points:
+    """Measures on their links at inputs and coordinates of the parameters, each solved once."""
+
+    def __init__(self, model: Model, measures: list[Measure], scale: Scale) -> None:
+        self.model, self.scale = model, scale
+        self.pairs = [(measure, Link(measure)) for measure in measures]
+        self._known: dict[tuple[bytes, bytes], tuple[Array, Array]] = {}
+
+    def known(self, x: Array, z: Array) -> Array | None:
+        """Levels ``[K]`` at an input, if they were solved."""
+        found = self._known.get((x.tobytes(), z.tobytes()))
+        return None if found is None else found[0]
+
+    def with_slopes(self, x: Array, z: Array, parameters: bool = True) -> tuple[Array, Array]:
+        """Levels ``[N, K]`` and slopes ``[N, K, P + 1]`` in the coordinates and the log load.
+
+        Without ``parameters`` slopes are in the log load only, ``[N, K, 1]``. NaN where a chain
+        cannot be solved.
+        """
+        keys = [(row.tobytes(), z.tobytes()) for row in x]
+        new = [n for n, key in enumerate(keys) if key not in self._known]
+        if new:
+            many = len(self.pairs)
+            shapes = (many,), (many, 1 + len(z) * parameters)
+            solved = _each(lambda rows: self._expand(rows, z, parameters), shapes, x[new])
+            for n, level, slope in zip(new, *solved, strict=True):
+                self._known[keys[n]] = level, slope
+        level, slope = zip(*(self._known[key] for key in keys), strict=True)
+        return np.stack(level), np.stack(slope)
+
+    def levels(self, x: Array, z: Sequence[Array]) -> Array:
+        """Levels ``[N, K]`` at inputs ``[N, d]`` and coordinates ``[N, P]``, side by side."""
+        if not z:
+            return np.empty((0, len(self.pairs)))
+        theta = self._theta(torch.from_numpy(np.stack(z)))
+        shapes = ((len(self.pairs),),)
+        return _each(lambda *rows: (self._solve(*rows),), shapes, x, theta.numpy())[0]
+
+    def _theta(self, z: Tensor) -> Tensor:
+        return within(self.model, self.scale, self.scale.natural(z))
+
+    def _solve(self, x: Array, theta: Array) -> Array:
+        def of_part(x: Tensor, theta: Tensor) -> Tensor:
+            with torch.no_grad():  # which does not reach into threads
+                return self._link(Point(self.model, x, theta))
+
+        rows = torch.from_numpy(x), torch.from_numpy(theta)
+        return torch.cat(in_parts(of_part, self.model.edges, *rows)).numpy()
+
+    def _expand(self, x: Array, z: Array, parameters: bool) -> tuple[Array, Array]:
         first = torch.eye(x.shape[1], dtype=torch.float64)[0]
+        fixed = self._theta(torch.from_numpy(z))
 
         def levels(free: Tensor, x: Tensor) -> Tensor:
             # The last coordinate is a shift of the log load.
-            theta = self.theta if self.scale is None else self.scale.natural(free[:-1])
-            point = Point(self.model, x * (free[-1] * first).exp(), theta)
-            pairs = zip(self.measures, self.links, strict=True)
-            return torch.stack([link.level(measure(point)) for measure, link in pairs], -1)
+            theta = self.scale.natural(free[:-1]) if parameters else fixed
+            return self._link(Point(self.model, x * (free[-1] * first).exp(), theta))
 
-        z = np.empty(0) if self.scale is None else self.scale.free(self.theta).numpy()
-        return by_input(levels, np.append(z, 0.0), x, self.model.edges)
+        free = np.append(z if parameters else z[:0], 0.0)
+        return by_input(levels, free, torch.from_numpy(x), self.model.edges)
 
-    def _one_by_one(self, x: Tensor) -> tuple[Array, Array]:
-        found = []
-        for row in x:
-            try:
-                found.append(self._levels(row[None]))
-            except (RateError, ReducibleError, SolverError, InputError):
-                size = 1, len(self.measures)
-                coordinates = 1 + (0 if self.scale is None else len(self.theta))
-                found.append((np.full(size, np.nan), np.full((*size, coordinates), np.nan)))
-        levels, slopes = zip(*found, strict=True)
-        return np.concatenate(levels), np.concatenate(slopes)
+    def _link(self, point: Point) -> Tensor:
+        return torch.stack([link.level(measure(point)) for measure, link in self.pairs], -1)
+
+
+def _each(
+    function: Callable[..., tuple[Array, ...]], shapes: Sequence[tuple[int, ...]], *rows: Array
+) -> tuple[Array, ...]:
+    """Return a function of rows; one row at a time, NaN where it fails, if it fails for all."""
+    try:
+        return function(*rows)
+    except UNSOLVABLE:
+        if len(rows[0]) == 1:
+            return tuple(np.full((1, *shape), np.nan) for shape in shapes)
+    parts = [
+        _each(function, shapes, *(row[n : n + 1] for row in rows)) for n in range(len(rows[0]))
+    ]
+    return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
 def within(model: Model, scale: Scale, theta: Tensor) -> Tensor:

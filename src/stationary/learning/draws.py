@@ -24,8 +24,7 @@ from scipy.stats import chi2, norm, qmc
 from torch import Tensor
 
 from stationary._support.types import Array
-from stationary.errors import InputError, RateError, ReducibleError, SolverError
-from stationary.learning.curve import FAR, Curves, is_costly, within
+from stationary.learning.curve import FAR, UNSOLVABLE, Curves, is_costly, within
 from stationary.learning.estimate import Estimate
 from stationary.models import Model, Point
 from stationary.models.chunks import in_parts, is_large, together
@@ -90,6 +89,10 @@ class Part:
 
     def centre(self, x: Tensor, names: Sequence[str]) -> Array:
         """Measures ``[1, G, K]`` of the estimates at inputs ``[1, G, d]``."""
+        if self.costly:
+            known = self._curves(names).at_centre(x[0], names)
+            if known is not None:
+                return known[None]
         # This may fail only for a reason that the caller must hear of.
         return _measured(self.model, x, self.model.theta.detach()[None, None], names)
 
@@ -97,9 +100,11 @@ class Part:
         """Measures ``[B, G, K]`` of every draw at inputs ``[1 or B, G, d]``: NaN if unsolvable."""
         theta = self.at(x)
         if self.costly:
-            curves = Curves.of(self.model, tuple(names), self.scale, self.theta)
-            return curves.values(x, theta, names)
+            return self._curves(names).values(x, theta, names)
         return _solvable(self.model, x.expand(len(theta), -1, -1), theta, names)
+
+    def _curves(self, names: Sequence[str]) -> Curves:
+        return Curves.of(self.model, tuple(names), self.scale, self.theta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,10 +143,10 @@ class Draws:
 
     def values(self, x: Tensor, names: Sequence[str]) -> tuple[Array, Array]:
         """Measures of the centres ``[parts, G, K]`` and of all draws ``[B, G, K]``."""
+        # Draws first: where a chain is large, they have solved the centre.
+        drawn = [part.drawn(x[None], names) for part in self.parts]
         centres = [part.centre(x[None], names) for part in self.parts]
-        return np.concatenate(centres), np.concatenate(
-            [part.drawn(x[None], names) for part in self.parts]
-        )
+        return np.concatenate(centres), np.concatenate(drawn)
 
 
 def from_estimate(
@@ -305,7 +310,7 @@ def _solvable(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> A
     """Measures of every draw; NaN for draws whose chain cannot be solved."""
     try:
         return _measured(model, x, theta, names)
-    except (RateError, ReducibleError, SolverError, InputError):
+    except UNSOLVABLE:
         if x.shape[:2] == (1, 1):
             return np.full((1, 1, len(names)), np.nan)
     # Draws first; then the loads of one draw, because it may fail at one of them alone.
