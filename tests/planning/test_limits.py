@@ -1,18 +1,20 @@
 """The largest load that meets all SLOs: against closed forms, and what it says of itself."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.optimize
-import torch
 
 import stationary as st
+from stationary import words
 from stationary.errors import InputError
 from stationary.learning.draws import Draws, from_estimate
 from stationary.models.measures import Measure
-from stationary.planning.limits import Status, limit
+from stationary.planning.limits import Limit, Status, limit
 from stationary.terms.slo import Slo, as_slos
+from stationary.terms.trust import Doubt, Reason
 
 M = st.models
 LOADS = np.tile(np.arange(8.0, 21.0, 2.0), 6)
@@ -30,28 +32,25 @@ def fit():
     return st.fit(M.MMmK(servers=1, capacity=CAPACITY), simulated())
 
 
-def closed_form(load, rate, measure):
-    """Measures of M/M/1/K from its geometric weights, without a chain."""
-    weight = (load / rate) ** np.arange(CAPACITY + 1)
-    pi = weight / weight.sum()
-    queue = pi @ np.arange(CAPACITY + 1)
-    return {
-        "loss": pi[-1],
-        "mean_queue": queue,
-        "response_time": queue / (load * (1 - pi[-1])),
-        "utilisation": 1 - pi[0],
-    }[measure]
-
-
 def crossing(rate, measure, bound):
-    return scipy.optimize.brentq(
-        lambda load: closed_form(load, rate, measure) - bound, 1e-6, 1e4, xtol=1e-12
-    )
+    """Load at which a measure of M/M/1/K, from its geometric weights, reaches a bound."""
+
+    def excess(load):
+        weight = (load / rate) ** np.arange(CAPACITY + 1)
+        pi = weight / weight.sum()
+        queue = pi @ np.arange(CAPACITY + 1)
+        return {
+            "loss": pi[-1],
+            "mean_queue": queue,
+            "response_time": queue / (load * (1 - pi[-1])),
+            "utilisation": 1 - pi[0],
+        }[measure] - bound
+
+    return scipy.optimize.brentq(excess, 1e-6, 1e4, xtol=1e-12)
 
 
 CASES = [
     ("loss", 1e-6),
-    ("loss", 0.001),
     ("loss", 0.5),
     ("mean_queue", 3.0),
     ("response_time", 0.1),
@@ -60,31 +59,34 @@ CASES = [
 
 
 @pytest.mark.parametrize(("measure", "bound"), CASES)
-def test_it_is_that_of_the_closed_form(fit, measure, bound):
-    found = limit(fit.draws, [Slo(measure, bound)], 20.0)
+def test_it_is_that_of_the_closed_form_and_of_the_forecast(fit, measure, bound):
+    found = fit.max_load(**{measure: bound})
     rate = fit.estimates["service_rate"]
     assert found.load == pytest.approx(crossing(rate, measure, bound), rel=1e-7)
     each = [crossing(r, measure, bound) for r in fit.draws.parts[0].theta[:, 0].tolist()]
     ends = np.quantile(each, [0.025, 0.975], method="hazen")
     assert (found.low, found.high) == pytest.approx(ends, rel=1e-7)
-    assert found.failed == 0
-
-
-@pytest.mark.parametrize(("measure", "bound"), CASES)
-def test_the_forecast_crosses_the_bound_there(fit, measure, bound):
-    found = fit.max_load(**{measure: bound})
+    assert (found.binding, found.level, found.failed) == (Slo(measure, bound), 0.95, 0)
+    beyond = Doubt(Reason.HORIZON, horizon=fit.horizon)
+    assert found.doubt == (beyond if found.load > fit.horizon.load else None)
+    # Quantiles of loads and of measures interpolate between the same two draws.
     frame = fit.forecast([found.low, found.load, found.high], measures=[measure])
     assert frame[measure][1] == pytest.approx(bound, rel=1e-6)
     assert frame[f"{measure}_high"][0] == pytest.approx(bound, rel=1e-4)
     assert frame[f"{measure}_low"][2] == pytest.approx(bound, rel=1e-4)
 
 
-@pytest.mark.parametrize("near", [1e-2, 1.0, 20.0, 1e4])
+@pytest.mark.parametrize("near", [1e-2, 1.0, 1e4])
 def test_it_does_not_matter_where_the_search_starts(fit, near):
     found, usual = (limit(fit.draws, [Slo("loss", 0.01)], start) for start in (near, 20.0))
     assert (found.low, found.load, found.high) == pytest.approx(
         (usual.low, usual.load, usual.high), rel=1e-7
     )
+
+
+def test_a_higher_level_gives_a_wider_limit(fit):
+    narrow, wide = (fit.max_load(level=level, loss=0.01) for level in (0.5, 0.99))
+    assert wide.low < narrow.low < narrow.load == wide.load < narrow.high < wide.high
 
 
 # Several.
@@ -95,28 +97,21 @@ def test_of_several_the_tightest_binds(fit):
     alone = {slo.measure: limit(fit.draws, [slo], 20.0) for slo in slos}
     found = limit(fit.draws, slos, 20.0)
     first = min(alone, key=lambda name: alone[name].load)
-    assert found.binding.measure == first
+    assert (found.binding.measure, found.slos) == (first, slos)
     assert found.load == pytest.approx(alone[first].load, rel=1e-7)
     # Each draw has its own tightest: the ends are no higher than those of any alone.
     assert found.low <= min(each.low for each in alone.values()) * (1 + 1e-9)
     assert found.high <= min(each.high for each in alone.values()) * (1 + 1e-9)
-    assert found.slos == slos
 
 
-def test_in_what_order_they_come_does_not_matter(fit):
+def test_the_order_of_slos_and_those_that_always_hold_do_not_matter(fit):
     one = fit.max_load("loss<0.1%", "response_time<150ms")
-    other = fit.max_load(loss=0.001, response_time=0.15)
+    assert one == fit.max_load(loss=0.001, response_time=0.15)
     turned = fit.max_load("response_time<150ms", "loss<0.1%")
-    assert one == other
-    assert (turned.load, turned.low, turned.high) == (one.load, one.low, one.high)
-    assert turned.binding == one.binding
-
-
-def test_a_bound_that_always_holds_binds_nothing(fit):
+    assert replace(turned, slos=one.slos) == one
     alone, both = fit.max_load(loss=0.01), fit.max_load(loss=0.01, response_time=1.0)
     assert both.binding == Slo("loss", 0.01)
     assert both.load == pytest.approx(alone.load, rel=1e-7)
-    assert fit.max_load(loss=0.01, response_time=1e-6).status is Status.NO_LOAD
 
 
 def test_a_pool_has_the_median_of_all_draws():
@@ -124,9 +119,8 @@ def test_a_pool_has_the_median_of_all_draws():
     pool = st.compare(models, simulated(), starts=1, jobs=1)
     found = pool.max_load(loss=0.01, mean_queue=2.0)
     assert found.low < found.load < found.high
-    assert found.load == pytest.approx(
-        min(pool.max_load(loss=0.01).load, pool.max_load(mean_queue=2.0).load), rel=1e-3
-    )
+    tightest = min(pool.max_load(loss=0.01).load, pool.max_load(mean_queue=2.0).load)
+    assert found.load == pytest.approx(tightest, rel=1e-3)
     assert found.binding in found.slos
 
 
@@ -134,52 +128,153 @@ def test_a_pool_has_the_median_of_all_draws():
 
 
 def test_any_load_and_no_load(fit):
-    anywhere, nowhere = fit.max_load(response_time=1.0), fit.max_load(response_time=1e-6)
-    assert (anywhere.status, nowhere.status) == (Status.ANY_LOAD, Status.NO_LOAD)
-    assert (anywhere.low, anywhere.load, anywhere.high) == (math.inf,) * 3
-    assert (nowhere.low, nowhere.load, nowhere.high) == (0.0,) * 3
+    for bound, status, load in ((1.0, Status.ANY_LOAD, math.inf), (1e-6, Status.NO_LOAD, 0.0)):
+        found = fit.max_load(response_time=bound)
+        assert (found.low, found.load, found.high) == (load,) * 3
+        assert found.status is status
+        assert f"at {status}" in words.limit(found)
+    assert fit.max_load(response_time=1.0).doubt.horizon == fit.horizon  # about untested loads
     assert fit.max_load(loss=0.01).status is Status.FOUND
+    assert fit.max_load(loss=0.01, response_time=1e-6).status is Status.NO_LOAD
 
 
 def test_some_draws_without_a_limit_leave_an_end_open(fit):
-    most = CAPACITY / fit.estimates["service_rate"]  # what a full system takes
+    most = CAPACITY / fit.estimates["service_rate"]  # response time of a full system
     found = fit.max_load(response_time=most * 1.001)
     assert found.load == found.high == math.inf
     assert math.isfinite(found.low)
     assert not found.trusted
 
 
-def test_a_measure_that_falls_has_no_largest_load(fit):
-    class Spare(M.MMmK):
+def measuring(fit, function):
+    """A fit of a model with a measure of its own."""
+
+    class Own(M.MMmK):
         name = ""
-        measures = ("idle",)
+        measures = ("own",)
 
         def measure(self, name):
-            if name == "idle":
-                return Measure(lambda point: point.pi[..., 0], 0.0, 1.0)
-            return super().measure(name)
+            return Measure(function, 0.0, 1.0) if name == "own" else super().measure(name)
 
-    own = st.fit(Spare(servers=1, capacity=CAPACITY), fit.windows)
-    with pytest.raises(InputError, match=r"idle falls as the load grows.*forecast"):
-        own.max_load(idle=0.5)
+    return st.fit(Own(servers=1, capacity=CAPACITY), fit.windows)
+
+
+def test_a_measure_that_falls_has_no_largest_load(fit):
+    own = measuring(fit, lambda point: point.pi[..., 0])  # idle
+    for bound in (0.1, 0.5, 0.9):
+        with pytest.raises(InputError, match=r"own falls as the load grows.*forecast"):
+            own.max_load(own=bound)
+
+
+@pytest.mark.parametrize("near", [10.0, 20.0, 1e3])
+def test_of_a_measure_that_rises_and_falls_it_is_the_first_crossing(fit, near):
+    own = measuring(fit, lambda point: point.pi[..., 1])  # rarely one at light and at heavy load
+    found = limit(own.draws, [Slo("own", 0.1)], near)
+    assert found.low < found.load < found.high < 10
+    assert found.met_again
+    assert own.forecast([found.load])["own"][0] == pytest.approx(0.1, rel=1e-6)
+    assert "heavier loads meet it again" in words.limit(found)
+    assert limit(own.draws, [Slo("own", 0.5)], near).status is Status.ANY_LOAD
 
 
 def test_the_unit_of_time_does_not_matter(fit):
     # The same data by the minute: rates and loads are sixty times, times a sixtieth.
     minute = st.fit(M.MMmK(servers=1, capacity=CAPACITY), simulated(unit=60.0))
-    for bounds in ({"loss": 0.01}, {"mean_queue": 3.0}):
-        one, other = fit.max_load(**bounds), minute.max_load(**bounds)
+    for name, bound, unit in (
+        ("loss", 0.01, 1),
+        ("mean_queue", 3.0, 1),
+        ("response_time", 0.1, 60),
+    ):
+        one, other = fit.max_load(**{name: bound}), minute.max_load(**{name: bound / unit})
         for end in ("low", "load", "high"):
             assert getattr(other, end) == pytest.approx(60 * getattr(one, end), rel=1e-6)
-    one, other = fit.max_load(response_time=0.1), minute.max_load(response_time=0.1 / 60)
-    assert other.load == pytest.approx(60 * one.load, rel=1e-6)
 
 
-def test_one_draw_makes_no_interval(fit):
+def test_equal_draws_make_no_interval(fit):
     part = from_estimate(fit.estimate)
-    centre = fit.estimate.theta[None].expand(len(part.theta), -1)
-    sure = Draws((type(part)(part.model, centre, part.weights, part.scale),))
-    found = limit(sure, [Slo("loss", 0.01)], 20.0)
-    assert found.low == pytest.approx(found.load, rel=1e-8)
-    assert found.high == pytest.approx(found.load, rel=1e-8)
-    assert torch.equal(centre[0], fit.estimate.theta)
+    sure = replace(part, theta=fit.estimate.theta[None].expand(len(part.theta), -1))
+    found = limit(Draws((sure,)), [Slo("loss", 0.01)], 20.0)
+    assert (found.low, found.high) == pytest.approx((found.load,) * 2, rel=1e-8)
+
+
+BAD = [
+    ((), {"los": 0.1}, "'los'; did you mean 'loss'"),
+    ((), {"loss": 0.0}, "loss must lie between 0 and 1; got 0.0"),
+    ((), {"loss": 1.0}, "got 1.0"),
+    ((), {"loss": math.nan}, "got nan"),
+    ((), {"mean_queue": 11.0}, "between 0 and 10; got 11"),
+    ((), {}, r"as in loss=0.001"),
+    (("loss<1%",), {"loss": 0.1}, "loss has two bounds"),
+    (("mean_queue<1%",), {}, "mean_queue is not a share"),
+    (("loss<1ms",), {}, "loss is not a time"),
+    *(((), {"loss": 0.01, "present": p}, "present load .*got") for p in (0.0, -1.0, math.inf)),
+]
+
+
+@pytest.mark.parametrize(("slos", "bounds", "said"), BAD)
+def test_bad_bounds_are_refused(fit, slos, bounds, said):
+    with pytest.raises(InputError, match=said):
+        fit.max_load(*slos, **bounds)
+
+
+def test_a_limit_needs_a_model_of_one_input():
+    def rates(load, warmth, p):
+        return {(0, 1): load * warmth, (1, 0): p.service}
+
+    inputs = {"states": 2, "params": {"service": 10.0}, "inputs": ["load", "warmth"]}
+    model = M.FromFunction(rates, **inputs)
+    x = np.random.default_rng(0).uniform(1, 5, size=(20, 2))
+    fit = st.fit(model, st.simulate(model, x, duration=10.0, seed=2))
+    with pytest.raises(InputError, match="one input; this one has load, warmth"):
+        fit.max_load(p_1=0.1)
+
+
+# What it says.
+
+
+def made(measure, bound, *given):
+    slo = Slo(measure, bound)
+    return Limit((slo,), slo, *given)
+
+
+def test_a_limit_reads_as_a_sentence():
+    sure = made("mean_queue", 3.0, 18.551, 16.26, math.inf, 0.999)
+    text = "mean queue stays at or below 3 up to a load of 18.55 (99.9% interval 16.26 to any)"
+    assert words.limit(sure) == text
+    unsure = replace(sure, doubt=Doubt(Reason.NOT_CONVERGED))
+    assert words.limit(unsure) == f"{text}; not to be trusted: the fit did not converge"
+    assert (sure.trusted, unsure.trusted) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("load", "present", "text"),
+    [
+        (156.7, 130.0, ", 21 % above the present 130"),
+        (156.7, 200.0, ", 22 % below the present 200"),
+        (156.7, 156.0, ", 0.45 % above the present 156"),
+        (156.7, math.nan, ""),
+        (math.inf, 130.0, ""),
+        (0.0, 130.0, ""),
+    ],
+)
+def test_a_limit_says_how_far_it_is(load, present, text):
+    found = made("loss", 0.001, load, load, load, 0.95, present)
+    assert words.limit(found) == words.limit(replace(found, present=math.nan)) + text
+
+
+def test_headroom_is_over_the_heaviest_load_unless_the_present_one_is_given(fit):
+    found = fit.max_load(loss=0.01)
+    assert found.present == LOADS.max()
+    assert found.headroom == pytest.approx(found.load / LOADS.max() - 1)
+    for present in (1.0, 18.0, 100.0):  # which does not move the limit
+        given = fit.max_load(loss=0.01, present=present)
+        assert given == replace(found, present=present, present_given=True)
+
+
+def test_a_limit_that_is_not_trusted_vouches_below_its_interval_only():
+    sure = made("loss", 0.001, 20.0, 10.0, 300.0, 0.95)
+    unsure = replace(sure, doubt=Doubt(Reason.OPEN))
+    assert [sure.met_at(x) for x in (9.0, 10.0, 15.0, 20.0, 21.0)] == [True] * 4 + [False]
+    assert [unsure.met_at(x) for x in (9.0, 10.0, 15.0, 20.0)] == [True, True, False, False]
+    assert not replace(unsure, tested=0.0).met_at(9.0)  # the data contradict the model
+    assert not replace(unsure, load=math.inf, low=0.0, high=math.inf).met_at(1e-3)
