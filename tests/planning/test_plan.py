@@ -1,14 +1,12 @@
 """A plan is made once: what follows from it later fits nothing again."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import stationary as st
 from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording
-from stationary.errors import InputError, RunError
+from stationary.errors import InputError
 from stationary.learning import newton
 from stationary.terms.slo import as_slos
 from stationary.trust.ladder import ladder
@@ -124,20 +122,6 @@ def test_a_fit_is_studied_once(windows, fits):
     assert len(beside.compared(jobs=1).fitted) == len(beside.fitted)
     assert len(fits) == rivals
     assert beside.limit_of(beside.asking("loss<1%", None, None)) == fit.max_load(loss=0.01)
-
-
-def test_a_run_of_an_older_version_says_how_to_make_it_again(tmp_path):
-    old = tmp_path / "run"
-    old.mkdir()
-    command = "stationary fit windows.csv --model mmmk:capacity=5 -o run"
-    (old / "fit.json").write_text(json.dumps({"format": 2, "recipe": {"command": command}}))
-    with pytest.raises(RunError, match="older stationary") as caught:
-        st.load(old)
-    assert command in str(caught.value)
-    assert "--overwrite" in str(caught.value)
-    (old / "fit.json").write_text("{}")
-    with pytest.raises(RunError, match="make it again with 'stationary fit"):
-        st.load(old)
 
 
 def test_a_comparison_of_six_models_takes_few_fits(fits):
