@@ -1,13 +1,14 @@
 # Everything runs from .venv, which is made on first use. Needs Python 3.11+, make and git.
 PYTHON ?= python3
 PYTEST_ARGS ?=
+FUZZ_ARGS ?=
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all bench lint format clean
+.PHONY: help demo test test-all fuzz bench lint format clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +21,9 @@ test: lint ## lint, types, and the tests that need no server; PYTEST_ARGS='-n 0 
 
 test-all: lint ## the same with servers, clusters, a browser and long statistical loops
 	$(BIN)/pytest -n 2 --dist loadfile --durations=15 $(PYTEST_ARGS)
+
+fuzz: $(INSTALLED) ## feed 2,000 mutated files to every command; FUZZ_ARGS='--cases 100 --seed 7'
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py $(FUZZ_ARGS)
 
 bench: $(INSTALLED) ## run the benchmarks
 	$(BIN)/python -m benchmarks

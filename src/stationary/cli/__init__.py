@@ -68,11 +68,11 @@ def main() -> None:
     try:
         app()
     except StationaryError as error:
-        typer.echo(f"error: {error}", err=True)
+        _complain(f"error: {error}")
         sys.exit(2)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"error: {where}{error.strerror or error}", err=True)
+        _complain(f"error: {where}{error.strerror or error}")
         sys.exit(2)
     except Exception as error:  # noqa: BLE001  # the one place where all else ends
         traceback.print_exc()
@@ -89,4 +89,10 @@ def _show_warning(
 ) -> None:
     del where, more
     text = str(message) if issubclass(category, DataWarning) else f"{category.__name__}: {message}"
-    typer.echo(f"warning: {text}", err=True)
+    _complain(f"warning: {text}")
+
+
+def _complain(text: str) -> None:
+    """Print to the error stream; what a file says must not steer the terminal."""
+    safe = "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+    typer.echo(safe, err=True)

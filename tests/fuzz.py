@@ -1,0 +1,340 @@
+"""A fuzzer of the command line: mutated files go in, and no command may crash, hang or litter.
+
+Every case runs in a forked process with a bound on time and memory. It must end with exit code 0,
+1 or 2, print no traceback, say an error in a few lines, and leave no file behind that nobody asked
+for. ``make fuzz`` runs many cases; a failure prints the seed that makes it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SECONDS = 60
+BYTES = 12 * 2**30
+"""Address space, of which torch and its libraries map several GiB without using them."""
+
+VALUES = re.split(
+    " ",
+    "nan inf -inf -1 0 -0 1e308 -1e308 1e-320 1e400 99999999999999999999 1.5 1e9 0x10 1_000 true "
+    "null None , ; : { } [ ] \\ \x00 \x1b[31m \ufeff é 空 1,5 =1+1 ../x /etc/passwd -5e-324 Q=-1 ",
+)
+
+
+# Files that are as they should be.
+
+
+def windows(_):
+    rows = ["load,Q=0,Q=1,Q=2,Q=3"]
+    rows += [f"{5 + k},{900 - 40 * k},{200 + 10 * k},{40 + 5 * k},{8 + 3 * k}" for k in range(8)]
+    return "\n".join(rows).encode() + b"\n"
+
+
+def requests(_):
+    rows = ["arrival,response,status"]
+    rows += [f"{0.02 * k:.3f},{0.01 + 0.001 * (k % 7):.4f},200" for k in range(300)]
+    return "\n".join(rows).encode() + b"\n"
+
+
+def json_lines(_):
+    rows = [{"arrival": 0.02 * k, "response": 0.01, "status": 200} for k in range(200)]
+    return "\n".join(map(json.dumps, rows)).encode() + b"\n"
+
+
+def nginx(_):
+    line = '127.0.0.1 - - [01/May/2026:12:00:{:02d} +0000] "GET / HTTP/1.1" 200 5 0.01{}\n'
+    return "".join(line.format(k // 10, k % 10) for k in range(300)).encode()
+
+
+def rules(choice):
+    return choice.choice(sorted((HERE.parent / "examples").glob("*.toml"))).read_bytes()
+
+
+def prism(_):
+    return (HERE / "prism" / "tandem.sm").read_bytes()
+
+
+def prometheus(_):
+    values = [[1000 + k, str(10 + k % 3)] for k in range(60)]
+    result = [{"metric": {}, "values": values}]
+    answer = {"status": "success", "data": {"resultType": "matrix", "result": result}}
+    return json.dumps(answer).encode()
+
+
+# What may happen to them.
+
+
+def flip(data, choice):
+    at = choice.randrange(len(data))
+    return data[:at] + bytes([choice.randrange(256)]) + data[at + 1 :]
+
+
+def cut(data, choice):
+    return data[: choice.randrange(len(data))]
+
+
+def drop(data, choice):
+    first = choice.randrange(len(data))
+    return data[:first] + data[first + choice.randrange(1, 40) :]
+
+
+def repeat(data, choice):
+    lines = data.splitlines(keepends=True)
+    line = choice.choice(lines)
+    at = choice.randrange(len(lines) + 1)
+    return b"".join([*lines[:at], line * choice.choice([1, 3, 50]), *lines[at:]])
+
+
+def shuffle(data, choice):
+    lines = data.splitlines(keepends=True)
+    choice.shuffle(lines)
+    return b"".join(lines)
+
+
+def replace(data, choice):
+    """Put a value that nobody expects where a word or a number stands."""
+    text = data.decode(errors="replace")
+    places = [k for k, c in enumerate(text) if c.isalnum()]
+    if not places:
+        return data
+    first = last = choice.choice(places)
+    while last < len(text) and (text[last].isalnum() or text[last] in "._-"):
+        last += 1
+    return (text[:first] + choice.choice(VALUES) + text[last:]).encode()
+
+
+def insert(data, choice):
+    at = choice.randrange(len(data) + 1)
+    return data[:at] + choice.choice(VALUES).encode() + data[at:]
+
+
+def encode(data, choice):
+    text = data.decode(errors="replace")
+    return choice.choice([text.encode("utf-16"), b"\xef\xbb\xbf" + data, text.encode("utf-32")])
+
+
+MUTATIONS = [flip, cut, drop, repeat, shuffle, replace, replace, replace, insert, encode]
+
+
+def mutated(data, choice):
+    for _ in range(choice.choice([0, 1, 1, 1, 2, 3, 8])):
+        data = choice.choice(MUTATIONS)(data, choice) if data else data
+    return data
+
+
+# Commands.
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command, the file that it is given, and the files that it may leave."""
+
+    name: str
+    make: object
+    file: str
+    command: str
+    outputs: tuple[str, ...] = ()
+
+
+FIT = "--model mmmk:servers=1,capacity=6"
+INGESTED = "--window 1s -o o.csv"
+CASES = [
+    Case("fit", windows, "in.csv", f"fit in.csv {FIT} -o run", ("run",)),
+    Case("fit-slo", windows, "in.csv", f"fit in.csv {FIT} --slo loss<1% --json"),
+    Case("fit-rules", windows, "in.csv", "fit in.csv --model good.toml"),
+    Case(
+        "fit-prism",
+        prism,
+        "in.sm",
+        "fit good.csv --model in.sm:c=3 --theta mu2 --x lambda=load --group-by q",
+    ),
+    Case("check", windows, "in.csv", f"check in.csv {FIT} --json"),
+    Case("compare", windows, "in.csv", f"compare in.csv {FIT} --jobs 1 --ahead 20,30"),
+    Case("simulate", rules, "in.toml", "simulate in.toml --x 5 -o o.csv", ("o.csv",)),
+    Case("ingest-csv", requests, "in.csv", f"ingest in.csv --capacity 5 {INGESTED}", ("o.csv",)),
+    Case("ingest-jsonl", json_lines, "in.jsonl", f"ingest in.jsonl {INGESTED}", ("o.csv",)),
+    Case("ingest-nginx", nginx, "in.log", f"ingest in.log --format nginx {INGESTED}", ("o.csv",)),
+    Case(
+        "ingest-prometheus",
+        prometheus,
+        "answer.json",
+        "ingest prometheus URL --load l --gauge g --start 1000 --end 1060 --step 1s --window 10s "
+        "--retries 0 -o o.csv",
+        ("o.csv",),
+    ),
+    Case("forecast-run", None, "run", "forecast run --x 5:30:5 --json"),
+    Case("limit-run", None, "run", "forecast run --slo loss<1%"),
+    Case("check-run", None, "run", "check run --json"),
+    Case("report-run", None, "run", "report run --no-compare -o r.html", ("r.html",)),
+    Case("rules-run", None, "run", "rules run --slo loss<1% --load-expr sum(x)"),
+]
+
+
+class Answers(BaseHTTPRequestHandler):
+    """A Prometheus that answers every question with the same bytes."""
+
+    answer = b""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(type(self).answer)
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *_):
+        pass
+
+
+def run(arguments, folder, seconds=SECONDS, most=BYTES):
+    """Run a command in a forked process; return its exit code and what it said."""
+    said = folder.with_name(f"{folder.name}.said")
+    child = os.fork()
+    if child == 0:
+        code = 70
+        try:
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            signal.alarm(seconds)
+            os.chdir(folder)
+            with said.open("wb", buffering=0) as out:
+                os.dup2(out.fileno(), 1)
+                os.dup2(out.fileno(), 2)
+            sys.argv = ["stationary", *arguments]
+            from stationary.cli import main
+
+            main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    text = said.read_bytes().decode(errors="replace")
+    said.unlink()
+    return os.waitstatus_to_exitcode(status), text
+
+
+def prepared(folder):
+    """Make what cases share: good files, and a run of them."""
+    (folder / "good.csv").write_bytes(windows(None))
+    (folder / "good.toml").write_bytes((HERE.parent / "examples" / "tandem.toml").read_bytes())
+    code, said = run(f"fit good.csv {FIT} --slo loss<1% -o run".split(), folder)
+    if code not in (0, 1):
+        raise RuntimeError(said)
+    return folder
+
+
+def problem(case, code, said, left):
+    """What is wrong with how a command ended; empty if nothing is."""
+    if code == -signal.SIGALRM:
+        return "took too long"
+    if code not in (0, 1, 2):
+        return f"exit code {code}"
+    if "Traceback" in said:
+        return "a traceback"
+    if code == 2 and len(said.splitlines()) > 12:
+        return "an error of more than a dozen lines"
+    if code == 2 and not said.strip():
+        return "an error without a word"
+    if any(ord(c) < 32 and c not in "\n\r\t" for c in said):
+        return "control characters"
+    unexpected = left - set(case.outputs)
+    if unexpected:
+        return f"left {sorted(unexpected)} behind"
+    return ""
+
+
+def attempt(seed, shared, folder):
+    """Run the case of one seed; return its name and what is wrong, if anything."""
+    choice = random.Random(seed)  # noqa: S311
+    case = choice.choice(CASES)
+    for name in ("good.csv", "good.toml"):
+        shutil.copy(shared / name, folder / name)
+    arguments = case.command.split()
+    server = None
+    if case.make is None:
+        shutil.copytree(shared / "run", folder / "run")
+        file = choice.choice(sorted(p for p in (folder / "run").rglob("*") if p.is_file()))
+        file.write_bytes(mutated(file.read_bytes(), choice))
+    else:
+        data = mutated(case.make(choice), choice)
+        (folder / case.file).write_bytes(data)
+        if "URL" in arguments:
+            handler = type("Handler", (Answers,), {"answer": data})
+            server = HTTPServer(("127.0.0.1", 0), handler)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            arguments[arguments.index("URL")] = f"http://127.0.0.1:{server.server_port}"
+    before = {path.name for path in folder.iterdir()}
+    code, said = run(arguments, folder)
+    if server is not None:
+        server.shutdown()
+        server.server_close()
+    left = {path.name for path in folder.iterdir()} - before
+    return case.name, code, problem(case, code, said, left), said
+
+
+def fuzz(seeds, report=print):
+    """Run many cases; return how they ended, and those that ended badly."""
+    ends, bad = Counter(), []
+    with tempfile.TemporaryDirectory() as place:
+        shared = Path(place) / "shared"
+        shared.mkdir()
+        prepared(shared)
+        for seed in seeds:
+            folder = Path(place) / str(seed)
+            folder.mkdir()
+            began = time.monotonic()
+            name, code, wrong, said = attempt(seed, shared, folder)
+            ends[name, code] += 1
+            if wrong:
+                bad.append((seed, name, wrong, said))
+                took = time.monotonic() - began
+                report(f"seed {seed}, {name}: {wrong} ({took:.1f} s)\n{said[-1500:]}")
+            shutil.rmtree(folder)
+    return ends, bad
+
+
+def warm():
+    """Load what every command needs, so that forked processes start at once."""
+    import torch
+
+    torch.set_num_threads(1)
+    import stationary as st
+
+    st.fit(st.models.MMmK(capacity=6), st.Windows([1.0, 2.0], [[9, 3], [8, 5]], [0, 1]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first case")
+    given = parser.parse_args()
+    warm()
+    ends, bad = fuzz(range(given.seed, given.seed + given.cases), partial(print, flush=True))
+    for (name, code), count in sorted(ends.items()):
+        print(f"{name:20} exit {code:3}: {count}")
+    print(f"{given.cases} cases, {len(bad)} ended badly")
+    sys.exit(bool(bad))
+
+
+if __name__ == "__main__":
+    main()
