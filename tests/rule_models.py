@@ -1,4 +1,4 @@
-"""A model in rules that several tests start from."""
+"""A model in rules that several tests start from, and what they ask of models."""
 
 TANDEM = {
     "variables": {"q1": (0, "K"), "q2": (0, "L")},
@@ -12,3 +12,15 @@ TANDEM = {
     "count": "q2",
     "jobs": "q1 + q2",
 }
+
+
+def value(model, name, x):
+    """A measure at one load, or at several."""
+    found = model.measure(name)(model.at(x)).detach()
+    return found.item() if found.numel() == 1 else found
+
+
+def seen_by_arrivals(point):
+    """Probability of every state at the moments when requests arrive."""
+    weighted = point.pi * point.model.arrivals(point)
+    return weighted / weighted.sum(-1, keepdim=True)

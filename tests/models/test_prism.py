@@ -126,24 +126,6 @@ def test_a_queue_is_the_queue_of_that_name():
     assert list(model.measures) == ["loss", "idle", "busy", "mean_q"]
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_gradients_are_those_of_finite_differences(name):
-    model, load = made(name), CASES[name][1][1]
-    theta = model.theta.detach()
-
-    def value(at):
-        point = model.at([load], at)
-        return point.pi[0, -1].log() + model.measure(model.measures[0])(point)[0]
-
-    at = theta.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(value(at), at)
-    assert float(slope.abs().max()) > 0.01
-    step = 1e-5
-    for k, unit in enumerate(torch.eye(len(theta), dtype=torch.float64)):
-        rise = value(theta + step * unit) - value(theta - step * unit)
-        assert float(slope[k]) == pytest.approx(float(rise) / (2 * step), rel=1e-6, abs=1e-8)
-
-
 @pytest.mark.parametrize("name", ["tandem", "repair"])
 def test_rates_have_every_derivative_also_by_the_inputs(name):
     model, load = made(name), CASES[name][1][1]
@@ -227,8 +209,9 @@ def test_min_in_min_many_times_over_is_still_short():
     assert len(spelled_out(deep)) < 500_000
     wide = " + ".join(["min(q, 2)"] * 5000)
     assert spelled_out(wide).count("?") == 5000
-    with pytest.raises(InputError, match="min and max inside one another so often"):
-        spelled_out("min(max(" * 100 + "q" + ", 1), 2)" * 100)
+    for depth in (20, 1000):
+        with pytest.raises(InputError, match="min and max inside one another so often"):
+            spelled_out("min(max(" * depth + "q" + ", 1), 2)" * depth)
     assert spelled_out("min(q, (1") == "min(q, (1"  # Storm says what is wrong
 
 

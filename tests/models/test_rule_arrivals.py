@@ -7,24 +7,15 @@ import pytest
 import torch
 
 import stationary as st
+from rule_models import seen_by_arrivals, value
 from stationary.models import RuleModel, read_model
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def value(model, name, load):
-    return model.measure(name)(model.at([load])).item()
-
-
-def found(point):
-    """Probability of every state in the eyes of arriving requests."""
-    weighed = point.pi * point.model.arrivals(point)
-    return weighed / weighed.sum(-1, keepdim=True)
-
-
-def finds_what_the_clock_sees(model, loads=(2.0, 6.0), theta=None):
+def sees_time_averages(model, loads=(2.0, 6.0), theta=None):
     point = model.at(list(loads), theta)
-    return torch.allclose(found(point), point.pi, rtol=1e-12, atol=0)
+    return torch.allclose(seen_by_arrivals(point), point.pi, rtol=1e-12, atol=0)
 
 
 def queue(arrive, serve="n > 0 -> n -= 1 at mu", variables=None, **rest):
@@ -60,7 +51,7 @@ def test_requests_find_a_state_as_often_as_they_arrive_there(rate, same, by_hand
     model = queue(f"n < 10 -> n += 1 else lost at {rate}", params={"mu": 5.0, "a": 0.0}, real=["a"])
     loads, (mu, a) = [3.0, 55.0, 150.0], (50.0, 0.7)
     theta = torch.tensor([mu, a], dtype=torch.float64)
-    assert finds_what_the_clock_sees(model, loads, theta) is same
+    assert sees_time_averages(model, loads, theta) is same
     assert model.arrives_alone
     for k, load in enumerate(loads):
         arrive = [by_hand(load, n, mu, a) for n in range(11)]
@@ -69,13 +60,13 @@ def test_requests_find_a_state_as_often_as_they_arrive_there(rate, same, by_hand
             weight.append(weight[-1] * arrive[n] / mu)
         expected = np.array(weight) * arrive
         np.testing.assert_allclose(
-            found(model.at(loads, theta))[k], expected / expected.sum(), rtol=1e-10
+            seen_by_arrivals(model.at(loads, theta))[k], expected / expected.sum(), rtol=1e-10
         )
 
 
 def test_rules_that_take_turns_make_one_stream():
     retrials = read_model(EXAMPLES / "retrials.toml")
-    assert finds_what_the_clock_sees(retrials)
+    assert sees_time_averages(retrials)
     slower = RuleModel(
         {"n": (0, 3)},
         {
@@ -87,13 +78,13 @@ def test_rules_that_take_turns_make_one_stream():
         {"mu": 1.0},
         arrivals=["first", "later", "full"],
     )
-    assert finds_what_the_clock_sees(slower)
+    assert sees_time_averages(slower)
     mu = torch.tensor([3.0], dtype=torch.float64)
-    assert not finds_what_the_clock_sees(slower, theta=mu)
+    assert not sees_time_averages(slower, theta=mu)
     # Three come where there is room for each that comes where there is none.
     point = slower.at([2.0], mu)
     weighed = point.pi[0] * torch.tensor([3.0, 3.0, 3.0, 1.0])
-    torch.testing.assert_close(found(point)[0], weighed / weighed.sum())
+    torch.testing.assert_close(seen_by_arrivals(point)[0], weighed / weighed.sum())
 
 
 def test_pairs_of_requests_count_twice():
@@ -117,7 +108,7 @@ def test_pairs_of_requests_count_twice():
     assert not model.arrives_alone
     alone = queue("n < 10 -> n += 1 else lost at load")
     assert alone.arrives_alone
-    assert finds_what_the_clock_sees(alone)
+    assert sees_time_averages(alone)
 
 
 def test_batches_that_are_cut_lose_nothing_that_is_not_said():
@@ -139,7 +130,7 @@ def test_what_is_not_counted_in_jobs_arrives_one_by_one():
         jobs="q2",
     )
     assert model.arrives_alone
-    assert finds_what_the_clock_sees(model)
+    assert sees_time_averages(model)
     pi = st.steady_state(model([2.0])).pi[0]
     served = 4 * float(pi[model.states_of("q2 > 0")].sum())
     assert value(model, "throughput", 2.0) == pytest.approx(served)
@@ -163,7 +154,7 @@ def test_a_rule_loses_as_many_as_it_throws_out():
     for name in ("loss", "throughput", "response_time"):
         assert value(model, name, 2.5) == pytest.approx(value(truth, name, 2.5)), name
     assert model.arrives_alone
-    assert finds_what_the_clock_sees(model)
+    assert sees_time_averages(model)
 
 
 def test_a_request_that_takes_the_place_of_another_is_one():
@@ -181,7 +172,7 @@ def test_a_request_that_takes_the_place_of_another_is_one():
         arrivals=["arrive", "push", "full"],
     )
     assert model.arrives_alone
-    assert finds_what_the_clock_sees(model)
+    assert sees_time_averages(model)
     pi = st.steady_state(model([2.0])).pi[0]
     served = 2 * float(pi[model.states_of("old > 0")].sum())
     assert value(model, "throughput", 2.0) == pytest.approx(served)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from stationary.errors import InputError
 
 _LONGEST = 4_000_000
-_MARK = re.compile(r"\0([0-9]+)\0")
-"""Stands for a call that is still to be written: no PRISM file has this character."""
+_CALL = re.compile(r"\b(min|max)\s*\(")
 
 
 def without_comments(code: str) -> str:
@@ -35,24 +34,21 @@ def spelled_out(code: str) -> str:
     >>> spelled_out("min(q, c) * mu")
     '((q) < (c) ? (q) : (c)) * mu'
     """
-    calls: list[tuple[str, list[str]]] = []
-    for found in reversed(list(re.finditer(r"\b(min|max)\s*\(", code))):
-        # Those inside come later in the text, and are marks by now.
-        parts, end = _arguments(code, found.end())
+    try:
+        return _spelled(code)
+    except RecursionError:
+        raise _too_long() from None
+
+
+def _spelled(code: str) -> str:
+    written, done = "", 0
+    while call := _CALL.search(code, done):
+        parts, end = _arguments(code, call.end())
         if end is None:
             return code  # Storm says what is wrong
-        flat: list[str] = []
-        for part in parts:
-            mark = _MARK.fullmatch(part)
-            inner = calls[int(mark[1])] if mark else None
-            flat += inner[1] if inner and inner[0] == found[1] else [part]
-        calls.append((found[1], flat))
-        code = f"{code[: found.start()]}\0{len(calls) - 1}\0{code[end:]}"
-    written: list[str] = []
-    for name, parts in calls:
-        signs = [f"({_filled(part, written)})" for part in parts]
-        written.append(_choice(signs, "<" if name == "min" else ">"))
-    return _filled(code, written)
+        written += code[done : call.start()] + _choice(call[1], parts)
+        done = end
+    return _checked(written + code[done:])
 
 
 def _arguments(code: str, start: int) -> tuple[list[str], int | None]:
@@ -68,25 +64,36 @@ def _arguments(code: str, start: int) -> tuple[list[str], int | None]:
     return parts, None
 
 
-def _choice(parts: list[str], sign: str) -> str:
+def _choice(function: str, parts: list[str]) -> str:
     """Return the least of some terms, or the largest, as nested choices."""
-    found = parts[-1]
-    for k in reversed(range(len(parts) - 1)):
-        least = " & ".join(f"{parts[k]} {sign} {other}" for other in parts[k + 1 :])
-        found = f"({least} ? {parts[k]} : {found})"
-        _check_length(len(found))
+    *others, last = [f"({_spelled(part)})" for part in _flat(function, parts)]
+    sign, found, below = ("<" if function == "min" else ">"), last, [last]
+    for term in reversed(others):
+        best = " & ".join(f"{term} {sign} {other}" for other in below)
+        found = _checked(f"({best} ? {term} : {found})")
+        below.insert(0, term)
     return found
 
 
-def _filled(text: str, written: list[str]) -> str:
-    """Put what was written for them in the place of marks."""
-    _check_length(len(text) + sum(len(written[int(mark[1])]) for mark in _MARK.finditer(text)))
-    return _MARK.sub(lambda mark: written[int(mark[1])], text)
+def _flat(function: str, parts: list[str]) -> Iterator[str]:
+    """Arguments, with those of the same function inside in place of its calls."""
+    for part in parts:
+        call = _CALL.match(part)
+        inner, end = _arguments(part, call.end()) if call else ([], None)
+        if call and call[1] == function and end == len(part):
+            yield from _flat(function, inner)
+        else:
+            yield part
 
 
-def _check_length(length: int) -> None:
-    if length > _LONGEST:
-        raise InputError(
-            f"the PRISM model has min and max inside one another so often that they make more than "
-            f"{_LONGEST} characters of choices: nest them less, or write them as choices (?:)"
-        )
+def _checked(text: str) -> str:
+    if len(text) > _LONGEST:
+        raise _too_long()
+    return text
+
+
+def _too_long() -> InputError:
+    return InputError(
+        f"the PRISM model has min and max inside one another so often that they make more than "
+        f"{_LONGEST} characters of choices: nest them less, or write them as choices (?:)"
+    )

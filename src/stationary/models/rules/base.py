@@ -81,16 +81,9 @@ class _LongRunMean:
 def long_run_mean(
     values: Any, about: str, low: float = -math.inf, high: float = math.inf
 ) -> Measure:
-    """Return the long-run mean of what each state is worth, and the values it can take.
+    """Return the long-run mean of what each state is worth, between two bounds.
 
-    Parameters
-    ----------
-    values : ndarray [n] or module
-        Fixed values, or a module that computes them from inputs and parameters by name.
-    about : str
-        One line for people.
-    low, high : float
-        The values that the mean can take.
+    ``values`` are fixed, ``[n]``, or a module that computes them from inputs and parameters.
     """
     if not isinstance(values, nn.Module):
         values = torch.from_numpy(np.asarray(values, dtype=np.float64))

@@ -178,15 +178,7 @@ class Description(BaseModel):
 
 
 def read_description(given: Mapping[str, Any], changes: Mapping[str, Any]) -> Description:
-    """Check a description.
-
-    Parameters
-    ----------
-    given : mapping
-        The arguments of `RuleModel`, None where one was left out.
-    changes : mapping
-        New values of constants and parameters.
-    """
+    """Check the arguments of `RuleModel`, with new values of constants and parameters."""
     given = {part: value for part, value in given.items() if value is not None}
     for name, value in changes.items():
         parts = {part: given.get(part, {}) for part in ("constants", "params")}

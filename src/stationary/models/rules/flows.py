@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from stationary.models.measures import Flows
 from stationary.models.rules.formulas import Columns, Formula
 from stationary.models.rules.rates import StateFormulas, weighted_sum
+from stationary.models.rules.reach import Move
 from stationary.models.rules.rule import Rule
 from stationary.models.rules.states import Ints
 
 Floats = NDArray[np.float64]
-Move = tuple[Ints, Ints]
-"""Positions of the states in which a rule applies, and of those to which it leads."""
 
 
 def request_flows(
@@ -30,27 +29,10 @@ def request_flows(
     columns: Columns,
     jobs: Floats | None,
 ) -> tuple[StateFormulas, bool]:
-    """Return requests offered, refused and dropped per unit time in every state.
+    """Return requests offered, refused and dropped per unit time, and whether they come singly.
 
-    Parameters
-    ----------
-    rules : sequence of Rule
-        All rules.
-    moves : mapping
-        Where each of them leads.
-    arrivals : collection of str
-        Names of the rules by which requests arrive.
-    columns : mapping
-        Value of every variable in every state.
-    jobs : ndarray or None
-        Requests in the system in every state, if they are counted.
-
-    Returns
-    -------
-    flows : StateFormulas
-        ``offered``, ``refused`` and ``dropped``.
-    alone : bool
-        Whether requests arrive one at a time.
+    ``moves`` says where each rule leads, ``arrivals`` by which rules requests arrive, and ``jobs``
+    how many requests are in the system in every state, if they are counted.
     """
     n = len(next(iter(columns.values())))
     weights: list[tuple[Formula, tuple[Floats, Floats, Floats]]] = []

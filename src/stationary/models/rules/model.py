@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stationary.edges import Edges
-from stationary.errors import InputError, RateError, ReducibleError
+from stationary.errors import InputError, RateError
 from stationary.generator import Generator
 from stationary.models._base import Param, Point
 from stationary.models.measures import FLOW_MEASURES, Flows, Measure
@@ -24,10 +22,11 @@ from stationary.models.rules.base import (
 )
 from stationary.models.rules.description import Description, read_description
 from stationary.models.rules.errors import DescriptionError
-from stationary.models.rules.flows import Move, request_flows
+from stationary.models.rules.flows import request_flows
 from stationary.models.rules.formulas import Formula, on_arrays
 from stationary.models.rules.rates import StateFormulas
-from stationary.models.rules.states import Ints, States
+from stationary.models.rules.reach import Move, edges_of, explored
+from stationary.models.rules.states import States
 
 
 class RuleModel(FormulaModel):
@@ -115,8 +114,8 @@ class RuleModel(FormulaModel):
         given = {part: value for part, value in locals().items() if part in parts}
         self._description = description = read_description(given, changes)
         self.constants = description.constants
-        states, moves = _explored(description)
-        sources, edges, edge = _edges(moves, states)
+        states, moves = explored(description)
+        sources, edges, edge = edges_of(moves, states)
         self._counted: tuple[str, ...] | None = None
         groups = None
         if description.counted is not None:
@@ -265,71 +264,6 @@ class RuleModel(FormulaModel):
         """The whole description; constants also one by one, as options that can be changed."""
         plain = self._description.model_dump(mode="json", exclude_defaults=True)
         return {**plain, **self.constants}
-
-
-def _explored(given: Description) -> tuple[States, dict[str, Move]]:
-    """Return the states that rules reach, and for each rule where it applies and leads."""
-    space, rules = given.space, given.parsed_rules
-    moves = {rule.name: partial(rule.moves, space) for rule in rules}
-    codes = space.reached(given.first, moves.values())
-    states = States(space.columns(codes))
-    found = {}
-    for name, move in moves.items():
-        source, target = move(codes, states.columns)
-        found[name] = source, np.searchsorted(codes, target)
-    return states, found
-
-
-def _edges(
-    moves: Mapping[str, Move], states: States
-) -> tuple[dict[str, Ints], Edges, Tensor | None]:
-    """Return where each rule moves the chain, the edges, and the edge of each of these moves.
-
-    The moves of the rules in their order are the edges, and the last is None, unless two rules
-    share an edge.
-    """
-    n = len(states)
-    changed = {name: source != target for name, (source, target) in moves.items()}
-    sources = {name: source[changed[name]] for name, (source, _) in moves.items()}
-    pairs = np.concatenate([
-        (source * n + target)[changed[name]] for name, (source, target) in moves.items()
-    ])  # fmt: skip
-    if not len(pairs):
-        raise InputError(
-            f"the rules never leave the first state, {states[0]}: no guard is true there; give "
-            f"start= another one, or correct the guards"
-        )
-    where = None
-    if not np.diff(np.sort(pairs)).all():  # the usual case costs less than the inverse
-        pairs, inverse = np.unique(pairs, return_inverse=True)
-        where = torch.from_numpy(inverse)
-    src, dst = (torch.from_numpy(ends) for ends in np.divmod(pairs, n))
-    edges = Edges(src, dst, n)
-    try:
-        Generator(edges, torch.ones(len(edges), dtype=torch.float64)).check_irreducible()
-    except ReducibleError as error:
-        raise InputError(_reducible(error, states)) from None
-    return sources, edges, where
-
-
-def _reducible(error: ReducibleError, states: States) -> str:
-    """Say which states the chain leaves for ever, or in which sets of them it may end."""
-    if len(error.closed) > 1:
-        sets = " or ".join(_some(states, closed) for closed in error.closed[:2])
-        return (
-            f"the chain has {len(error.closed)} sets of states that it never leaves, such as "
-            f"{sets}: its steady state depends on which it reaches; add rules that lead out of them"
-        )
-    return (
-        f"the chain leaves {_some(states, error.transient)} for ever, and ends in "
-        f"{_some(states, error.closed[0])}: give start= a state it returns to, or add rules that "
-        f"lead back"
-    )
-
-
-def _some(states: States, which: Sequence[int], most: int = 3) -> str:
-    shown = "; ".join(states[k] for k in which[:most])
-    return "{" + shown + (f"; ... {len(which)} states" if len(which) > most else "") + "}"
 
 
 def _finite(formula: Formula, states: States, section: str, key: str = "") -> NDArray[np.float64]:

@@ -89,19 +89,7 @@ def read_rule(
     others: Collection[str],
     constants: Mapping[str, float],
 ) -> Rule:
-    """Read a rule.
-
-    Parameters
-    ----------
-    rule, text : str
-        Its name, and what it says.
-    variables : collection of str
-        What guards, changes and rates may speak of.
-    others : collection of str
-        Inputs and parameters, of which only rates may speak.
-    constants : mapping
-        Names that stand for numbers.
-    """
+    """Read a rule, of which only the rate may speak of inputs and parameters (``others``)."""
     with about("rules", rule):
         parts = _parts(text)
         guard = None
