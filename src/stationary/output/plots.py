@@ -116,16 +116,8 @@ def plot_calibration(estimate: Estimate, windows: Windows, ax: Axes | None = Non
     """Draw the observed against the predicted share of every category, windows pooled by load.
 
     Bars are two standard errors each way, by the spread between windows. A category that was never
-    observed has no logarithm and is shown as a triangle at the lower edge.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        A fitted model.
-    windows : Windows
-        What it is compared with.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
+    observed has no logarithm and is shown as a triangle at the lower edge. Parameters are those of
+    `plot_residuals`.
     """
     residuals = Residuals.of(estimate, windows)
     table = shares_by_load(residuals)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stationary.words.answers import choice, doubt, limit, verdict, whose
@@ -96,12 +96,11 @@ def at_load_facts(
     )
 
 
-def held(inputs: Mapping[str, float]) -> str:
-    """Say at which medians inputs other than the load are held; empty without such inputs."""
-    if not inputs:
-        return ""
-    shown = ", ".join(f"{name} {number(value)}" for name, value in inputs.items())
-    return f"Other inputs are held at their medians in the data: {shown}."
+def held(inputs: Sequence[str], medians: Sequence[float]) -> str:
+    """Say where inputs other than the load are held; empty if there are no others."""
+    pairs = zip(inputs, medians, strict=True)
+    shown = ", ".join(f"{name} {number(value)}" for name, value in pairs)
+    return f"Other inputs are held at their medians in the data: {shown}." if shown else ""
 
 
 def no_limit(why: str) -> str:

@@ -83,7 +83,7 @@ def write_report(
         findings=findings,
         identifiability=identifiability,
         compared=is_compared(plan),
-        held=_held(plan),
+        held=words.held(plan.model.inputs[1:], plan.windows.x.median(0).values.tolist()[1:]),
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         commands=list(dict.fromkeys(filter(None, (plan.recipe.get("command"), command)))),
     )
@@ -124,12 +124,6 @@ def _cautions(
     determined = identifiability is None or identifiability.determined
     notes = words.cautions(result.limit, findings, determined, other)
     return [*map(words.sentence, plan.warnings()), *notes]
-
-
-def _held(plan: Plan) -> str:
-    """Say where the inputs other than the load are held; empty if there are none."""
-    medians = plan.windows.x.median(0).values.tolist()
-    return words.held(dict(zip(plan.model.inputs[1:], medians[1:], strict=True)))
 
 
 _ENVIRONMENT = Environment(

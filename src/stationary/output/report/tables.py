@@ -29,25 +29,23 @@ _MOST_PARAMETERS = 30
 _MARKS = {Verdict.WARNING: "!", Verdict.UNKNOWN: "?", Verdict.OK: "✓"}
 """A mark for each verdict, worst first."""
 
-_RANKING = {
-    "model": "model",
-    "kind": "kind",
-    "parameters": "parameters",
+_RANKING = ("model", "kind", "parameters", "backtest", "backtest_error", "weight")
+_CRITERIA = ("nll", "aic", "bic")
+_RANGES = ("measure", "value", "low", "high", "determined")
+_ESTIMATES = ("parameter", "estimate", "std_error", "low", "high", "determined")
+
+_HEADINGS = {
     "backtest": "held-out NLL",
     "backtest_error": "± to the best",
-    "weight": "weight",
     "nll": "neg. log-lik.",
     "aic": "AIC",
     "bic": "BIC",
-}
-
-_RANGES = {
-    "measure": "measure",
     "value": "forecast",
     "low": "at least",
     "high": "at most",
-    "determined": "determined",
+    "std_error": "standard error",
 }
+"""Headings of columns that are not named as people know them."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +73,14 @@ class Table:
     strong: int | None = None
 
 
-def _from_frame(label: str, frame: pd.DataFrame, names: Mapping[str, str]) -> Table:
-    """Return those columns of a frame that have a heading here, in this order."""
-    shown = [column for column in names if column in frame]
-    columns = ((names[each], "" if frame[each].dtype.kind in "if" else "text") for each in shown)
-    rows = (tuple(map(_cell, row)) for row in frame[shown].itertuples(index=False))
-    return Table(label, tuple(columns), tuple(rows))
+def _from_frame(
+    label: str, frame: pd.DataFrame, columns: Sequence[str], headings: Mapping[str, str] = _HEADINGS
+) -> Table:
+    """Return some columns of a frame as a table; those of numbers are aligned right."""
+    kinds = ("" if frame[name].dtype.kind in "if" else "text" for name in columns)
+    named = (headings.get(name, name) for name in columns)
+    rows = (tuple(map(_cell, row)) for row in frame[list(columns)].itertuples(index=False))
+    return Table(label, tuple(zip(named, kinds, strict=True)), tuple(rows))
 
 
 def _cell(value: Any) -> str:
@@ -121,7 +121,7 @@ def forecast_table(plan: Plan, answer: Answer, chart: ForecastChart) -> tuple[Ta
 def ranking_table(plan: Plan) -> Table:
     """Return the compared models, best first; the recommended one stands out."""
     frame = plan.ranking()
-    table = _from_frame("Models compared", frame, _RANKING)
+    table = _from_frame("Models compared", frame, (*_RANKING, *_CRITERIA))
     chosen = frame.index[frame["model"] == plan.comparison.choice.model].tolist()
     notes = tuple(note if isinstance(note, str) else "" for note in frame["note"])
     return replace(table, notes=notes, strong=chosen[0] if chosen else None)
@@ -132,22 +132,16 @@ def ranges_table(identifiability: Identifiability) -> Table:
     frame = identifiability.ranges
     inputs = frame.columns[: frame.columns.get_loc("measure")]
     frame = frame.assign(measure=frame["measure"].map(plain))
-    return _from_frame("What the data leave open", frame, {name: name for name in inputs} | _RANGES)
+    return _from_frame("What the data leave open", frame, (*inputs, *_RANGES))
 
 
 def parameter_table(plan: Plan, level: float) -> tuple[Table, int]:
     """Return the estimates, and how many more there are."""
     frame = plan.table(level)
-    names = {
-        "parameter": "parameter",
-        "estimate": "estimate",
-        "std_error": "standard error",
-        "low": f"{100 * level:g}% from",
-        "high": "to",
-        "determined": "determined",
-    }
+    headings = _HEADINGS | {"low": f"{100 * level:g}% from", "high": "to"}
     shown = frame.head(_MOST_PARAMETERS)
-    return _from_frame("Parameters", shown, names), len(frame) - len(shown)
+    table = _from_frame("Parameters", shown, _ESTIMATES, headings)
+    return table, len(frame) - len(shown)
 
 
 def checks(findings: Sequence[Finding]) -> list[tuple[str, str, str, str]]:
