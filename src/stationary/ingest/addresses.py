@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import urllib.parse
-from dataclasses import dataclass, field
 
 from stationary.errors import InputError
 
@@ -14,8 +13,7 @@ _WRITTEN = "characters of a password such as @ / : # ? are written %40 %2F %3A %
 def parse_database(url: str) -> dict[str, str]:
     """Return the parts of an address of PostgreSQL, as its driver takes them.
 
-    An error does not repeat the address: where it cannot be read, nobody knows which part of it is
-    the password.
+    An error does not repeat the address: where it cannot be read, any part may be the password.
     """
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
@@ -41,44 +39,24 @@ def database_name(url: str) -> str:
         return "the database"
 
 
-@dataclass(frozen=True)
-class Web:
-    """An address of a server of HTTP, apart from who asks.
+def parse_web(url: str, expected: str) -> tuple[str, dict[str, str]]:
+    """Return an HTTP address without user and password, and the headers that hold those.
 
-    Attributes
-    ----------
-    url : str
-        Without user and password.
-    headers : dict
-        What tells the server who asks; empty where the address does not say it.
-    """
-
-    url: str
-    headers: dict[str, str] = field(default_factory=dict, repr=False)
-
-
-def parse_web(url: str, expected: str) -> Web:
-    """Take user and password, as in ``http://user:password@host:9090``, out of an address.
-
-    Parameters
-    ----------
-    url : str
-        The address; a path may follow the host.
-    expected : str
-        What an error says about how it is written.
+    The address is as in ``http://user:password@host:9090``, and a path may follow the host. An
+    error says how it is written (``expected``).
     """
     parts = urllib.parse.urlsplit(url)
-    who, _, host = parts.netloc.rpartition("@")
+    user, _, host = parts.netloc.rpartition("@")
     try:
-        known = parts.scheme in ("http", "https") and bool(parts.hostname)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
         _ = parts.port
     except ValueError:
-        known = False
-    if not known or parts.query or parts.fragment or "@" in parts.path:
-        hidden = f"; {_WRITTEN}" if "@" in url or parts.query else f"; got {url!r}"
-        raise InputError(f"{expected}{hidden}")
+        valid = False
+    if not valid or parts.query or parts.fragment or "@" in parts.path:
+        hint = f"; {_WRITTEN}" if "@" in url or parts.query else f"; got {url!r}"
+        raise InputError(f"{expected}{hint}")
     plain = urllib.parse.urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
-    if not who:
-        return Web(plain)
-    token = base64.b64encode(urllib.parse.unquote(who).encode()).decode("ascii")
-    return Web(plain, {"Authorization": f"Basic {token}"})
+    if not user:
+        return plain, {}
+    token = base64.b64encode(urllib.parse.unquote(user).encode()).decode("ascii")
+    return plain, {"Authorization": f"Basic {token}"}

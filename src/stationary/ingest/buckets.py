@@ -44,21 +44,10 @@ def sorted_buckets(series: Sequence[Series], query: str) -> tuple[list[float], A
 
 
 def increases(totals: Array, steps: int) -> tuple[Array, list[int], list[int]]:
-    """Return how much totals grew from end to end of each window.
+    """Return how much totals grew from end to end of each window, ``[windows, buckets]``.
 
-    Parameters
-    ----------
-    totals : array [buckets, windows * steps + 1]
-        NaN where there is no value.
-    steps : int
-        Steps per window.
-
-    Returns
-    -------
-    grown : array [windows, buckets]
-        Zero in windows that are left out.
-    fell, gap : list of int
-        Windows left out because a counter fell in them, or for want of a value at their ends.
+    Totals are ``[buckets, windows * steps + 1]``, NaN where there is no value. Windows in which a
+    counter fell, or without a value at their ends, grew by zero; their numbers are returned, too.
     """
     ends = totals[:, ::steps]
     grown = np.diff(ends, axis=1).T
@@ -75,25 +64,11 @@ def increases(totals: Array, steps: int) -> tuple[Array, list[int], list[int]]:
 def bins(
     edges: Sequence[float], grown: Array, query: str, capacity: int | None
 ) -> tuple[NDArray[np.int64], list[Category], int]:
-    """Turn cumulative buckets into counts of sets of states.
+    """Turn the growth of cumulative buckets into counts of sets of states.
 
-    Parameters
-    ----------
-    edges : sequence of float
-        Upper ends of the buckets, infinity last.
-    grown : array [windows, buckets]
-        How much each bucket grew in each window.
-    query : str
-        The expression they come from, named in errors.
-    capacity : int, optional
-        The largest state; without it what lies above the last finite bucket is left out.
-
-    Returns
-    -------
-    counts : array [windows, categories]
-    observe : list of categories
-    beyond : int
-        Observations left out because without a capacity their states are not known.
+    Returns the counts ``[windows, categories]``, the categories, and how many observations lie
+    above the last finite bucket and are left out, because without a capacity their states are not
+    known. Errors name the expression ``query``.
     """
     apart = np.diff(grown, axis=1, prepend=0.0)
     if (apart < 0).any() or (apart != np.floor(apart)).any():

@@ -181,25 +181,9 @@ def check(
 ) -> tuple[Rows, int]:
     """Read all rows once: how many, from when to when, and whether all of them are possible.
 
-    Parameters
-    ----------
-    session : Session
-        The engine.
-    raw : ibis table
-        The rows.
-    times : (str, Times)
-        The column of times, by its name.
-    where : str
-        The source, for messages.
-    wrong : mapping
-        Per column, which rows are impossible, and what they are.
-
-    Returns
-    -------
-    rows : Rows
-        Still with the columns of the source.
-    base : int
-        Where times count from, in their own unit.
+    ``times`` is the column of times, by its name; ``wrong`` says per column which rows are
+    impossible, and what they are. Returns the rows, still with the columns of the source, and where
+    times count from, in their own unit.
     """
     name, time = times
     column = time.column

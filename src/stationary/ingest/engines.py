@@ -50,6 +50,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
+@dataclass
 class Session:
     """A running engine.
 
@@ -65,17 +66,10 @@ class Session:
         Whether it has the functions that take lines of a log apart.
     """
 
-    def __init__(
-        self,
-        backend: Any,
-        failures: tuple[type[BaseException], ...],
-        reads_text: bool = True,
-        reads_lines: bool = False,
-    ) -> None:
-        self.backend = backend
-        self._failures = failures
-        self.reads_text = reads_text
-        self.reads_lines = reads_lines
+    backend: Any
+    failures: tuple[type[BaseException], ...]
+    reads_text: bool = True
+    reads_lines: bool = False
 
     def exactly(self, path: str) -> str:
         """Return a pattern of files that only this path matches."""
@@ -127,7 +121,7 @@ class Session:
         try:
             with _quiet():
                 yield
-        except self._failures as error:
+        except self.failures as error:
             text = " ".join(str(error).split())
             if "memory" in text.lower() and "OutOfMemory" in type(error).__name__:
                 raise ProgramError(
@@ -302,10 +296,9 @@ class Spark(Engine):
                 )
 
 
+@dataclass
 class _SparkSession(Session):
-    def __init__(self, backend: Any, failures: tuple[type[BaseException], ...]) -> None:
-        super().__init__(backend, failures)
-        self._kept: list[Any] = []
+    kept: list[Any] = field(default_factory=list)
 
     def exactly(self, path: str) -> str:
         """As Hadoop writes it."""
@@ -314,10 +307,10 @@ class _SparkSession(Session):
     def _store(self, name: str, query: str) -> None:
         # Memory first, then disk, as a data frame is persisted by default.
         frame = self.backend.raw_sql(query).persist()
-        self._kept.append(frame)
+        self.kept.append(frame)
         frame.createOrReplaceTempView(name)
 
     def release(self) -> None:
         """Give the memory of what was kept back to a session of Spark that goes on."""
-        for frame in self._kept:
+        for frame in self.kept:
             frame.unpersist()

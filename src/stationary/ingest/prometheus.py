@@ -28,7 +28,7 @@ from stationary.ingest.cut import Cut, Grid
 from stationary.ingest.engines import DuckDB
 from stationary.ingest.events import Progress
 from stationary.ingest.gauge import Rate, check_samples, count_samples
-from stationary.ingest.prometheus_client import Array, Clock, Prometheus
+from stationary.ingest.prometheus_client import Array, Prometheus, Times, in_utc
 from stationary.ingest.result import Ingested
 from stationary.ingest.tally import tally
 from stationary.terms.categories import as_category, label
@@ -80,29 +80,28 @@ def windows_from_prometheus(
         raise InputError("windows of a Prometheus begin at its start: leave out align")
     if histogram is not None and cut.most is not None:
         raise InputError("most= (--most) is of a gauge: a histogram has the states of its buckets")
-    clock, per_window = source.clock(cut.window)
-    grid = Grid(0.0, clock.points // per_window, math.ceil(cut.warm_up / cut.window - 1e-9))
+    times, per_window = source.times(cut.window)
+    grid = Grid(0.0, len(times[1:]) // per_window, math.ceil(cut.warm_up / cut.window - 1e-9))
     report = progress or (lambda _: None)
     report("reading the load")
-    points = np.arange(clock.points)
+    points = np.arange(len(times[1:]))
     samples: dict[str, Any] = {
         "window": points // per_window,
         "half": (2 * (points % per_window) >= per_window).astype(np.int64),
         "time": (points + 1) * source.step,
-        "signal": source.one("load", load, clock),
+        "signal": source.one("load", load, times[1:]),
     }
     report("reading queue lengths")
     with DuckDB().open() as session:
-        rows = Rows(None, source.web.url, 0, 0.0, 0.0, source.start)
+        rows = Rows(None, source.address, 0, 0.0, 0.0, source.start)
         if gauge is not None:
-            values, notes = _read_gauge(source, gauge, clock)
+            values, notes = _read_gauge(source, gauge, times)
             table = session.upload("samples", {**samples, "value": values})
             rows = replace(rows, count=int(np.isfinite(values).sum()))
             made = count_samples(session, table, rows, Rate(load), cut, grid)
             return replace(made, notes=(*notes, *made.notes))
         query = str(histogram)
-        longer = replace(clock, start=clock.start - clock.step, points=clock.points + 1)
-        edges, totals = sorted_buckets(source.values("histogram", query, longer), query)
+        edges, totals = sorted_buckets(source.values("histogram", query, times), query)
         grown, fell, gap = increases(totals, per_window)
         counts, observe, beyond = bins(edges, grown, query, cut.capacity)
         table = session.upload("samples", samples)
@@ -126,19 +125,18 @@ def windows_from_prometheus(
     return replace(made, notes=(note, *made.notes))
 
 
-def _read_gauge(source: Prometheus, query: str, clock: Clock) -> tuple[Array, list[str]]:
+def _read_gauge(source: Prometheus, query: str, times: Times) -> tuple[Array, list[str]]:
     """Return the samples of a gauge, NaN where one is missing or repeated, and notes on those."""
-    values = source.one("gauge", query, clock)
+    values = source.one("gauge", query, times[1:])
     missing = ~np.isfinite(values)
     possible = (values >= 0) & (values == np.floor(values)) & (values < 2**31)
     wrong = np.flatnonzero(~missing & ~possible)
     if len(wrong):
         raise InputError(
-            f"gauge: {query!r} was {values[wrong[0]]:g} at {clock.time(int(wrong[0]))}; a number "
+            f"gauge: {query!r} was {values[wrong[0]]:g} at {in_utc(times[1 + wrong[0]])}; a number "
             f"of requests is a whole number, zero or more: take the gauge itself, no mean or rate"
         )
-    longer = replace(clock, start=clock.start - clock.step, points=clock.points + 1)
-    scraped = source.one("gauge", f"timestamp({query})", longer)
+    scraped = source.one("gauge", f"timestamp({query})", times)
     repeated = scraped[1:] == scraped[:-1]  # NaN equals nothing
     notes = [
         f"left out {part.sum()} of {len(values)} samples, {why}"

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stationary.errors import DataWarning, InputError, ProgramError
-from stationary.ingest.addresses import Web, parse_web
+from stationary.ingest.addresses import parse_web
 
 Array = NDArray[np.float64]
+Times = NDArray[np.int64]
 
 _MOST_POINTS = 10_000
 """Points of one answer; Prometheus refuses more than 11,000."""
@@ -30,36 +31,9 @@ _PASSING = (429, 500, 502, 503, 504)
 """HTTP answers that may change after a moment."""
 
 
-@dataclass(frozen=True)
-class Clock:
-    """Equally spaced points in time, in milliseconds since 1970, in which Prometheus counts."""
-
-    start: int
-    step: int
-    points: int
-
-    def positions(self, seconds: Array, where: str) -> NDArray[np.int64]:
-        """Return which points some times are; raise an error that names ``where`` for others."""
-        passed = 1000 * seconds - self.start
-        points = np.rint(passed / self.step).astype(np.int64)
-        off = (points < 0) | (points >= self.points) | (np.abs(passed - points * self.step) > 1)
-        if off.any():
-            raise InputError(
-                f"{where} answers for {seconds[off][0]:.3f} s since 1970, which is not one of the "
-                f"{self.points} points asked for, {self.step} ms apart from {self.time(0)}: is "
-                f"there a cache before it that moves them?"
-            )
-        return points
-
-    def time(self, point: int) -> str:
-        """Write a point in time for people, in UTC."""
-        moment = np.datetime64(self.start + point * self.step, "ms")
-        return f"{np.datetime_as_string(moment)}Z"
-
-
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One series of an answer: its labels, and its values at the points of a clock (or NaN)."""
+    """One series of an answer: its labels, and its values at the times asked for, or NaN."""
 
     labels: dict[str, str]
     values: Array
@@ -93,7 +67,7 @@ class Prometheus:
     retries: int = 3
 
     def __post_init__(self) -> None:
-        _ = self.web
+        _ = self._web
         for name in ("start", "end", "step"):
             if not math.isfinite(getattr(self, name)):
                 raise InputError(
@@ -110,16 +84,23 @@ class Prometheus:
             raise InputError(f"retries must be a whole number, 0 or more; got {self.retries!r}")
 
     @property
-    def web(self) -> Web:
-        """The address, with user and password kept apart."""
+    def address(self) -> str:
+        """The address without user and password."""
+        return self._web[0]
+
+    @property
+    def _web(self) -> tuple[str, dict[str, str]]:
         return parse_web(
             self.url,
             "the address of a Prometheus is written http://127.0.0.1:9090, or "
             "http://user:password@127.0.0.1:9090",
         )
 
-    def clock(self, window: float) -> tuple[Clock, int]:
-        """Return the ends of all steps in whole windows, and how many there are per window."""
+    def times(self, window: float) -> tuple[Times, int]:
+        """Return the begin and the end of every step in whole windows, and the steps per window.
+
+        Times are in milliseconds since 1970, in which Prometheus counts.
+        """
         start, step, length = (round(1000 * value) for value in (self.start, self.step, window))
         if length < step or length % step or not math.isclose(length, 1000 * window, rel_tol=1e-9):
             raise InputError(
@@ -137,43 +118,31 @@ class Prometheus:
                 f"from start to end there are {points} steps of {self.step:g} s, more than "
                 f"{_MOST_SAMPLES}; read a shorter time, or take a longer step"
             )
-        return Clock(start + step, step, points), length // step
+        return start + step * np.arange(points + 1), length // step
 
-    def values(self, what: str, query: str, clock: Clock) -> list[Series]:
-        """Return every series of an expression, at the points of a clock; at least one.
-
-        Parameters
-        ----------
-        what : str
-            What the expression is for, named in errors.
-        query : str
-            The expression, in PromQL.
-        clock : Clock
-            The points in time.
-        """
-        all_series: dict[frozenset[tuple[str, str]], Series] = {}
-        for first in range(0, clock.points, _MOST_POINTS):
-            count = min(_MOST_POINTS, clock.points - first)
-            part = Clock(clock.start + first * clock.step, clock.step, count)
+    def values(self, what: str, query: str, times: Times) -> list[Series]:
+        """Return every series of an expression at equally spaced times; errors name ``what``."""
+        series: dict[frozenset[tuple[str, str]], Series] = {}
+        for first in range(0, len(times), _MOST_POINTS):
+            part = times[first : first + _MOST_POINTS]
             for entry in self._matrix(what, query, part):
                 labels = dict(entry["metric"])
-                series = all_series.setdefault(
-                    frozenset(labels.items()), Series(labels, np.full(clock.points, np.nan))
+                one = series.setdefault(
+                    frozenset(labels.items()), Series(labels, np.full(len(times), np.nan))
                 )
-                table = np.array(entry["values"], dtype=np.float64).reshape(-1, 2)
-                points = part.positions(table[:, 0], self.web.url)
-                series.values[first + points] = table[:, 1]
-        if not any(np.isfinite(series.values).any() for series in all_series.values()):
+                answered = np.array(entry["values"], dtype=np.float64).reshape(-1, 2)
+                one.values[first + self._positions(answered[:, 0], part)] = answered[:, 1]
+        if not any(np.isfinite(one.values).any() for one in series.values()):
             raise InputError(
-                f"{what}: {query!r} has no value between {clock.time(0)} and "
-                f"{clock.time(clock.points - 1)}; look it up in the Prometheus at {self.web.url}: "
-                f"is the name right, was it scraped then?"
+                f"{what}: {query!r} has no value between {in_utc(times[0])} and "
+                f"{in_utc(times[-1])}; look it up in the Prometheus at {self.address}: is the name "
+                f"right, was it scraped then?"
             )
-        return list(all_series.values())
+        return list(series.values())
 
-    def one(self, what: str, query: str, clock: Clock) -> Array:
+    def one(self, what: str, query: str, times: Times) -> Array:
         """Return the values of an expression that has one series."""
-        series = self.values(what, query, clock)
+        series = self.values(what, query, times)
         if len(series) > 1:
             raise InputError(
                 f"{what}: {query!r} gives {len(series)} series, such as {series[0].labels} and "
@@ -181,14 +150,27 @@ class Prometheus:
             )
         return series[0].values
 
-    def _matrix(self, what: str, query: str, clock: Clock) -> list[dict[str, Any]]:
+    def _positions(self, seconds: Array, times: Times) -> Times:
+        """Return which of the times an answer is for; a cache may have moved them."""
+        step = round(1000 * self.step)
+        positions = np.rint((1000 * seconds - times[0]) / step).astype(np.int64)
+        inside = (positions >= 0) & (positions < len(times))
+        off = np.abs(1000 * seconds - times[0] - positions * step) > 1
+        if (off | ~inside).any():
+            raise InputError(
+                f"{self.address} answers for {seconds[off | ~inside][0]:.3f} s since 1970, which "
+                f"is not one of the {len(times)} points asked for, {step} ms apart from "
+                f"{in_utc(times[0])}: is there a cache before it that moves them?"
+            )
+        return positions
+
+    def _matrix(self, what: str, query: str, times: Times) -> list[dict[str, Any]]:
         """One answer to ``query_range``: for each series its labels and its points."""
-        end = clock.start + (clock.points - 1) * clock.step
         form = {
             "query": query,
-            "start": f"{clock.start / 1000:.3f}",
-            "end": f"{end / 1000:.3f}",
-            "step": f"{clock.step / 1000:.3f}",
+            "start": f"{times[0] / 1000:.3f}",
+            "end": f"{times[-1] / 1000:.3f}",
+            "step": f"{self.step:.3f}",
             "nocache": "1",  # VictoriaMetrics moves the points of what it may cache
         }
         answer = self._ask(f"{what}: {query!r}", urllib.parse.urlencode(form).encode())
@@ -204,9 +186,9 @@ class Prometheus:
 
     def _ask(self, about: str, form: bytes) -> dict[str, Any]:
         """Send a form to ``query_range``, again where that may help, and return the answer."""
-        address = f"{self.web.url}/api/v1/query_range"
+        address = f"{self.address}/api/v1/query_range"
         question = urllib.request.Request(address, form)  # noqa: S310 - http, as was checked
-        for name, value in self.web.headers.items():
+        for name, value in self._web[1].items():
             question.add_unredirected_header(name, value)  # another host must not see it
         for attempt in range(self.retries + 1):
             if attempt:
@@ -222,9 +204,14 @@ class Prometheus:
                 trouble = str(getattr(error, "reason", error) or type(error).__name__)
         tries = "once" if not self.retries else f"{self.retries + 1} times"
         raise ProgramError(
-            f"no answer from the Prometheus at {self.web.url}, asked {tries}: {trouble}; is it "
+            f"no answer from the Prometheus at {self.address}, asked {tries}: {trouble}; is it "
             f"running, and is this its address?"
         )
+
+
+def in_utc(time: int) -> str:
+    """Write a time in milliseconds since 1970 for people."""
+    return f"{np.datetime_as_string(np.datetime64(int(time), 'ms'))}Z"
 
 
 def _answer(body: bytes, address: str) -> dict[str, Any]:

@@ -58,14 +58,10 @@ def tally(
 
     Parameters
     ----------
-    session : Session
-        Where the tables are.
+    session, cut, grid, rows
+        Where the tables are, how time was cut, and the rows of the source.
     levels : ibis table
         ``window, half, level, sent, lost, samples``, as `stationary.ingest.occupancy.sweep` gives.
-    cut, grid
-        How time was cut.
-    rows : Rows
-        The rows of the source.
     loads : ibis table, optional
         ``window, load``, where the rows are not requests; by default the load is the number of
         arrivals over the length of a window.

@@ -99,17 +99,9 @@ def requests(
 ) -> ir.Table:
     """Keep the lines that could be read, and say what the others lack.
 
-    Parameters
-    ----------
-    table : Table
-        ``line``, ``arrival``, ``response``, ``status``, and whether the time is ``fine``: in parts
-        of a second.
-    path : str
-        The file, named in messages.
-    kind : str
-        What a line should be.
-    add_fraction, add_response : str
-        What to add to the server's format where times are whole seconds, or responses missing.
+    The table has ``line``, ``arrival``, ``response``, ``status``, and whether the time is ``fine``:
+    in parts of a second. Messages name what a line should be (``kind``), and what to add to the
+    server's format where times are whole seconds, or responses are missing.
     """
     good = table.arrival.notnull()
     sums = table.aggregate(
