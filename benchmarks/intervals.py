@@ -18,9 +18,9 @@ from stationary.errors import StationaryError
 from stationary.learning.covariances import (
     Correlated,
     CovarianceKind,
-    Curved,
     Dispersed,
     Information,
+    Minimum,
     Sandwich,
 )
 from stationary.learning.draws import Draws, Part, from_estimate, from_refits
@@ -61,7 +61,7 @@ class Trial:
         likelihood = Likelihood(row.family(), windows)
         best = Newton(starts=1).run(likelihood, windows, seed=0)
         whole = recorded(likelihood, windows, best)
-        minimum = Curved(likelihood, windows, best.theta)
+        minimum = Minimum(likelihood, windows, best.theta)
         found = {
             name: _judged(from_estimate(replace(whole, covariance=kind.at(minimum))), at, truth)
             for name, kind in KINDS.items()

@@ -27,7 +27,7 @@ import torch
 import stationary as st
 from benchmarks.timing import milliseconds, table
 from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording
-from stationary.learning.covariances import Curved
+from stationary.learning.covariances import Minimum
 from stationary.trust.ladder import ladder
 
 Task = Callable[[], object]
@@ -52,7 +52,7 @@ def _tasks() -> dict[str, Task]:
     own = _now if find_spec("stationary.learning.likelihood") else _before
     likelihood, rest = own(queue, few, light, result, x, thetas)
     z = queue.free(queue.theta.detach()).numpy()
-    minimum = Curved(likelihood, few, queue.theta.detach())
+    minimum = Minimum(likelihood, few, queue.theta.detach())
     return {
         "value and gradient, 50 windows of 21 states": lambda: likelihood.value_and_gradient(z),
         "Hessian": lambda: likelihood.hessian(z),

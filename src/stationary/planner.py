@@ -32,7 +32,7 @@ _EXAMPLES: dict[str, tuple[type, str]] = {
     "method": (Method, "Newton(starts=3) or Stochastic(epochs=50)"),
     "gradient": (Gradient, "Exact() or Infinity(p=0.1)"),
     "solver": (Solver, "GTH() or SparseLU()"),
-    "covariance": (CovarianceKind, "Sandwich() or Best()"),
+    "covariance": (CovarianceKind, "Sandwich() or AutoCovariance()"),
 }
 """Arguments that are objects: their class, and what a message suggests for a wrong one."""
 
@@ -66,7 +66,7 @@ def fit(
     solver : Solver, optional
         As for `steady_state`.
     covariance : CovarianceKind, optional
-        How sure the estimates are: `Best()` by default, see `stationary.learning.covariances`.
+        How sure the estimates are: `AutoCovariance()` by default, see `st.covariances`.
     seed : int
         Of scattered starting points, of the order of windows and of draws; a random gradient has
         its own.

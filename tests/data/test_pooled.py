@@ -5,7 +5,7 @@ import pytest
 
 import stationary as st
 from stationary.errors import DataWarning, InputError
-from stationary.learning.covariances import Curved, overdispersion
+from stationary.learning.covariances import Minimum, overdispersion
 from stationary.learning.likelihood import Likelihood, log_terms
 from stationary.planning.forecast import forecast
 from stationary.trust.backtest import cuts, horizon, misplaced
@@ -112,7 +112,7 @@ def test_the_scatter_of_scores_is_about_their_mean(single):
     """Away from the minimum, as with a penalty, scores do not add up to zero."""
     theta = 1.3 * TRUTH.theta.detach()
     one, other = (
-        Curved(Likelihood(TRUTH, data), data, theta) for data in (single, single.pooled())
+        Minimum(Likelihood(TRUTH, data), data, theta) for data in (single, single.pooled())
     )
     scores = one.scores()
     np.testing.assert_allclose(scores.sum(0), 0.0, atol=1e-7)

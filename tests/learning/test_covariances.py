@@ -5,8 +5,8 @@ import pytest
 
 import stationary as st
 from stationary.errors import InputError
-from stationary.learning.autocorrelation import score_covariance
-from stationary.learning.covariances import Curved, overdispersion
+from stationary.learning.autocorrelation import Obstacle, obstacle, score_covariance
+from stationary.learning.covariances import Minimum, overdispersion
 from stationary.learning.likelihood import Likelihood
 
 M = st.models
@@ -26,7 +26,7 @@ def looks(load, per_time, duration, windows, seed):
 def ratio(model, windows):
     """Scatter of the windows' scores, over what the chain's autocorrelation says."""
     theta = model.theta.detach()
-    minimum = Curved(Likelihood(model, windows), windows, theta)
+    minimum = Minimum(Likelihood(model, windows), windows, theta)
     says = score_covariance(model, windows, theta, minimum.slopes, minimum.group)
     return np.diag(minimum.scores().T @ minimum.scores()) / np.diag(says)
 
@@ -146,3 +146,20 @@ def test_what_cannot_be_had_is_said():
         fit(windows, covariance=st.covariances.Sandwich(block=2))
     with pytest.raises(InputError, match="block must be at least 1"):
         st.covariances.Sandwich(block=0)
+
+
+def grows_with_the_square(load, p):
+    return {(0, 1): load**2, (1, 0): p.back}
+
+
+def test_what_keeps_the_chain_from_telling_is_a_code_and_the_automatic_kind_goes_on():
+    chain = M.FromFunction(grows_with_the_square, states=2, params={"back": 4.0})
+    windows = st.Windows([1.0, 2.0], [[60, 24], [52, 50]], [0, 1], sampling="arrival")
+    theta = chain.theta.detach()
+    assert obstacle(chain, windows, theta) is Obstacle.NOT_PROPORTIONAL
+    assert st.fit(chain, windows).covariance.kind == "dispersed"
+    with pytest.raises(InputError, match="in proportion to the load"):
+        st.fit(chain, windows, covariance=st.covariances.Correlated())
+    assert obstacle(TRUTH, windows, TRUTH.theta.detach()) is None
+    silent = st.Windows([1.0], [[6, 2]], [0, 1])
+    assert obstacle(TRUTH, silent, TRUTH.theta.detach()) is Obstacle.NO_DURATION

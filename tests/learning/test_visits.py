@@ -5,7 +5,7 @@ import pytest
 
 import stationary as st
 from stationary.errors import InputError, RunError
-from stationary.learning.visits import FILE, Visits
+from stationary.learning.visits import FILE, VisitedPoints
 from stationary.solvers import GTH
 
 MODEL = st.models.MMmK(servers=2, capacity=6)
@@ -83,23 +83,23 @@ def test_a_large_chain_has_one_start():
 
 
 def test_a_line_that_was_cut_off_is_forgotten(tmp_path):
-    visits = Visits(tmp_path, "me")
+    visits = VisitedPoints(tmp_path, "me")
     for k in range(3):
         visits.keep(np.array([0.1 * k]), (1 / 3, np.array([k / 7]), np.array([[2.0]])))
     with (tmp_path / FILE).open("a") as stream:
         stream.write('{"at": [0.3], "fou')
-    again = Visits(tmp_path, "me", resume=True)
+    again = VisitedPoints(tmp_path, "me", resume=True)
     assert len(again) == 3
     value, gradient, _ = again.get(np.array([0.1 * 2]))
     assert (value, gradient[0]) == (1 / 3, 2 / 7)
     again.keep(np.array([0.3]), (1.0, np.zeros(1), np.zeros((1, 1))))
-    assert len(Visits(tmp_path, "me", resume=True)) == 4
+    assert len(VisitedPoints(tmp_path, "me", resume=True)) == 4
 
 
 def test_another_run_or_a_damaged_file_is_refused(tmp_path):
-    Visits(tmp_path, "me")
+    VisitedPoints(tmp_path, "me")
     with pytest.raises(RunError, match="of another run"):
-        Visits(tmp_path, "you", resume=True)
+        VisitedPoints(tmp_path, "you", resume=True)
     (tmp_path / FILE).write_text("{}\n")
     with pytest.raises(RunError, match="is damaged"):
-        Visits(tmp_path, "me", resume=True)
+        VisitedPoints(tmp_path, "me", resume=True)

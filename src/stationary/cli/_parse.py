@@ -155,10 +155,16 @@ def parse_gradient(text: str, seed: int) -> Gradient:
 
 def parse_errors(text: str) -> CovarianceKind:
     """Make a kind of covariance from ``best``, ``sandwich:block=5``, ``information``, ..."""
-    from stationary.learning.covariances import Best, Correlated, Dispersed, Information, Sandwich
+    from stationary.learning.covariances import (
+        AutoCovariance,
+        Correlated,
+        Dispersed,
+        Information,
+        Sandwich,
+    )
 
     plain: dict[str, CovarianceKind] = {
-        "best": Best(),
+        "best": AutoCovariance(),
         "sandwich": Sandwich(),
         "correlated": Correlated(),
         "dispersed": Dispersed(),

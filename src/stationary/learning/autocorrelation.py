@@ -17,6 +17,8 @@ the sum over k is ``(N - 1) E D f - (E^2 - E^(N+1)) D^2 f``.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import numpy as np
 import scipy.linalg
 import torch
@@ -35,17 +37,62 @@ _MOST_STATES = 1000
 """Up to here matrices between looks are made; they are dense."""
 
 
-def why_not(model: Model, windows: Windows) -> str:
-    """Return why the chain cannot tell how its counts hang together; empty if it can."""
+class Obstacle(StrEnum):
+    """Why the chain's own autocorrelation cannot be used."""
+
+    TOO_LARGE = "too large"
+    """It needs dense matrices between samples."""
+    NOT_STATES = "not states"
+    """Something other than counts of states was observed."""
+    ARRIVALS_VARY = "arrivals vary"
+    """Requests arrive at a rate that depends on the state."""
+    NO_DURATION = "no duration"
+    """The length of a window is not known."""
+    NOT_PROPORTIONAL = "not proportional"
+    """Rates do not grow in proportion to the load, so they do not say what an arrival does."""
+    MORE_THAN_LOAD = "more than the load"
+    """In some state more than the load arrives."""
+
+
+_EXPLANATIONS = {
+    Obstacle.TOO_LARGE: "it needs dense matrices, and {states} states are too many for them",
+    Obstacle.NOT_STATES: "it needs counts of states, and something else was observed",
+    Obstacle.ARRIVALS_VARY: "requests arrive at a rate that depends on the state",
+    Obstacle.NO_DURATION: "the length of a window is not known; pass duration= (--duration)",
+    Obstacle.NOT_PROPORTIONAL: "the rates of {model} do not grow in proportion to the load",
+    Obstacle.MORE_THAN_LOAD: "in {model} more than the load arrives in some state",
+}
+
+
+@torch.no_grad()
+def obstacle(
+    model: Model, windows: Windows, theta: Tensor, inputs: Tensor | None = None
+) -> Obstacle | None:
+    """Return what keeps the chain from saying how its counts are correlated, if anything does.
+
+    Parameters
+    ----------
+    model, windows, theta
+        The chain, at these parameters, and windows that say when it was sampled.
+    inputs : Tensor [U, d], optional
+        Inputs at which it is asked; those of the windows by default.
+    """
+    inputs = model.as_inputs(torch.unique(windows.x, dim=0)) if inputs is None else inputs
     if len(model.states) > _MOST_STATES:
-        return f"it needs dense matrices, and {len(model.states)} states are too many for them"
+        return Obstacle.TOO_LARGE
     if len(windows.observations) > 1 or not windows.has_states:
-        return "it is of counts of states, and more was observed"
+        return Obstacle.NOT_STATES
     if windows.by_arrivals and model.arrivals(model.at(windows.x[:1])) is not None:
-        return "requests arrive at a rate that depends on the state"
-    if windows.sampling is Sampling.TIME and windows.duration is None:
-        return "the length of a window is not known; pass duration= (--duration)"
-    return ""
+        return Obstacle.ARRIVALS_VARY
+    if windows.sampling is Sampling.TIME:
+        return Obstacle.NO_DURATION if windows.duration is None else None
+    once, twice, thrice = _at_multiples(model, inputs, theta)
+    rates = twice - once
+    if not torch.allclose(thrice - twice, rates) or bool((rates < -1e-9 * twice).any()):
+        return Obstacle.NOT_PROPORTIONAL
+    arriving = Generator(model.edges, rates.clamp_min(0.0)).exit_rates()
+    above = arriving > inputs[:, :1] * (1 + 1e-9)
+    return Obstacle.MORE_THAN_LOAD if bool(above.any()) else None
 
 
 def sum_covariances(
@@ -64,15 +111,16 @@ def sum_covariances(
     f : ndarray [U, n, P]
         Functions of the state, of mean zero.
     """
-    reason = why_not(model, windows)
-    if reason:
-        raise InputError(f"the chain's own correlation cannot be used: {reason}")
+    reason = obstacle(model, windows, theta, inputs)
+    if reason is not None:
+        about = _EXPLANATIONS[reason].format(states=len(model.states), model=type(model).__name__)
+        raise InputError(f"the chain's own correlation cannot be used: {about}")
     with torch.no_grad():
         generator = model.generator(inputs, theta)
         pi = steady_state(generator).pi.numpy()
     looks = np.maximum(looks, 1.0)
     with one_thread():
-        if windows.duration is None or windows.sampling is Sampling.ARRIVAL:
+        if windows.sampling is Sampling.ARRIVAL:
             between = _between_arrivals(model, inputs, theta, generator)
         else:
             between = _between_times(generator, looks / _lasts(windows, inputs))
@@ -109,7 +157,7 @@ def score_covariance(
 
 def _lasts(windows: Windows, inputs: Tensor) -> Array:
     """Mean length of the windows at each input; of all of them where there are none."""
-    assert windows.duration is not None  # noqa: S101  # `why_not` has seen to it
+    assert windows.duration is not None  # noqa: S101  # `obstacle` has seen to it
     same = (windows.x[None] == inputs[:, None]).all(-1).to(windows.duration)
     here = (same @ windows.duration) / same.sum(-1)
     return here.nan_to_num(float(windows.duration.mean())).numpy()
@@ -120,27 +168,21 @@ def _between_times(generator: Generator, per_time: Array) -> Array:
     return np.asarray(scipy.linalg.expm(Q / per_time[:, None, None]))
 
 
+def _at_multiples(model: Model, inputs: Tensor, theta: Tensor) -> list[Tensor]:
+    """Rates at the load, at twice and at three times the load, with all other inputs as given."""
+    first = torch.eye(inputs.shape[1])[0].to(inputs)
+    return [model.edge_rates(inputs * (1 + k * first), theta) for k in range(3)]
+
+
+@torch.no_grad()
 def _between_arrivals(model: Model, inputs: Tensor, theta: Tensor, generator: Generator) -> Array:
     """Transition matrices from arrival to arrival; arrivals are the rates that go with the load."""
-    first = torch.eye(inputs.shape[1])[0].to(inputs)  # the load, and no other input
-    with torch.no_grad():
-        twice, thrice = (model.edge_rates(inputs * (1 + more * first), theta) for more in (1, 2))
-    rates = twice - generator.rates
-    if not torch.allclose(thrice - twice, rates) or bool((rates < -1e-9 * twice).any()):
-        raise InputError(
-            f"the chain's own correlation cannot be used: the rates of {type(model).__name__} do "
-            f"not grow in proportion to the load"
-        )
-    arriving = Generator(generator.edges, rates.clamp_min(0.0)).dense().numpy()
+    once, twice, _ = _at_multiples(model, inputs, theta)
+    arriving = Generator(generator.edges, (twice - once).clamp_min(0.0)).dense().numpy()
     load = inputs[:, 0].numpy()[:, None, None]
     identity = np.eye(generator.n)
     joins = identity + arriving / load
     rest = generator.dense().detach().numpy() - arriving
-    if joins.min() < -1e-9:
-        raise InputError(
-            f"the chain's own correlation cannot be used: in {type(model).__name__} more than the "
-            f"load arrives in some state"
-        )
     return np.asarray(joins @ np.linalg.inv(identity - rest / load))
 
 

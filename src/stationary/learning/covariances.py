@@ -12,8 +12,8 @@ On the free scale ``z``, with ``H`` the Hessian of the likelihood at its minimum
 | `Sandwich`    | from the scores of the windows, or blocks of them   | windows (blocks)          |
 |               |                                                     | independent               |
 
-`Best`, the default, is a sandwich where there are windows enough, else `Correlated` where the chain
-can tell, else `Dispersed`, or `Information` for what is not counted.
+`AutoCovariance`, the default, is a sandwich where there are enough windows, else `Correlated` where
+the chain allows it, else `Dispersed`, or `Information` for observations that are not counts.
 
 Directions along which the likelihood is flat get a standard deviation of `UNDETERMINED` in all of
 them: there the scores vanish too, and a sandwich would call them known.
@@ -33,7 +33,7 @@ from stationary._support.types import Array
 from stationary.data import Counts
 from stationary.data.windows import Windows
 from stationary.errors import InputError, RateError, ReducibleError, SolverError
-from stationary.learning.autocorrelation import score_covariance
+from stationary.learning.autocorrelation import obstacle, score_covariance
 from stationary.learning.inference import FLAT, UNDETERMINED, Covariance, finite_hessian
 from stationary.learning.likelihood import Likelihood, log_terms
 from stationary.models import Model
@@ -51,7 +51,7 @@ _ZERO = 1e-2
 """Share of where its fit started below which a rate that is not felt counts as zero."""
 
 
-class Curved:
+class Minimum:
     """A minimum of the likelihood, and the directions that the data determines there.
 
     Attributes
@@ -168,7 +168,7 @@ class CovarianceKind(ABC):
     """
 
     @abstractmethod
-    def at(self, minimum: Curved) -> Covariance:
+    def at(self, minimum: Minimum) -> Covariance:
         """Covariance of the estimates at a minimum."""
 
 
@@ -176,7 +176,7 @@ class CovarianceKind(ABC):
 class Information(CovarianceKind):
     """The inverse of the observed information: every count taken for an independent one."""
 
-    def at(self, minimum: Curved) -> Covariance:
+    def at(self, minimum: Minimum) -> Covariance:
         """``H^-1``."""
         return minimum.covariance(np.diag(minimum.curvature), 0, "information")
 
@@ -185,7 +185,7 @@ class Information(CovarianceKind):
 class Dispersed(CovarianceKind):
     """The inverse of the observed information, times the overdispersion of the counts."""
 
-    def at(self, minimum: Curved) -> Covariance:
+    def at(self, minimum: Minimum) -> Covariance:
         """``phi H^-1``, with a t quantile of the degrees of freedom of ``phi``."""
         phi, df = overdispersion(minimum.likelihood.model, minimum.windows, minimum.theta)
         return minimum.covariance(max(phi, 1.0) * np.diag(minimum.curvature), df, "dispersed")
@@ -199,7 +199,7 @@ class Correlated(CovarianceKind):
     ``windows.duration``, or from the load where arriving requests looked.
     """
 
-    def at(self, minimum: Curved) -> Covariance:
+    def at(self, minimum: Minimum) -> Covariance:
         """See `stationary.learning.autocorrelation`."""
         model, windows = minimum.likelihood.model, minimum.windows
         J = score_covariance(model, windows, minimum.theta, minimum.slopes, minimum.group)
@@ -223,11 +223,11 @@ class Sandwich(CovarianceKind):
         if self.block < 1:
             raise InputError(f"block must be at least 1 window; got {self.block!r}")
 
-    def spare(self, minimum: Curved) -> int:
+    def spare(self, minimum: Minimum) -> int:
         """Blocks beyond the number of determined directions."""
         return -(-minimum.windows.recorded // self.block) - len(minimum.curvature)
 
-    def at(self, minimum: Curved) -> Covariance:
+    def at(self, minimum: Minimum) -> Covariance:
         """``H^-1 (B / (B - R) sum_b s_b s_b^T) H^-1`` over blocks b."""
         windows, spare = minimum.windows.recorded, self.spare(minimum)
         if spare < 1:
@@ -244,18 +244,17 @@ class Sandwich(CovarianceKind):
 
 
 @dataclass(frozen=True)
-class Best(CovarianceKind):
+class AutoCovariance(CovarianceKind):
     """The decision table in the docstring of this module."""
 
-    def at(self, minimum: Curved) -> Covariance:
-        """Covariance of the first kind that the data can carry."""
+    def at(self, minimum: Minimum) -> Covariance:
+        """Covariance of the first kind that the data support."""
+        windows = minimum.windows
         if Sandwich().spare(minimum) >= _FEWEST_SPARE:
             return Sandwich().at(minimum)
-        try:
+        if obstacle(minimum.likelihood.model, windows, minimum.theta) is None:
             return Correlated().at(minimum)
-        except InputError:  # the chain cannot tell, for one of several reasons
-            pass
-        counts = all(isinstance(kind, Counts) for kind in minimum.windows.observations)
+        counts = all(isinstance(kind, Counts) for kind in windows.observations)
         return (Dispersed() if counts else Information()).at(minimum)
 
 
@@ -267,7 +266,7 @@ def covariance(
     A positive parameter estimated at zero has no logarithm to be uncertain about: it is taken on a
     linear scale, in units of where its fit started, as if it could go either way.
     """
-    return (kind or Best()).at(Curved(likelihood, windows, theta))
+    return (kind or AutoCovariance()).at(Minimum(likelihood, windows, theta))
 
 
 def overdispersion(model: Model, windows: Windows, theta: Tensor) -> tuple[float, int]:

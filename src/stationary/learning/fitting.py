@@ -14,7 +14,7 @@ from stationary.learning.covariances import CovarianceKind
 from stationary.learning.covariances import covariance as covariance_at
 from stationary.learning.estimate import Estimate
 from stationary.learning.likelihood import Likelihood
-from stationary.learning.methods import Found, Method
+from stationary.learning.methods import FitResult, Method
 from stationary.learning.newton import Newton, minimise
 from stationary.models import Model
 from stationary.solvers import Solver
@@ -28,7 +28,7 @@ def estimate(
     solver: Solver | None = None,
     covariance: CovarianceKind | None = None,
     seed: int = 0,
-) -> tuple[Estimate, Found]:
+) -> tuple[Estimate, FitResult]:
     """Fit a model to windows; return the estimate, and what the method found on the way."""
     likelihood = Likelihood(model, windows, solver)
     found = (method or Newton()).run(likelihood, windows, seed)
@@ -38,7 +38,7 @@ def estimate(
 def recorded(
     likelihood: Likelihood,
     windows: Windows,
-    found: Found,
+    found: FitResult,
     covariance: CovarianceKind | None = None,
     seed: int = 0,
     below: float = math.inf,
@@ -80,13 +80,13 @@ def refitted(model: Model, windows: Windows, start: Tensor, weights: Tensor) -> 
     return None if found is None or not found.ended.converged else found.theta
 
 
-def _from_here(likelihood: Likelihood) -> Found | None:
+def _from_here(likelihood: Likelihood) -> FitResult | None:
     """Return the minimum next to the model's own parameters, if there is one."""
     model = likelihood.model
     best = minimise(likelihood, model.free(model.theta.detach()).numpy(), start=1)
     if best is None or not best.ended.converged:
         return None
-    return Found(
+    return FitResult(
         model.natural(torch.from_numpy(best.x)),
         best.fun * likelihood.total,
         float(abs(best.jac).max(initial=0.0)),

@@ -19,7 +19,7 @@ from stationary.data.states import States
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.derivatives import by_input
-from stationary.learning.visits import Visit, Visits
+from stationary.learning.visits import Visit, VisitedPoints
 from stationary.models import Model, Point
 from stationary.models.chunks import in_parts, is_large, probabilities
 from stationary.models.scales import Scale
@@ -69,7 +69,7 @@ class Likelihood:
         self.scale = model.scale()
         self.start = model.start(self.x)
         self.evaluations = 0
-        self.visits = Visits()
+        self.visits = VisitedPoints()
 
     @torch.no_grad()
     def _check_kinds(self) -> None:
@@ -95,7 +95,7 @@ class Likelihood:
     def on(self, scale: Scale) -> Likelihood:
         """Return the same likelihood as a function of other coordinates."""
         other = copy.copy(self)
-        other.scale, other.visits = scale, Visits()
+        other.scale, other.visits = scale, VisitedPoints()
         return other
 
     def __call__(self, z: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from stationary.learning.likelihood import Likelihood
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FitResult:
     """Where a method ended.
 
     Attributes
@@ -53,7 +53,7 @@ class Method(ABC):
     """A way to fit a model to windows: `Newton` or `Stochastic`."""
 
     @abstractmethod
-    def run(self, likelihood: Likelihood, windows: Windows, seed: int) -> Found:
+    def run(self, likelihood: Likelihood, windows: Windows, seed: int) -> FitResult:
         """Minimise the likelihood of the windows."""
 
 

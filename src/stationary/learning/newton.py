@@ -22,8 +22,8 @@ from stationary.learning.checkpoints import fingerprint
 from stationary.learning.estimate import End, Ended
 from stationary.learning.inference import finite_hessian
 from stationary.learning.likelihood import Likelihood
-from stationary.learning.methods import Found, Method, check_whole, largest_slope
-from stationary.learning.visits import Visits
+from stationary.learning.methods import FitResult, Method, check_whole, largest_slope
+from stationary.learning.visits import VisitedPoints
 from stationary.models.chunks import is_large
 
 Progress = Callable[[int, int, float], None]
@@ -80,17 +80,17 @@ class Newton(Method):
         if self.resume and self.folder is None:
             raise InputError("resume=True needs folder=, where the unfinished fit is")
 
-    def run(self, likelihood: Likelihood, windows: Windows, seed: int) -> Found:
+    def run(self, likelihood: Likelihood, windows: Windows, seed: int) -> FitResult:
         """Return the best minimum of all starts."""
         model = likelihood.model
         large = is_large(model.edges)
         if large and self.folder is not None:
             owner = fingerprint(model, windows) | {"start": likelihood.start.tolist()}
-            likelihood.visits = Visits(self.folder, json.dumps(owner), self.resume)
+            likelihood.visits = VisitedPoints(self.folder, json.dumps(owner), self.resume)
         starts = self.starts if self.starts is not None else 1 if large else 3
         best = self._best(likelihood, starts, seed)
         likelihood.visits.finish()
-        return Found(
+        return FitResult(
             model.natural(torch.tensor(best.x)),
             best.fun * likelihood.total,
             largest_slope(best.jac, 1.0),

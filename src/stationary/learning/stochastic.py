@@ -26,7 +26,7 @@ from stationary.learning import checkpoints
 from stationary.learning.estimate import End, Ended
 from stationary.learning.inference import nats_above_minimum
 from stationary.learning.likelihood import Likelihood
-from stationary.learning.methods import Found, Method, check_whole, largest_slope
+from stationary.learning.methods import FitResult, Method, check_whole, largest_slope
 from stationary.learning.optimisers import Adam, StepRule
 from stationary.models import Model, Point
 from stationary.models.chunks import split
@@ -122,7 +122,7 @@ class Stochastic(Method):
         if self.resume and self.folder is None:
             raise InputError("resume=True needs folder=, where the unfinished fit is")
 
-    def run(self, likelihood: Likelihood, windows: Windows, seed: int) -> Found:
+    def run(self, likelihood: Likelihood, windows: Windows, seed: int) -> FitResult:
         """Train to the end, and judge the result by the exact likelihood."""
         trainer = Trainer(likelihood.model, windows, self, likelihood.solver, seed)
         ended = trainer.run()
@@ -347,10 +347,10 @@ def _read_history(file: Path, steps: int) -> list[Step]:
         raise RunError(f"{file} is damaged ({error}); delete its folder to start again") from None
 
 
-def judged(likelihood: Likelihood, theta: Tensor, ended: Ended, evaluations: int) -> Found:
+def judged(likelihood: Likelihood, theta: Tensor, ended: Ended, evaluations: int) -> FitResult:
     """Return parameters that were found in another way, judged by the exact likelihood."""
     z = likelihood.scale.free(theta).numpy()
     nll, slope = likelihood.value_and_gradient(z)
     gap = nats_above_minimum(likelihood, z)
     ended = replace(ended, converged=gap <= _NEAR, above=gap)
-    return Found(theta, nll, largest_slope(slope, likelihood.total), ended, evaluations)
+    return FitResult(theta, nll, largest_slope(slope, likelihood.total), ended, evaluations)

@@ -22,7 +22,7 @@ FILE = "visits.jsonl"
 _END = b'{"ended": true}\n'
 
 
-class Visits:
+class VisitedPoints:
     """What was found at each point.
 
     Parameters

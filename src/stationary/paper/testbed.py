@@ -30,7 +30,7 @@ from stationary.data.states import Sampling
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.likelihood import Likelihood, log_terms
-from stationary.learning.methods import Found
+from stationary.learning.methods import FitResult
 from stationary.learning.newton import Newton
 from stationary.models import Model
 from stationary.paper.chains import FULL, candidates
@@ -216,7 +216,7 @@ def _held_out(model: Model, windows: Windows, cut: float) -> float:
     return float((nll / above.size.numpy()).mean())
 
 
-def _fitted(model: Model, windows: Windows) -> Found:
+def _fitted(model: Model, windows: Windows) -> FitResult:
     return Newton().run(Likelihood(model, windows), windows, seed=0)
 
 

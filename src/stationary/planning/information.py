@@ -27,7 +27,7 @@ from stationary.data import Counts, Observation
 from stationary.data.states import States
 from stationary.data.windows import Windows
 from stationary.errors import InputError
-from stationary.learning.autocorrelation import sum_covariances, why_not
+from stationary.learning.autocorrelation import obstacle, sum_covariances
 from stationary.learning.derivatives import by_input
 from stationary.learning.estimate import Estimate
 from stationary.learning.inference import UNDETERMINED, Covariance, finite_hessian
@@ -129,7 +129,7 @@ def window_at(
     kind = counted.on(model)
     J, slopes = _information(estimate, kind, x, samples * _observed_share(estimate, windows, x))
     B = J
-    if isinstance(kind, States) and not why_not(model, windows):
+    if isinstance(kind, States) and obstacle(model, windows, estimate.theta, x) is None:
         score = kind.map.to_states(torch.from_numpy(slopes).mT).mT.numpy()
         B = sum_covariances(model, windows, estimate.theta, x, samples, score)
     for other in windows.observations:
