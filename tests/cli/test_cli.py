@@ -590,7 +590,7 @@ def test_models_can_be_made_as_listed(call):
     assert code == 0
     found = json.loads(out)
     names = [entry["name"] for entry in found]
-    assert names == list(st.models.registry.OFFERED)
+    assert names == list(st.models.registry.names())
     for entry in found:
         model = st.models.registry.build({"name": entry["name"], **entry["options"]})
         assert entry["parameters"] == list(model.param_names)

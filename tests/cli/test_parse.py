@@ -251,11 +251,11 @@ def test_model_and_its_relaxation():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "there is no model ''; there are: mmmk"),
-        ("mm1", "there is no model 'mm1'; .*there are: mmmk, .*uppertriangular"),
+        ("", "there is no model ''; there are: .*mmmk"),
+        ("mm1", "there is no model 'mm1'; .*there are: .*mmmk.*uppertriangular"),
         ("multidiagonl", "did you mean 'multidiagonal'"),
         ("mmmk servers=1", "there is no model 'mmmk servers=1'"),
-        ("mmmk:capactiy=20", "no option 'capactiy'; did you mean 'capacity'"),
+        ("mmmk:capactiy=20", "option 'capactiy'; did you mean 'capacity'"),
         ("mmmk:capacity", "write options as option=value; got 'capacity'"),
         ("mmmk:=3", "write options as option=value; got '=3'"),
         ("mmmk:capacity=", "option 'capacity' must be a number; got ''"),
@@ -267,7 +267,7 @@ def test_model_and_its_relaxation():
         ("mmmk:capacity=1e400", "option 'capacity' must be finite"),
         ("mmmk:servers=0", "servers must be a whole number from 1 to"),
         ("mmmk:service_rate=0", "service_rate must be positive; got 0"),
-        ("multidiagonal:rate_9=1", "no parameter 'rate_9'; it has rate_1..rate_3"),
+        ("multidiagonal:rate_9=1", "option 'rate_9'; .*rate_1, rate_2, rate_3"),
         ("uppertriangular:states=2", "states must be a whole number from 3 to"),
         ("relaxed", "relax a model with --relax"),
         ("relaxed:model=3", "relax a model with --relax"),

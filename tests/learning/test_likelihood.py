@@ -10,7 +10,7 @@ import torch
 import stationary as st
 from stationary.data.states import conditional_nll
 from stationary.learning.likelihood import Likelihood
-from stationary.models.chunks import probabilities
+from stationary.models.chunks import steady_states
 from stationary.solvers import GTH
 
 X = [3.0, 5.0, 5.0, 8.0, 3.0]
@@ -282,5 +282,5 @@ def test_parts_of_large_chains_run_in_threads(monkeypatch):
     found = Likelihood(model, data, Watched()).hessian(z)
     assert threading.main_thread().name not in names
     np.testing.assert_allclose(found, expected, rtol=1e-9)
-    pi = probabilities(model, model.as_inputs([3.0, 5.0]), solver=Watched())
+    pi = steady_states(model, model.as_inputs([3.0, 5.0]), solver=Watched())
     assert not pi.requires_grad

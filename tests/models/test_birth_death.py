@@ -150,9 +150,12 @@ def test_they_hold_mmmk(servers):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: StateDependent(depth=4, capacity=3), "depth must be at most the capacity, 3"),
-        (lambda: StateDependent(depth=2, service_3=1.0), "no parameter 'service_3'"),
-        (lambda: FiniteClients(capacity=5, clients=4), "clients must be at least the capacity, 5"),
+        (lambda: StateDependent(depth=4, capacity=3), "depth must be .* to 3, the capacity"),
+        (lambda: StateDependent(depth=2, service_3=1.0), "option 'service_3'"),
+        (
+            lambda: FiniteClients(capacity=5, clients=4),
+            "clients must be .* from 5 .*the capacity",
+        ),
         (lambda: Balking(balking=0.0), "balking must be positive; got 0"),
         (lambda: UniversalScalability(coherency=0.0), "coherency must be positive; got 0"),
         (lambda: Slowing(capacity=0), "capacity must be a whole number"),

@@ -109,7 +109,7 @@ def test_multi_diagonal_of_depth_one_is_mm1k():
 
 def test_a_depth_beyond_the_capacity_is_refused():
     # Its deepest rates would have no edge, and no data could tell them.
-    with pytest.raises(InputError, match="depth must be at most the capacity, 3"):
+    with pytest.raises(InputError, match=r"depth must be .* to 3, the capacity; got 4"):
         MultiDiagonal(depth=4, capacity=3)
 
 
@@ -393,9 +393,9 @@ def test_a_model_prints_its_options_and_parameters():
         (lambda: MMmK(capacity="many"), "capacity must be a whole number"),
         (lambda: MMmK(service_rate=-1.0), "service_rate must be positive; got -1"),
         (lambda: MultiDiagonal(depth=0), "depth must be a whole number"),
-        (lambda: MultiDiagonal(depth=2, rate_3=1.0), "no parameter 'rate_3'"),
+        (lambda: MultiDiagonal(depth=2, rate_3=1.0), "option 'rate_3'"),
         (lambda: UpperTriangular(states=2), "states must be a whole number from 3 to"),
-        (lambda: UpperTriangular(states=4, rate_0_1=1.0), "no parameter 'rate_0_1'"),
+        (lambda: UpperTriangular(states=4, rate_0_1=1.0), "option 'rate_0_1'"),
         (lambda: machine(as_matrix, edges=[(0, 0)]), "self-loop"),
         (
             lambda: st.models.FromFunction(as_matrix, states=["up", "up"], params={"wear": 1.0}),
@@ -458,12 +458,12 @@ def test_a_description_may_set_parameters():
 @pytest.mark.parametrize(
     ("description", "words"),
     [
-        ({"name": "mmk"}, "no model 'mmk'; did you mean 'mmmk'.*there are: mmmk"),
-        ({"name": "zzz"}, "no model 'zzz'; there are: mmmk"),
+        ({"name": "mmk"}, "no model 'mmk'; did you mean 'mmmk'.*there are: .*mmmk"),
+        ({"name": "zzz"}, "no model 'zzz'; there are: .*mmmk"),
         ({}, "no model ''"),
-        ({"name": "mmmk", "server": 2}, "no option 'server'; did you mean 'servers'"),
-        ({"name": "multidiagonal", "speed": 2.0}, "no parameter 'speed'"),
-        ({"name": "relaxed"}, "needs the option 'model'"),
+        ({"name": "mmmk", "server": 2}, "option 'server'; did you mean 'servers'"),
+        ({"name": "multidiagonal", "speed": 2.0}, "option 'speed'"),
+        ({"name": "relaxed"}, "relaxed needs the option 'model'"),
         ({"name": "relaxed", "model": {"name": "mmk"}}, "did you mean 'mmmk'"),
         ({"name": "mmmk", "servers": 0}, "servers must be a whole number"),
     ],
@@ -474,5 +474,5 @@ def test_bad_descriptions_are_refused(description, words):
 
 
 def test_every_named_model_is_in_the_registry():
-    for name, model in registry.MODELS.items():
-        assert model.name == name
+    for name in registry.names():
+        assert registry.model_class(name).name == name

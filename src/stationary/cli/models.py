@@ -17,9 +17,9 @@ def models(
 ) -> None:
     """List the models with their options, parameters and measures."""
     from stationary.cli._show import as_json, table
-    from stationary.models.registry import OFFERED
+    from stationary.models.registry import model_class, names
 
-    found = [_describe(name, make) for name, make in OFFERED.items()]
+    found = [_describe(name, model_class(name)) for name in names()]
     if json:
         typer.echo(as_json(found))
         return

@@ -33,7 +33,7 @@ from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.learning.derivatives import by_input
 from stationary.learning.inference import Link
 from stationary.models import Model, Point
-from stationary.models.chunks import in_parts
+from stationary.models.chunks import in_chunks
 from stationary.models.measures import Measure
 from stationary.models.scales import Scale
 
@@ -378,7 +378,7 @@ class _Points:
                 return self._link(Point(self.model, x, theta))
 
         rows = torch.from_numpy(x), torch.from_numpy(theta)
-        return torch.cat(in_parts(of_part, self.model.edges, *rows)).numpy()
+        return torch.cat(in_chunks(of_part, self.model.edges, *rows)).numpy()
 
     def _expand(self, x: Array, z: Array, parameters: bool) -> tuple[Array, Array]:
         first = torch.eye(x.shape[1], dtype=torch.float64)[0]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from stationary._support.types import Array
 from stationary.edges import Edges
-from stationary.models.chunks import in_parts
+from stationary.models.chunks import in_chunks
 
 
 def jacobian(function: Callable[[Tensor], Tensor], z: Array) -> Array:
@@ -47,5 +47,5 @@ def by_input(
     def of_part(part: Tensor) -> tuple[Array, Array]:
         return value_and_jacobian(lambda z: function(z, part), z)
 
-    values, slopes = zip(*in_parts(of_part, edges, x), strict=True)
+    values, slopes = zip(*in_chunks(of_part, edges, x), strict=True)
     return np.concatenate(values), np.concatenate(slopes)

@@ -27,7 +27,7 @@ from stationary._support.types import Array
 from stationary.learning.curve import FAR, UNSOLVABLE, Curves, is_costly, within
 from stationary.learning.estimate import Estimate
 from stationary.models import Model, Point
-from stationary.models.chunks import in_parts, is_large, together
+from stationary.models.chunks import chunk_size, in_chunks, is_large
 from stationary.models.scales import Scale
 
 COUNT = 1024
@@ -297,10 +297,10 @@ def _measured(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> A
             found = [measure(point).clamp(measure.low, measure.high) for measure in measures]
             return torch.stack(found, -1)
 
-    side_by_side = together(model.edges)
+    side_by_side = chunk_size(model.edges)
     if is_large(model.edges) or batch[-1] > side_by_side:  # so that memory holds few factors
         rows = (part.expand(*batch, -1).flatten(0, -2) for part in (x, theta))
-        return torch.cat(in_parts(of_part, model.edges, *rows)).reshape(*batch, -1).numpy()
+        return torch.cat(in_chunks(of_part, model.edges, *rows)).reshape(*batch, -1).numpy()
     some = side_by_side // batch[-1]
     parts = zip(x.split(some), theta.split(some), strict=True)
     return torch.cat([of_part(*part) for part in parts]).numpy()

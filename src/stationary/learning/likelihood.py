@@ -21,7 +21,7 @@ from stationary.errors import InputError
 from stationary.learning.derivatives import by_input
 from stationary.learning.visits import Visit, VisitedPoints
 from stationary.models import Model, Point
-from stationary.models.chunks import in_parts, is_large, probabilities
+from stationary.models.chunks import in_chunks, is_large, steady_states
 from stationary.models.scales import Scale
 from stationary.solvers import Auto, Solver
 
@@ -139,7 +139,7 @@ class Likelihood:
             (gradient,) = torch.autograd.grad(outputs, free, slopes)
             return value, gradient.numpy()
 
-        parts = in_parts(of_part, self.model.edges, self.x, self.data)
+        parts = in_chunks(of_part, self.model.edges, self.x, self.data)
         value = sum(nll for nll, _ in parts)
         gradient = np.sum([slope for _, slope in parts], axis=0)
         free = torch.from_numpy(z.copy()).requires_grad_()
@@ -195,7 +195,7 @@ class Likelihood:
         def of_part(x: Tensor, data: Tensor) -> list[Array]:
             return _derivatives(lambda free: self._nll(free, x, data), z)
 
-        parts = in_parts(of_part, self.model.edges, self.x, self.data)
+        parts = in_chunks(of_part, self.model.edges, self.x, self.data)
         parts.append(_derivatives(lambda free: self.model.penalty(self.scale.natural(free)), z))
         value, gradient, hessian = (sum(terms) for terms in zip(*parts, strict=True))
         return self.visits.keep(z, (float(value), gradient, (hessian + hessian.T) / 2))
@@ -217,7 +217,7 @@ def solved(model: Model, windows: Windows, theta: Tensor | None = None) -> Point
     """Return a model at the inputs of windows, each distinct one solved once."""
     x, group = torch.unique(windows.x, dim=0, return_inverse=True)
     theta = model.theta.detach() if theta is None else theta
-    pi = probabilities(model, x, theta)
+    pi = steady_states(model, x, theta)
     return Point(model, model.as_inputs(windows.x), theta).with_pi(pi[group])
 
 

@@ -1,4 +1,4 @@
-"""Large chains are solved a few inputs at a time, so that memory holds one factor and not fifty."""
+"""Evaluate a few inputs at a time, so that large chains fit in memory."""
 
 from __future__ import annotations
 
@@ -18,60 +18,60 @@ from stationary.steady import steady_state
 T = TypeVar("T")
 
 _NUMBERS = 20_000_000
-"""Numbers that chains solved side by side may take, the factor included: 160 MB."""
+"""Numbers that the chains of one chunk may take, with their factors: 160 MB."""
 
 _SPARSE = 2_000
-"""States above which a chain of few edges is factored sparsely ..."""
+"""States above which a chain with few edges is factored sparsely ..."""
 
 _FEW_EDGES = 20
-"""... few a state ..."""
+"""... few meaning at most so many edges per state ..."""
 
 _FILL = 500
-"""... into so many numbers a state, with what a second derivative takes: a plane lattice of a
-million states has 200 in its factors."""
+"""... into so many numbers per state, with what a second derivative takes. For comparison, the
+factors of a plane lattice of a million states hold 200 per state."""
 
 
 def is_large(edges: Edges) -> bool:
-    """Whether a chain's factor costs far more than the solves with it."""
+    """Whether factoring a chain costs far more than solving with the factor."""
     return edges.n > _SPARSE
 
 
-def together(edges: Edges) -> int:
-    """How many chains on these edges are solved side by side."""
+def chunk_size(edges: Edges) -> int:
+    """How many chains on these edges are solved at a time."""
     return max(1, int(_NUMBERS / _numbers(edges)))
 
 
 def _numbers(edges: Edges) -> float:
-    """Numbers that one chain takes while it is factored and differentiated, about."""
+    """About how many numbers one chain takes while it is factored and differentiated."""
     sparse = is_large(edges) and len(edges) <= _FEW_EDGES * edges.n
     return len(edges) + edges.n * (_FILL if sparse else float(edges.n))
 
 
-def in_parts(function: Callable[..., T], edges: Edges, *rows: Tensor) -> list[T]:
-    """Return a function of every part of some rows, one a chain; see `split`.
+def split(x: Tensor, edges: Edges) -> tuple[Tensor, ...]:
+    """Cut rows, one for each chain, into chunks that are solved at a time."""
+    return torch.split(x, chunk_size(edges))
 
-    Parts of large chains run in threads: a factorisation takes one core and releases the GIL. There
-    are as many as torch uses and memory has room for.
+
+def in_chunks(function: Callable[..., T], edges: Edges, *rows: Tensor) -> list[T]:
+    """Return ``function(*chunk)`` for every chunk of some rows, one for each chain.
+
+    Chunks of large chains run in threads, because a factorisation takes one core and releases the
+    GIL. There are as many threads as torch uses and memory allows.
     """
-    parts = zip(*(split(part, edges) for part in rows), strict=True)
+    chunks = zip(*(split(part, edges) for part in rows), strict=True)
     threads = 1
-    if is_large(edges):  # reading the free memory costs more than a small chain
+    if is_large(edges):  # for a small chain, reading the free memory would cost more than solving
         threads = min(torch.get_num_threads(), int(half_the_memory() / (8 * _numbers(edges))))
     if threads < 2:
-        return [function(*part) for part in parts]
+        return [function(*chunk) for chunk in chunks]
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(lambda part: function(*part), parts))
+        return list(pool.map(lambda chunk: function(*chunk), chunks))
 
 
-def split(x: Tensor, edges: Edges) -> tuple[Tensor, ...]:
-    """Cut rows, one a chain, into those that are solved side by side."""
-    return torch.split(x, together(edges))
-
-
-def probabilities(
+def steady_states(
     model: Model, x: Tensor, theta: Tensor | None = None, solver: Solver | None = None
 ) -> Tensor:
-    """Steady states ``[M, n]`` at inputs ``x [M, d]``, without derivatives.
+    """Return steady states ``[M, n]`` at inputs ``x [M, d]``, without derivatives.
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ def probabilities(
     """
     theta = model.theta if theta is None else theta
 
-    def solved(part: Tensor) -> Tensor:
-        with torch.no_grad():  # which does not reach into threads
-            return steady_state(model.generator(part, theta), solver).pi
+    def solved(chunk: Tensor) -> Tensor:
+        with torch.no_grad():  # which has to be set in each thread
+            return steady_state(model.generator(chunk, theta), solver).pi
 
-    return torch.cat(in_parts(solved, model.edges, model.as_inputs(x)))
+    return torch.cat(in_chunks(solved, model.edges, model.as_inputs(x)))

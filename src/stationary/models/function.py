@@ -1,16 +1,17 @@
-"""Any chain a differentiable function can write down."""
+"""A chain from a function, without a class."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.models._base import Model, Param
+from stationary.models._base import Model
+from stationary.models._params import Param
+from stationary.models._rates import at_ones
 from stationary.models.measures import Measure
 
 
@@ -33,12 +34,13 @@ class FromFunction(Model):
     inputs, groups
         As for `Model`.
     measures : mapping, optional
-        Measures by name; without them, the probability of every state is one.
+        Measures by name; by default the probability of every state.
 
     Examples
     --------
     A machine with an input each for load and temperature:
 
+    >>> import torch
     >>> def rates(load, warm, p):
     ...     return {("up", "down"): p.wear * load * torch.exp(p.heat * warm),
     ...             ("down", "up"): p.repair}
@@ -49,10 +51,6 @@ class FromFunction(Model):
     >>> model.measures
     ('p_up', 'p_down')
     """
-
-    _rates_fn: Callable[..., Tensor | Mapping[tuple[Any, Any], Tensor]]
-    _own: dict[str, Measure]
-    _dense: bool
 
     def __init__(
         self,
@@ -65,10 +63,10 @@ class FromFunction(Model):
         measures: Mapping[str, Measure] | None = None,
         groups: Sequence[str | int] | None = None,
     ) -> None:
-        # Before the base is made, which calls it to find the edges; not as a submodule.
-        self.__dict__["_rates_fn"] = rates_fn
-        self.__dict__["_own"] = dict(measures or {})
-        self.__dict__["_dense"] = False
+        # In tuples, so that a function that is a module does not become a submodule.
+        self._function = (rates_fn,)
+        self._own = dict(measures or {})
+        self._dense = False
         super().__init__(
             states=range(states) if isinstance(states, int) else states,
             params=params,
@@ -79,7 +77,7 @@ class FromFunction(Model):
 
     def rates(self, *args: Any) -> Tensor | Mapping[tuple[Any, Any], Tensor]:
         """Call the user's function."""
-        found = self._rates_fn(*args)
+        found = self._function[0](*args)
         if not self._dense:
             return found
         n = len(self.states)
@@ -91,12 +89,10 @@ class FromFunction(Model):
             )
         return found[..., self.edges.src, self.edges.dst]
 
-    def _edges_of_rates(self) -> Edges:
-        with torch.no_grad():
-            ones = torch.ones(len(self.inputs), 1, 1, dtype=torch.float64)
-            found = self._rates_fn(*ones, self.named(self.theta))
-        if isinstance(found, Mapping):
-            return super()._edges_of_rates()
+    def find_edges(self) -> Edges:
+        """Those that the function names, or all if it returns a matrix."""
+        if isinstance(at_ones(self), Mapping):
+            return super().find_edges()
         self._dense = True
         return Edges.complete(len(self.states))
 
@@ -105,11 +101,11 @@ class FromFunction(Model):
         """Those that were given, or the probability of every state."""
         return tuple(self._own) or super().measures
 
+    def measure(self, name: str) -> Measure:
+        """Return a measure that was given, or the probability of a state."""
+        return self._own[name] if name in self._own else super().measure(name)
+
     @property
     def changeable(self) -> dict[str, int | float]:
         """Nothing: the function decides what happens, also how many states there are."""
         return {}
-
-    def measure(self, name: str) -> Measure:
-        """Return a measure that was given, or the probability of a state."""
-        return self._own[name] if name in self._own else super().measure(name)

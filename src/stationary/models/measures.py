@@ -1,8 +1,8 @@
 """Measures: named functionals of the steady state that a user cares about.
 
-A measure is a function of a model at some inputs and parameters, a `Point`, together with the
-interval its values live in, which decides the scale an uncertainty interval is built on. Models
-make their measures when they are asked for: a forecast of one number computes one number.
+A measure is a function of a model at some inputs and parameters, a `Point`, and the range of its
+values, which decides on which scale an uncertainty interval is built. Models make their measures
+when they are asked for: a forecast of one number computes one number.
 """
 
 from __future__ import annotations
@@ -10,33 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-
-class At(Protocol):
-    """What a measure reads of a model at inputs and parameters; see `stationary.models.Point`."""
-
-    model: Any
-    x: Tensor
-    theta: Tensor
-
-    @property
-    def load(self) -> Tensor:
-        """The first input, ``[..., 1]``."""
-
-    @property
-    def p(self) -> Any:
-        """Parameters by name, each ``[..., size]``."""
-
-    @property
-    def pi(self) -> Tensor:
-        """Steady states ``[..., n]``."""
-
-    def mean(self, per_state: Tensor) -> Tensor:
-        """Long-run mean ``[...]`` of what is worth ``[..., n]`` in each state."""
+from stationary.models._point import Point
 
 
 @dataclass(frozen=True)
@@ -65,13 +44,13 @@ class Measure:
     tensor([0.3333], dtype=torch.float64)
     """
 
-    function: Callable[[Any], Tensor]
+    function: Callable[[Point], Tensor]
     low: float = -math.inf
     high: float = math.inf
     about: str = ""
     time: bool = False
 
-    def __call__(self, point: At) -> Tensor:
+    def __call__(self, point: Point) -> Tensor:
         """Value of the measure at every input, ``[...]``."""
         return self.function(point)
 
@@ -92,26 +71,26 @@ class Flows(NamedTuple):
     """Requests per unit time in each state, ``[..., n]`` or what broadcasts to it."""
 
     offered: Tensor
-    """Those that arrive."""
+    """Requests that arrive."""
     refused: Tensor
     """Those of them that are not let in."""
-    dropped: Tensor
-    """Those that were let in and leave unserved."""
+    dropped: Tensor | float = 0.0
+    """Requests that were let in and leave unserved."""
 
 
-def _loss(point: At) -> Tensor:
+def _loss(point: Point) -> Tensor:
     flow = point.model.flows(point)
     return point.mean(flow.refused + flow.dropped) / point.mean(flow.offered)
 
 
-def _throughput(point: At) -> Tensor:
+def _throughput(point: Point) -> Tensor:
     flow = point.model.flows(point)
     return point.mean(flow.offered - flow.refused - flow.dropped)
 
 
-def _response_time(point: At) -> Tensor:
+def _response_time(point: Point) -> Tensor:
     flow = point.model.flows(point)
-    # Little's law on those let in, served or not.
+    # Little's law for all requests that were let in, served or not.
     return point.mean(point.model.levels) / point.mean(flow.offered - flow.refused)
 
 

@@ -3,52 +3,31 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from stationary import models
 from stationary.errors import InputError, did_you_mean
-from stationary.models._base import Model
-from stationary.models.prism.model import Prism
-from stationary.models.queues.balking import Balking
-from stationary.models.queues.batch import BatchArrivals
-from stationary.models.queues.finite import FiniteClients
-from stationary.models.queues.mmmk import MMmK
-from stationary.models.queues.onoff import OnOffArrivals
-from stationary.models.queues.phases import ErlangService, HyperexponentialService
-from stationary.models.queues.resets import Leaking, Resetting
-from stationary.models.queues.slowing import Slowing
-from stationary.models.queues.state_dependent import StateDependent
-from stationary.models.queues.usl import UniversalScalability
-from stationary.models.relaxed import Relaxed
-from stationary.models.rules.model import RuleModel
-from stationary.models.structured import MultiDiagonal, UpperTriangular
+from stationary.models import queues
 
-MODELS: dict[str, Callable[..., Model]] = {
-    model.name: model
-    for model in (
-        MMmK,
-        StateDependent,
-        Slowing,
-        UniversalScalability,
-        Balking,
-        FiniteClients,
-        BatchArrivals,
-        OnOffArrivals,
-        ErlangService,
-        HyperexponentialService,
-        Resetting,
-        Leaking,
-        MultiDiagonal,
-        UpperTriangular,
-        Relaxed,
-        RuleModel,
-        Prism,
-    )
-}
+if TYPE_CHECKING:
+    from stationary.models import Model
 
-_OF_OTHERS = (Relaxed, RuleModel, Prism)
-OFFERED = {name: model for name, model in MODELS.items() if model not in _OF_OTHERS}
-"""Those that a name and a few numbers make, not a file or another model."""
+_OTHERS = {"relaxed": "Relaxed", "rules": "RuleModel", "prism": "Prism"}
+"""Models that are made from a file or from another model, not from a few numbers."""
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of models that a few numbers make; known without torch."""
+    return queues.names()
+
+
+def model_class(name: str) -> type[Model]:
+    """Return the class of a model by its name on the command line or in a saved run."""
+    known = {**queues.class_names(), **_OTHERS}
+    if name not in known:
+        raise InputError(f"there is no model {name!r}{did_you_mean(name, names())}")
+    return getattr(models, known[name])
 
 
 def describe(model: Model) -> dict[str, Any]:
@@ -57,10 +36,10 @@ def describe(model: Model) -> dict[str, Any]:
 
 
 def can_rebuild(model: Model) -> bool:
-    """Whether name and options say it all: a subclass has code that they do not name."""
-    if isinstance(model, Relaxed) and not can_rebuild(model.base):
+    """Whether name and options describe the model: a subclass has code that they do not name."""
+    if isinstance(model, models.Relaxed) and not can_rebuild(model.base):
         return False
-    return MODELS.get(model.name) is type(model)
+    return model.name in (*names(), *_OTHERS) and model_class(model.name) is type(model)
 
 
 def build(description: Mapping[str, Any]) -> Model:
@@ -73,23 +52,18 @@ def build(description: Mapping[str, Any]) -> Model:
     """
     options = dict(description)
     name = options.pop("name", "")
-    if name not in MODELS:
-        raise InputError(f"there is no model {name!r}{did_you_mean(name, OFFERED)}")
-    model = MODELS[name]
-    accepted = inspect.signature(model).parameters
-    free = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
-    for option in options:
-        if option not in accepted and not free:
-            raise InputError(
-                f"model {name} has no option {option!r}{did_you_mean(option, accepted)}"
-            )
+    kind = model_class(name)
     if isinstance(options.get("model"), Mapping):
         options["model"] = build(options["model"])
-    missing = [
-        p.name
-        for p in accepted.values()
-        if p.default is p.empty and p.kind is not p.VAR_KEYWORD and p.name not in options
-    ]
-    if missing:
-        raise InputError(f"model {name} needs the option {missing[0]!r}")
-    return model(**options)
+    arguments = inspect.signature(kind).parameters
+    for argument in arguments.values():
+        needed = argument.default is argument.empty and argument.kind is not argument.VAR_KEYWORD
+        if needed and argument.name not in options:
+            raise InputError(f"model {name} needs the option {argument.name!r}")
+    takes_any = any(argument.kind is argument.VAR_KEYWORD for argument in arguments.values())
+    unknown = [option for option in options if option not in arguments]
+    if unknown and not takes_any:  # otherwise the model names what it does not know
+        raise InputError(
+            f"model {name} has no option {unknown[0]!r}{did_you_mean(unknown[0], arguments)}"
+        )
+    return kind(**options)

@@ -1,9 +1,8 @@
-"""A parametric chain with room for doubt: ``Q(x, theta) + Q~`` with ``alpha ||Q~||^2``."""
+"""A parametric chain with free rates added: ``Q(x, theta) + Q~``, penalised by ``||Q~||^2``."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +11,15 @@ from torch import Tensor
 
 from stationary.edges import Edges
 from stationary.errors import InputError
-from stationary.models._base import Model, Param, Point
+from stationary.models._base import Model
+from stationary.models._params import rate
+from stationary.models._point import Point
+from stationary.models._rates import join_rates
 from stationary.models.measures import Measure
+
+
+def _of_base(name: str) -> property:
+    return property(lambda model: getattr(model.base, name))
 
 
 class Relaxed(Model):
@@ -27,6 +33,12 @@ class Relaxed(Model):
         Strength of the penalty ``alpha ||Q~||_2^2`` (Frobenius, squared, as in the paper's text).
     initial : float
         Present value of every rate of ``Q~``.
+
+    Examples
+    --------
+    >>> import stationary as st
+    >>> Relaxed(st.models.MMmK(capacity=2), alpha=10.0).param_names
+    ('service_rate', 'extra_0_2', 'extra_2_0')
     """
 
     name = "relaxed"
@@ -34,28 +46,21 @@ class Relaxed(Model):
     def __init__(self, model: Model, alpha: float = 100.0, initial: float = 1e-3) -> None:
         if not (alpha > 0 and math.isfinite(alpha)):
             raise InputError(f"alpha must be positive and finite; got {alpha!r}")
-        n = model.edges.n
-        present = torch.zeros(n, n, dtype=torch.bool)
-        present[model.edges.src, model.edges.dst] = True
-        extra = [(i, j) for i in range(n) for j in range(n) if i != j and not present[i, j]]
-        pairs = list(zip(model.edges.src.tolist(), model.edges.dst.tolist(), strict=True))
-        names = model.states
-        self._extra = "extra"
-        while self._extra in model._sizes:  # of its own, as batches have and relaxed models
-            self._extra += "_"
+        known, names = model.edges, model.states
+        free = ~torch.eye(known.n, dtype=torch.bool)
+        free[known.src, known.dst] = False
+        src, dst = free.nonzero().T
+        labels = [f"extra_{names[i]}_{names[j]}" for i, j in free.nonzero().tolist()]
+        declared = model.declared()
+        extra = "extra"
+        while extra in declared:  # the model may have a parameter of that name
+            extra += "_"
         super().__init__(
             states=names,
-            edges=Edges.from_pairs(pairs + extra, n),
-            params={
-                **model.declared(),
-                self._extra: Param(
-                    [initial] * len(extra),
-                    per_time=1,
-                    labels=[f"extra_{names[i]}_{names[j]}" for i, j in extra],
-                ),
-            },
+            edges=Edges(torch.cat([known.src, src]), torch.cat([known.dst, dst]), known.n),
+            params={**declared, extra: rate([initial] * len(labels), labels)},
             inputs=model.inputs,
-            groups=None if model.groups is model.states else model.groups,
+            groups=None if model.groups is names else model.groups,
         )
         self.arrives_alone = model.arrives_alone
         self.speed = model.speed
@@ -67,80 +72,51 @@ class Relaxed(Model):
         """The parametric chain that is relaxed."""
         return self._base[0]
 
-    def rates(self, *args: Any) -> Tensor:
+    def edge_rates(self, x: Tensor, theta: Tensor) -> Tensor:
         """Rates of the parametric chain, then those of ``Q~``."""
-        *inputs, p = args
-        x = torch.cat(inputs, -1)
-        theta = torch.cat([getattr(p, name) for name in self.base._sizes], -1)
-        known = self.base.edge_rates(x, theta)
-        extra = getattr(p, self._extra)
-        return torch.cat([known, extra.expand(*known.shape[:-1], -1)], -1)
+        known, extra = self._split(theta)
+        return join_rates(self.base.edge_rates(x, known), extra)
 
     def penalty(self, theta: Tensor) -> Tensor | float:
         """``alpha ||Q~||_2^2`` on top of the parametric chain's own penalty."""
         known, extra = self._split(theta)
         return self.base.penalty(known) + self.alpha * extra.square().sum(-1)
 
-    def arrivals(self, point: Point) -> Tensor | None:
-        """Those of the parametric chain."""
-        return self.base.arrivals(self._below(point))
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Those of the parametric chain."""
-        return self.base.measures
-
-    def measure(self, name: str) -> Measure:
-        """Return a measure of the parametric chain, at the steady state of this one."""
-        of = self.base.measure(name)
-        return replace(of, function=lambda point: of(self._below(point)))
+    def start(self, x: Tensor) -> Tensor:
+        """The parametric chain's start, with ``Q~`` at its present values."""
+        return torch.cat([self.base.start(x), self._split(self.theta.detach())[1]])
 
     def _split(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         known = len(self.base.param_names)
         return theta[..., :known], theta[..., known:]
 
-    def _below(self, point: Point) -> Point:
+    def _at_base(self, point: Point) -> Point:
         """Return the parametric chain at a point, with the steady state of this one."""
         return Point(self.base, point.x, self._split(point.theta)[0]).with_pi(point.pi)
 
-    def as_inputs(self, x: Any) -> Tensor:
-        """Inputs as the parametric chain takes them."""
-        return self.base.as_inputs(x)
-
-    def start(self, x: Tensor) -> Tensor:
-        """The parametric chain's start, with ``Q~`` at its present values."""
-        return torch.cat([self.base.start(x), self._split(self.theta.detach())[1]])
-
-    @property
-    def visible(self) -> Sequence[str]:
-        """What people count, in the order of the parametric chain."""
-        return self.base.visible
-
-    def states_of(self, name: int | str) -> list[int]:
-        """States that a name stands for; labels and conditions are the parametric chain's."""
-        return self.base.states_of(name)
-
-    def state_index(self, state: int | str) -> int:
-        """Position of one state, as the parametric chain names it."""
-        return self.base.state_index(state)
-
-    @property
-    def changeable(self) -> dict[str, int | float]:
+    def arrivals(self, point: Point) -> Tensor | None:
         """Those of the parametric chain."""
-        return self.base.changeable
+        return self.base.arrivals(self._at_base(point))
 
-    def changed(self, **options: Any) -> Model:
-        """Return the same relaxation of the changed parametric chain."""
-        other = Relaxed(self.base.changed(**options), self.alpha)
-        if other.param_names != self.param_names:
-            raise InputError(
-                f"{', '.join(options)} changes which rates there are, and nothing was learnt about "
-                f"new ones: fit the other model instead"
-            )
-        other.set_theta(self.theta)
-        return other
+    def measure(self, name: str) -> Measure:
+        """Return a measure of the parametric chain, at the steady state of this one."""
+        of = self.base.measure(name)
+        return replace(of, function=lambda point: of(self._at_base(point)))
+
+    # What is asked of states, inputs and options, the parametric chain answers.
+    measures: Any = _of_base("measures")
+    check_inputs: Any = _of_base("check_inputs")
+    visible: Any = _of_base("visible")
+    states_of: Any = _of_base("states_of")
+    state_index: Any = _of_base("state_index")
+    changeable: Any = _of_base("changeable")
 
     @property
     def options(self) -> dict[str, Any]:
         """Alpha, and the parametric chain's name and options."""
         return {"alpha": self.alpha, "model": {"name": self.base.name, **self.base.options}}
+
+    def changed(self, **options: Any) -> Model:
+        """Return the same relaxation of the changed parametric chain."""
+        other = Relaxed(self.base.changed(**options), self.alpha)
+        return self._give_parameters(other, options)

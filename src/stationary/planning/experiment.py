@@ -16,7 +16,6 @@ from stationary.errors import InputError
 from stationary.learning.draws import Draws, from_estimate
 from stationary.learning.estimate import Estimate
 from stationary.learning.inference import Covariance, Link, check_level
-from stationary.models.inputs import grid
 from stationary.planning.forecast import forecast, half_width
 from stationary.planning.information import Information
 from stationary.planning.limits import Limit, Status, limit
@@ -125,7 +124,7 @@ def next_experiment(
         lightest = min(float(windows.loads.min()), answer.load / 2)
         spread = np.linspace(lightest, 1.5 * answer.load, _CANDIDATES)
         loads = [float(f"{load:.3g}") for load in spread]
-    candidates = np.unique(grid(estimate.model, loads)[:, 0].numpy())
+    candidates = np.unique(estimate.model.as_inputs(loads, least=1)[:, 0].numpy())
     known = Information.of(estimate, windows)
     after = np.array([answer.interval(cov) for cov in known.after(candidates, more)])
     table = pd.DataFrame(
@@ -174,7 +173,7 @@ def _measure_at(estimate: Estimate, measure: str, at: float | None, level: float
             f"an experiment over the load needs a model of one input; this one has "
             f"{', '.join(model.inputs)}"
         )
-    link, load = Link(model.measure(measure)), float(grid(model, [at])[0, 0])
+    link, load = Link(model.measure(measure)), float(model.as_inputs([at])[0, 0])
 
     def interval(cov: Covariance) -> tuple[float, float, float]:
         found = forecast(_draws(estimate, cov), [load], [measure], level)

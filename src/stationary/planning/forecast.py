@@ -15,7 +15,6 @@ from stationary._support.types import Array
 from stationary.errors import InputError
 from stationary.learning.draws import Draws
 from stationary.learning.inference import KNOWN, OPEN, Link, check_level
-from stationary.models.inputs import grid
 from stationary.terms.trust import Doubt, Horizon, Reason
 
 NEGLIGIBLE = 1e-6
@@ -96,7 +95,7 @@ def forecast(
     names = draws.measures if measures is None else as_names(measures)
     draws.check_measures(names)
     model = draws.first
-    inputs = grid(model, x)
+    inputs = model.as_inputs(x, least=1)
     centre, values = draws.values(inputs, names)
     shown = [model.measure(name) for name in names]
     lowest, highest = (np.array([getattr(m, end) for m in shown]) for end in ("low", "high"))

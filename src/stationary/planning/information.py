@@ -33,7 +33,7 @@ from stationary.learning.estimate import Estimate
 from stationary.learning.inference import UNDETERMINED, Covariance, finite_hessian
 from stationary.learning.likelihood import Likelihood
 from stationary.models import Point
-from stationary.models.chunks import probabilities
+from stationary.models.chunks import steady_states
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ def _observed_share(estimate: Estimate, windows: Windows, x: Tensor) -> Array:
     kind = _counted(windows).on(estimate.model)
     if not isinstance(kind, States):
         return np.ones(len(x))
-    point = estimate.model.at(x, estimate.theta).with_pi(probabilities(estimate.model, x))
+    point = estimate.model.at(x, estimate.theta).with_pi(steady_states(estimate.model, x))
     found = kind.state_weights(point)
     return np.asarray((kind.map.of(found).sum(-1) / found.sum(-1)).numpy())
 

@@ -10,7 +10,7 @@ from stationary._support.seeds import as_random
 from stationary.data.numbers import as_duration
 from stationary.errors import InputError
 from stationary.ingest.requests import RequestLog
-from stationary.models import MMmK
+from stationary.models.queues.mmmk import MMmK
 from stationary.simulation import _kernels
 from stationary.simulation.trajectories import MOST_MOVES, as_inputs, check_size
 

@@ -30,7 +30,7 @@ from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.models import Model, Queue
-from stationary.models.chunks import probabilities, split
+from stationary.models.chunks import split, steady_states
 from stationary.simulation import _kernels
 from stationary.simulation.trajectories import (
     MOST_MOVES,
@@ -202,7 +202,7 @@ def simulate(
     duration, rng = as_duration(duration), as_random(seed)
     inputs = as_inputs(model, x)
     distinct, where = torch.unique(inputs, dim=0, return_inverse=True)
-    pi = probabilities(model, distinct)
+    pi = steady_states(model, distinct)
     # Large chains go a few windows at a time, because of their memory.
     parts = zip(split(inputs, model.edges), split(where, model.edges), strict=True)
     counts = np.concatenate(

@@ -152,9 +152,7 @@ def edges_by_source(generator: Generator) -> tuple[Array, Array, Array]:
 
 def as_inputs(model: Model, x: Any) -> torch.Tensor:
     """Return the inputs ``[M, d]`` of a model, at least one row of them and finite."""
-    inputs = model.as_inputs(x)
-    if not len(inputs):
-        raise InputError("x is empty; give the inputs of at least one window")
+    inputs = model.as_inputs(x, least=1)
     if not bool(inputs.isfinite().all()):
         row = int((~inputs.isfinite()).nonzero()[0, 0])
         raise InputError(f"x must be finite; got {inputs[row].tolist()} in window {row}")

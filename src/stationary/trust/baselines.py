@@ -17,7 +17,7 @@ from stationary.errors import InputError, StationaryError
 from stationary.learning.fitting import estimate
 from stationary.learning.likelihood import log_terms
 from stationary.learning.newton import Newton
-from stationary.models import UniversalScalability
+from stationary.models.queues.usl import UniversalScalability
 from stationary.terms.categories import members
 
 _HALF = 0.5

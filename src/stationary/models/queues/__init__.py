@@ -1,5 +1,51 @@
-"""Queues: requests arrive, wait and are served."""
+"""Queues: requests arrive, wait, and are served or lost.
 
-from stationary.models.queues._queue import Queue, ServerQueue
+Every file here whose name has no underscore in front holds one model: its one public class, which
+the command line knows by the name of the file. To add a model, add a file; `balking` is a pattern
+for queues that grow and shrink by one request, `resetting` for others. Names and classes are read
+from the files, so that they are known before torch is loaded.
+"""
 
-__all__ = ["Queue", "ServerQueue"]
+from __future__ import annotations
+
+import ast
+import pkgutil
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stationary.models.queues._queue import Queue as Queue
+    from stationary.models.queues._queue import ServerQueue as ServerQueue
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the queue models on the command line, in alphabetical order."""
+    return tuple(file.name for file in pkgutil.iter_modules(__path__) if file.name[0] != "_")
+
+
+@cache
+def class_names() -> dict[str, str]:
+    """Return the class of every queue model, by the name of the model."""
+    return {name: _public_class(Path(__path__[0], f"{name}.py")) for name in names()}
+
+
+def _public_class(file: Path) -> str:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    (public,) = [name for name in classes if not name.startswith("_")]
+    return public
+
+
+def __getattr__(name: str) -> Any:
+    """Load a queue model, or a base of them, when it is first asked for."""
+    files = {of_class: file for file, of_class in class_names().items()}
+    files |= dict.fromkeys(("Queue", "ServerQueue"), "_queue")
+    if name not in files:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{files[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *class_names().values(), "Queue", "ServerQueue"]

@@ -1,4 +1,4 @@
-r"""Queues that grow and shrink by one: the base of those with a closed form.
+r"""Queues that grow and shrink by one request: the base of those with a closed form.
 
 With births ``b_n`` from n to n + 1 and deaths ``d_n`` from n to n - 1 the flows between neighbours
 balance, so that
@@ -14,48 +14,31 @@ import torch
 from torch import Tensor
 
 from stationary.edges import Edges
-from stationary.models.queues._queue import ServerQueue, sizes, steps
+from stationary.models._params import Values
+from stationary.models._rates import join_rates, repeated
+from stationary.models.queues._queue import ServerQueue
 
 
 class BirthDeathQueue(ServerQueue):
-    """States ``0..capacity``; a model says at which rates the queue grows and shrinks.
+    """States ``0..capacity``; a model says at which rates the queue grows and shrinks."""
 
-    Parameters
-    ----------
-    servers, capacity : int
-        As for `ServerQueue`.
-    **rest
-        Parameters, and what else `ServerQueue` takes.
-    """
-
-    _busy: Tensor
-
-    def __init__(self, *, servers: int, capacity: int, **rest: Any) -> None:
-        servers, capacity, level, busy = sizes(servers, capacity)
-        up, down = steps(capacity)
-        super().__init__(
-            servers=servers,
-            capacity=capacity,
-            states=range(capacity + 1),
-            edges=Edges.from_pairs(up + down, capacity + 1),
-            levels=level,
-            busy=busy / servers,
-            **rest,
-        )
-        self.register_buffer("_busy", busy[1:], persistent=False)
-
-    def births(self, load: Tensor, p: Any) -> Tensor:
+    def births(self, load: Tensor, p: Values) -> Tensor:
         """Rates ``[..., capacity]`` up from ``0..capacity-1``: the load, unless a model differs."""
         del p
-        return load.expand(*load.shape[:-1], self.capacity)
+        return repeated(load, self.capacity)
 
-    def deaths(self, p: Any) -> Tensor:
+    def deaths(self, p: Values) -> Tensor:
         """Rates ``[..., capacity]`` down from ``1..capacity``: those of the busy servers."""
-        return p.service_rate * self._busy
+        return p.service_rate * self.serving[1:]
 
-    def rates(self, load: Tensor, p: Any) -> Tensor:
+    def find_edges(self) -> Edges:
+        """One state up, then one state down, each in order of the queue length."""
+        up = [(n, n + 1) for n in range(self.capacity)]
+        return Edges.from_pairs([*up, *((j, i) for i, j in up)], self.capacity + 1)
+
+    def rates(self, load: Tensor, p: Values) -> Tensor:
         """Births, then deaths."""
-        return torch.cat(torch.broadcast_tensors(self.births(load, p), self.deaths(p)), -1)
+        return join_rates(self.births(load, p), self.deaths(p))
 
     def closed_form(self, x: Any) -> Tensor:
         """Steady state ``[..., n]`` by the product formula, in log space."""

@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stationary.models._base import Model, Point
+from stationary.models._base import Model
+from stationary.models._point import Point
 from stationary.models.measures import Measure
 from stationary.models.rules.rates import StateFormulas
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from stationary.errors import InputError, RateError
 from stationary.generator import Generator
-from stationary.models._base import Param, Point
+from stationary.models._params import Param
+from stationary.models._point import Point
 from stationary.models.measures import FLOW_MEASURES, Flows, Measure
 from stationary.models.rules.base import (
     FormulaModel,

@@ -22,7 +22,7 @@ from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.estimate import Estimate
 from stationary.models import Model, Point, Queue
-from stationary.models.chunks import probabilities
+from stationary.models.chunks import steady_states
 
 FEWEST = 8
 """Windows below which no check says anything."""
@@ -78,7 +78,7 @@ class Residuals:
         x = windows.x[rows]
         distinct, where = torch.unique(x, dim=0, return_inverse=True)
         point = Point(model, model.as_inputs(distinct), estimate.theta)
-        point = point.with_pi(probabilities(model, distinct))
+        point = point.with_pi(steady_states(model, distinct))
         seen = torch.ones(len(distinct), dtype=torch.float64)
         depth, unit, labels = np.arange(kind.data.shape[1], dtype=float), "categories", kind.columns
         if isinstance(kind, States):

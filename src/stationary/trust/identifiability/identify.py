@@ -26,7 +26,6 @@ from stationary.learning.estimate import Estimate
 from stationary.learning.inference import FLAT, KNOWN, OPEN, finite_hessian
 from stationary.learning.likelihood import Likelihood
 from stationary.models import Model
-from stationary.models.inputs import grid
 from stationary.models.measures import Measure
 from stationary.terms.findings import Finding, Verdict
 from stationary.trust.identifiability.directions import (
@@ -231,7 +230,7 @@ def _settled(likelihood: Likelihood, z: Array) -> Array:
 
 def _inputs(model: Model, windows: Windows, x: Any) -> Tensor:
     if x is not None:
-        return grid(model, x)
+        return model.as_inputs(x, least=1)
     heaviest = windows.x[windows.loads.argmax()]
     ahead = heaviest.repeat(len(_MULTIPLES), 1)
     # By a factor, or where loads may be negative by steps of their own size.

@@ -1,0 +1,37 @@
+"""How models are made: constructor arguments are kept, so that no model needs code for it."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABCMeta
+from typing import Any
+
+from stationary.models._params import Param
+from stationary.models._rates import check_batches
+
+
+class Constructed(ABCMeta):
+    """Keeps the arguments that a model was made with, and tests its rates on a batch."""
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """Options of the constructor, then the parameters that the class declares."""
+        arguments = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+        if arguments and arguments[-1].kind is inspect.Parameter.VAR_KEYWORD:
+            kind = arguments[-2].kind if len(arguments) > 1 else inspect.Parameter.KEYWORD_ONLY
+            for name, param in getattr(cls, "params", {}).items():
+                value = param.value if isinstance(param, Param) else param
+                arguments.insert(-1, inspect.Parameter(name, kind, default=value))
+        return inspect.Signature(arguments)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        bound = inspect.signature(cls).bind(*args, **kwargs)
+        bound.apply_defaults()
+        given: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            kind = bound.signature.parameters[name].kind
+            given |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
+        model = super().__call__(**given)
+        model._given = given
+        check_batches(model)
+        return model

@@ -1,0 +1,71 @@
+"""A model at given inputs and parameters."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from stationary.gradients import Gradient
+from stationary.solvers import Solver
+from stationary.steady import steady_state
+
+if TYPE_CHECKING:
+    from stationary.models._base import Model
+    from stationary.models._params import Values
+
+
+class Point:
+    """A model at inputs and parameters: what observations and measures read.
+
+    Attributes
+    ----------
+    model : Model
+        The chain.
+    x : Tensor [..., d]
+        Inputs, checked by `Model.as_inputs`.
+    theta : Tensor [..., P]
+        Parameters.
+    """
+
+    model: Any  # a Model; measures of queues also read its levels and flows
+
+    def __init__(
+        self,
+        model: Model,
+        x: Tensor,
+        theta: Tensor,
+        solver: Solver | None = None,
+        gradient: Gradient | None = None,
+        index: Tensor | None = None,
+    ) -> None:
+        self.model, self.x, self.theta = model, x, theta
+        self._how = solver, gradient, index
+
+    @property
+    def load(self) -> Tensor:
+        """The first input, ``[..., 1]``."""
+        return self.x[..., :1]
+
+    @cached_property
+    def p(self) -> Values:
+        """Parameters by name, each ``[..., size]``."""
+        return self.model.named(self.theta)
+
+    @cached_property
+    def pi(self) -> Tensor:
+        """Steady states ``[..., n]``, solved when first asked for."""
+        solver, gradient, index = self._how
+        generator = self.model.generator(self.x, self.theta, index)
+        return steady_state(generator, solver, gradient).pi
+
+    def with_pi(self, pi: Tensor) -> Point:
+        """Return the same point with steady states that were computed elsewhere."""
+        other = Point(self.model, self.x, self.theta)
+        other.__dict__["pi"] = pi
+        return other
+
+    def mean(self, per_state: Tensor) -> Tensor:
+        """Long-run mean ``[...]`` of a quantity with the value ``per_state [..., n]``."""
+        return (self.pi * per_state).sum(-1)

@@ -1,0 +1,47 @@
+"""Service times less variable than exponential ones."""
+
+from __future__ import annotations
+
+from stationary.models._params import rate
+from stationary.models.queues._queue import Moves, ServerQueue, whole
+
+
+class ErlangService(ServerQueue):
+    """One server whose service is a chain of equal phases: steadier than exponential.
+
+    The squared coefficient of variation of the service time is ``1 / phases``: one phase is
+    M/M/1/K, many come near constant service, M/D/1/K. States are ``0``, ``1.1``, ``1.2``, ...;
+    ``3`` stands for all states with three requests.
+
+    Parameters
+    ----------
+    phases : int
+        How many phases; not learnt, compare fits with several.
+    capacity : int
+        Most requests in the system.
+    service_rate : float
+        Services per unit time of work: the inverse of their mean.
+    """
+
+    params = {"service_rate": rate()}
+    largest = 10**4
+
+    def __init__(self, phases: int = 4, capacity: int = 20, **values: float) -> None:
+        self.phases = whole(phases, "phases", 1, 1000)
+        super().__init__(1, capacity, **values)
+
+    def state_levels(self) -> dict[str, int]:
+        """The empty system, then every queue length in every phase."""
+        phases = range(1, self.phases + 1)
+        return {"0": 0} | {f"{n}.{i}": n for n in range(1, self.capacity + 1) for i in phases}
+
+    def moves(self) -> Moves:
+        """Arrivals up; each phase is ``phases`` times as fast as the service."""
+        yield 0, "1.1", "load", 1.0
+        for n in range(1, self.capacity + 1):
+            for i in range(1, self.phases + 1):
+                if n < self.capacity:
+                    yield f"{n}.{i}", f"{n + 1}.{i}", "load", 1.0
+                done = f"{n - 1}.1" if n > 1 else 0
+                then = f"{n}.{i + 1}" if i < self.phases else done
+                yield f"{n}.{i}", then, "service_rate", self.phases
