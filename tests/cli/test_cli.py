@@ -158,8 +158,16 @@ def test_an_error_of_ours_is_exit_code_70(call, run, monkeypatch):
     monkeypatch.setattr("stationary.planner.load", lambda folder: folder.no_such_thing)
     code, out, err = call("forecast", run, "--x", "10")
     assert (code, out) == (70, "")
-    assert "Traceback" in err
-    assert err.splitlines()[-1].startswith("error: this is a mistake in stationary")
+    [line] = err.splitlines()
+    assert line.startswith("error: this is a mistake in stationary")
+    details = Path(line.rpartition(" ")[2])
+    assert "Traceback" in details.read_text(encoding="utf-8")
+    details.unlink()
+
+
+def test_a_closed_output_is_no_error():
+    done = subprocess.run(f"{SCRIPT} models >&-", shell=True, capture_output=True, check=False)  # noqa: S602
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

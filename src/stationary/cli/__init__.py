@@ -7,9 +7,12 @@ Commands import what they need when they run, so that ``--help`` does not wait f
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 import traceback
 import warnings
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -63,6 +66,9 @@ def main() -> None:
 
     Every error that a user can mend is one message and exit code 2; any other is one of ours, 70.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller: what is said goes nowhere
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     warnings.simplefilter("ignore", ConvergenceWarning)  # the commands say it themselves
     warnings.showwarning = _show_warning
     try:
@@ -75,13 +81,20 @@ def main() -> None:
         _complain(f"error: {where}{error.strerror or error}")
         sys.exit(2)
     except Exception as error:  # noqa: BLE001  # the one place where all else ends
-        traceback.print_exc()
-        typer.echo(
-            f"error: this is a mistake in stationary, not in your data: {type(error).__name__}; "
-            f"please report it with the lines above",
-            err=True,
+        _complain(
+            f"error: this is a mistake in stationary, not in your data: {type(error).__name__}: "
+            f"{error}; please report it with {_written(traceback.format_exc())}"
         )
         sys.exit(70)
+
+
+def _written(details: str) -> str:
+    """Return where the details of an error were written."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", prefix="stationary-error-", suffix=".txt", delete=False
+    ) as file:
+        file.write(f"{' '.join(sys.argv)}\n{details}")
+    return file.name
 
 
 def _show_warning(
