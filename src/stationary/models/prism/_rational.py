@@ -66,19 +66,18 @@ class RationalFunctions(nn.Module):
 
     def __init__(self, ratios: Sequence[Ratio], which: NDArray[np.int64]) -> None:
         super().__init__()
-        forms = list(dict.fromkeys(ratio.form for ratio in ratios))
-        place = {form: k for k, form in enumerate(forms)}
+        place = {form: k for k, form in enumerate(dict.fromkeys(ratio.form for ratio in ratios))}
         form_of = np.array([place[ratio.form] for ratio in ratios], dtype=np.int64)[which]
         self.order = form_of.argsort(kind="stable")
         parts = {}
-        for k, form in enumerate(forms):
+        for form, k in place.items():
             places = np.flatnonzero(form_of == k)
+            different, rows = np.unique(which[places], return_inverse=True)
             columns: dict[str, NDArray[Any]] = {"place": places}
             sides = []
             for side, products in enumerate(form):
-                found = [list(ratios[j][side].values()) for j in np.unique(which[places])]
-                rows = np.searchsorted(np.unique(which[places]), which[places])
-                weights = np.array(found, dtype=np.float64).reshape(-1, len(products))[rows]
+                found = [list(ratios[j][side].values()) for j in different]
+                weights = np.array(found, dtype=np.float64)[rows]
                 terms = zip(map(_product, products), weights.T, strict=True)
                 sides.append(weighted_sum(list(terms), columns))
             whole = sides[1] == ONE

@@ -41,11 +41,12 @@ def edges_of(
     share an edge.
     """
     n = len(states)
-    changed = {name: source != target for name, (source, target) in moves.items()}
-    sources = {name: source[changed[name]] for name, (source, _) in moves.items()}
-    pairs = np.concatenate([
-        (source * n + target)[changed[name]] for name, (source, target) in moves.items()
-    ])  # fmt: skip
+    sources, codes = {}, []
+    for name, (source, target) in moves.items():
+        moved = source != target
+        sources[name] = source[moved]
+        codes.append(source[moved] * n + target[moved])
+    pairs = np.concatenate(codes)
     if not len(pairs):
         raise InputError(
             f"the rules never leave the first state, {states[0]}: no guard is true there; give "

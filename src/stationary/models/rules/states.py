@@ -83,11 +83,9 @@ class States(Sequence[str]):
             if truth != (column.dtype == bool):
                 return None
             value = text == "true" if truth else int(text)
-            low, high = (low + int(np.searchsorted(part, value, side)) for side in _SIDES)
+            first, end = np.searchsorted(part, value), np.searchsorted(part, value, side="right")
+            low, high = low + int(first), low + int(end)
         return low if low < high else None
-
-
-_SIDES: tuple[Any, Any] = ("left", "right")
 
 
 def written(value: Any) -> str:
