@@ -163,24 +163,23 @@ def test_errors_find_other_ways_to_write_the_same(file):
             read_model(file)
 
 
-def test_a_file_that_is_none(tmp_path):
-    with pytest.raises(InputError, match=r"none.toml: cannot be read: No such file"):
-        read_model(tmp_path / "none.toml")
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, r"bad.toml: cannot be read: No such file"),
+        (b"\xff\xfe", "byte 0 is not UTF-8"),
+        (b"", r"a model needs \[variables\]"),
+        (b"a = " + b"[" * 5000, r"nested too deeply|bad\.toml, line 1"),
+        (b"[constants]\nK = " + b"9" * 5000, r"line 2, column 5: .*4300 digits"),
+        (b"#" * 1_000_001, "at most 1000000 bytes"),
+    ],
+    ids=["missing", "binary", "empty", "deep", "digits", "large"],
+)
+def test_an_unreadable_file_is_refused(tmp_path, content, reason):
     bad = tmp_path / "bad.toml"
-    bad.write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match="byte 0 is not UTF-8"):
-        read_model(bad)
-    bad.write_text("")
-    with pytest.raises(InputError, match=r"a model needs \[variables\]"):
-        read_model(bad)
-    bad.write_text("a = " + "[" * 5000)
-    with pytest.raises(InputError, match=r"nested too deeply|bad\.toml, line 1"):
-        read_model(bad)
-    bad.write_text("[constants]\nK = " + "9" * 5000)
-    with pytest.raises(InputError, match=r"line 2, column 5: .*4300 digits"):
-        read_model(bad)
-    bad.write_text("#" * 1_000_001)
-    with pytest.raises(InputError, match="at most 1000000 bytes"):
+    if content is not None:
+        bad.write_bytes(content)
+    with pytest.raises(InputError, match=reason):
         read_model(bad)
 
 
@@ -214,14 +213,14 @@ def test_the_command_line_takes_a_file(file, tmp_path, call, monkeypatch):
     code, out, err = call("forecast", "run", "--slo", "loss<0.01", "--what-if", "K=+5")
     assert code in (0, 1), err
     assert "K 5 -> 10" in out
-    code, _, err = call(*fit, "--model", "queue.toml:mu=5")
-    assert (code, "a fit learns mu" in err) == (2, True)
-    code, _, err = call(*fit, "--model", "queue.toml:Q=5")
-    assert (code, "no constant or parameter 'Q'" in err) == (2, True)
-    code, _, err = call(*fit, "--model", "none.toml")
-    assert (code, "none.toml: cannot be read" in err) == (2, True)
-    code, _, err = call(*fit, "--model", "rules:K=3")
-    assert (code, "needs the option 'variables'" in err) == (2, True)
+    for model, words in {
+        "queue.toml:mu=5": "a fit learns mu",
+        "queue.toml:Q=5": "no constant or parameter 'Q'",
+        "none.toml": "none.toml: cannot be read",
+        "rules:K=3": "needs the option 'variables'",
+    }.items():
+        code, _, err = call(*fit, "--model", model)
+        assert (code, words in err) == (2, True)
 
 
 def test_the_command_line_takes_conditions(tmp_path, call, monkeypatch):

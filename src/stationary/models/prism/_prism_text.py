@@ -24,7 +24,7 @@ def undefined(code: str, names: Iterable[str]) -> str:
 
 
 def spelled_out(code: str) -> str:
-    """Write ``min`` and ``max`` as choices: Storm's algebra of rates has none of the two.
+    """Write ``min`` and ``max`` as choices: Storm's algebra of rates has neither.
 
     Every choice has its arguments several times, so that ``min`` in ``max`` in ``min`` grows fast;
     one ``min`` in another is taken as one of more arguments, which does not.

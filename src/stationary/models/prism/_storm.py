@@ -80,7 +80,7 @@ def read(source: str, constants: Mapping[str, float], free: Sequence[str]) -> Ch
         options.set_build_state_valuations()
         options.set_build_all_labels()
         options.set_build_all_reward_models()
-        with _blaming("build the chain"):
+        with _explained("build the chain"):
             model = stormpy.build_model[stormpy.RationalFunction](program, options=options)
         if model.nr_states > MOST_STATES:
             raise InputError(
@@ -112,7 +112,7 @@ def read(source: str, constants: Mapping[str, float], free: Sequence[str]) -> Ch
 
 @contextmanager
 def _storm() -> Iterator[Any]:
-    """Storm, if it is there, kept from writing to the terminal: what matters is raised."""
+    """Storm, if it is installed, kept from writing to the terminal."""
     try:
         import stormpy
         from stormpy import developer
@@ -127,15 +127,14 @@ def _storm() -> Iterator[Any]:
 
 
 @contextmanager
-def _blaming(what: str) -> Iterator[None]:
-    """Make an error of Storm one of ours."""
+def _explained(what: str) -> Iterator[None]:
+    """Raise an error of Storm as one of ours."""
     try:
         yield
     except RuntimeError as error:
         said = re.sub(r"^\w+Exception: ", "", str(error)).strip().rstrip(".")
-        if (
-            "any_cast" in said or "rational function" in said
-        ):  # what Storm says of an operator it has no algebra for
+        # What Storm says of an operator that its algebra does not have.
+        if "any_cast" in said or "rational function" in said:
             said = (
                 "where constants are inputs or learnt, rates and rewards are made by +, -, *, /, "
                 "whole powers, min, max and ?: only; floor, ceil, mod and log are not among them"
@@ -144,7 +143,7 @@ def _blaming(what: str) -> Iterator[None]:
 
 
 def _program(stormpy: Any, code: str) -> Any:
-    with tempfile.TemporaryDirectory() as folder, _blaming("read the text"):
+    with tempfile.TemporaryDirectory() as folder, _explained("read the text"):
         file = Path(folder, "model.sm")
         file.write_text(code, encoding="utf-8")
         program = stormpy.parse_prism_program(file, prism_compatibility=True, simplify=False)
@@ -167,7 +166,7 @@ def _check_names(program: Any, constants: Mapping[str, float], free: Sequence[st
     for constant in program.constants:
         if constant.name in free and constant.type.is_boolean:
             raise InputError(
-                f"constant {constant.name!r} is true or false, so it can be no input and cannot be "
+                f"constant {constant.name!r} is true or false, so it can be neither an input nor "
                 f"learnt: give it a value in constants"
             )
     given = {*constants, *free}
@@ -191,14 +190,14 @@ def _fixed(stormpy: Any, program: Any, constants: Mapping[str, float]) -> Any:
             raise InputError(f"constant {name!r} must be a whole number; got {value!r}")
         # Storm takes a number for a constant of its own type only.
         values[name] = value if kind.is_boolean else (int if kind.is_integer else float)(value)
-    with _blaming("set the constants"):
+    with _explained("set the constants"):
         return stormpy.instantiate_constants(program, values)[0]
 
 
 def _definitions(
     stormpy: Any, code: str, constants: Mapping[str, float], free: Sequence[str]
 ) -> dict[str, float]:
-    """Values that the file gives to the constants that are to be free, where it gives one."""
+    """Values that the file gives to free constants, where it gives one."""
     program = _fixed(stormpy, _program(stormpy, code), constants).substitute_constants()
     return {
         c.name: float(c.definition.evaluate_as_double())
@@ -208,7 +207,7 @@ def _definitions(
 
 
 def _check_free(stormpy: Any, program: Any, free: Sequence[str]) -> None:
-    """Raise unless the free constants leave it open only how fast the chain moves, not where."""
+    """Raise unless the free constants decide only how fast the chain moves, not where to."""
     if program.undefined_constants_are_graph_preserving:
         return
     for name in free:
@@ -248,7 +247,7 @@ def _variables(program: Any, model: Any) -> dict[str, NDArray[Any]]:
         for variable in model.state_valuations.get_all_variables()
     }
     if not values:
-        raise InputError("the PRISM model has no variables, so it has but one state")
+        raise InputError("the PRISM model has no variables, so it has only one state")
     return {part.name: values[part.name] for part in parts}
 
 
@@ -261,7 +260,7 @@ def _rewards(model: Any, rewards: Any, order: Ints) -> RationalFunctions:
         if rewards.has_state_rewards:
             parts.append(rewards.get_state_reward(state))
         if rewards.has_state_action_rewards:
-            # Storm keeps the mean reward of a move; this many moves there are per unit of time.
+            # Storm keeps the mean reward of a move; there are this many moves per unit of time.
             parts.append(rewards.get_state_action_reward(state) * exits[state])
         total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
         which[place] = known.setdefault(total, len(known))

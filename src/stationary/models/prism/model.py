@@ -40,7 +40,7 @@ class Prism(FormulaModel):
         Values of other constants, also of those to which the file gives another one.
     count : str, optional
         The variable whose values people count: 0, 1, 2, ... of the queue length. By default the
-        only variable, if there is but one; otherwise states go by their full names.
+        only variable, if there is only one; otherwise states go by their full names.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def from_prism(
     try:
         source = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise InputError(f"{path} is no PRISM model: it is not text in UTF-8") from None
+        raise InputError(f"{path} is not a PRISM model: it is not text in UTF-8") from None
     except OSError as error:
         raise InputError(
             f"{path}: the PRISM model cannot be read: {error.strerror or error}"
