@@ -401,6 +401,21 @@ def test_a_fit_that_ran_away_says_so():
     assert "did not converge" in str(found)
 
 
+def test_the_work_of_a_search_is_bounded(monkeypatch):
+    truth = M.StateDependent(depth=3, capacity=10)
+    windows = st.simulate(truth, np.tile([0.5, 1.0, 1.5], 20), duration=200.0, seed=0)
+    fit = st.fit(M.StateDependent(depth=3, capacity=10), windows)
+    assert known(fit, x=[2.0]).determined
+    monkeypatch.setattr("stationary.trust.identifiability.region._MOST_EVALUATIONS", 40)
+    found = known(fit, x=[2.0])
+    assert not found.determined
+    assert not found.ranges["searched"].any()
+    assert {(each.verdict, each.code) for each in found.findings()} == {
+        (Verdict.UNKNOWN, "not_searched")
+    }
+    assert "limit of work" in str(found)
+
+
 # Directions.
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from stationary._support.parallel import Progress, in_parallel
 from stationary.data.windows import Windows
@@ -101,31 +102,6 @@ def study(whole: Estimate, windows: Windows) -> Study:
     return Study(tuple(places), tuple(below), tuple(scores), findings, far)
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A model that could not be fitted, and the error that says why."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class Studied:
-    """Fit one model and study it."""
-
-    windows: Windows
-    starts: int
-    seed: int
-
-    def __call__(self, model: Model) -> tuple[Estimate, Study] | Failure:
-        """Return the estimate and its study."""
-        try:
-            method = Newton(starts=self.starts)
-            whole, _ = estimate(model, self.windows, method, seed=self.seed)
-            return whole, study(whole, self.windows)
-        except StationaryError as error:
-            return Failure(str(error))
-
-
 def comparison(
     fitted: Mapping[str, Estimate], studies: Mapping[str, Study], windows: Windows
 ) -> Comparison:
@@ -173,14 +149,20 @@ def fit_all(
     progress: Progress | None,
 ) -> tuple[dict[str, Estimate], dict[str, Study], dict[str, str]]:
     """Fit and study every model; return estimates, studies, and why some could not be fitted."""
-    found = in_parallel(
-        Studied(windows, starts, seed),
-        list(models.values()),
-        jobs=jobs,
-        cluster=cluster,
-        progress=progress,
-    )
-    pairs = list(zip(models, found, strict=True))
-    fitted = {name: each[0] for name, each in pairs if not isinstance(each, Failure)}
-    studies = {name: each[1] for name, each in pairs if not isinstance(each, Failure)}
-    return fitted, studies, {name: e.why for name, e in pairs if isinstance(e, Failure)}
+    run = partial(_fit_and_study, windows=windows, method=Newton(starts=starts), seed=seed)
+    found = in_parallel(run, list(models.values()), jobs=jobs, cluster=cluster, progress=progress)
+    ended = dict(zip(models, found, strict=True))
+    fitted = {name: each for name, (each, _, _) in ended.items() if each is not None}
+    studies = {name: each for name, (_, each, _) in ended.items() if each is not None}
+    return fitted, studies, {name: why for name, (_, _, why) in ended.items() if why}
+
+
+def _fit_and_study(
+    model: Model, windows: Windows, method: Newton, seed: int
+) -> tuple[Estimate | None, Study | None, str]:
+    """Return the estimate and its study, or the error that says why there is none."""
+    try:
+        whole, _ = estimate(model, windows, method, seed=seed)
+        return whole, study(whole, windows), ""
+    except StationaryError as error:
+        return None, None, str(error)

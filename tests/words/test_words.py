@@ -4,11 +4,14 @@ import math
 import pkgutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from stationary import words
+from stationary.learning.estimate import End, Ended
 from stationary.terms.findings import Finding, Verdict
+from stationary.terms.trust import Choice, Chosen, Doubt, Horizon, Reach, Reason
 from stationary.trust import checks
 from stationary.trust.identifiability import Direction, DirectionKind
 from stationary.words.findings import _ANY_CHECK, _SENTENCES
@@ -210,3 +213,19 @@ def test_words_load_no_numerical_library():
         "import stationary.words\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("why", [*End, *Reach, *Chosen, *Reason])
+def test_every_end_horizon_choice_and_doubt_has_words(why):
+    finding = Finding("drift", Verdict.OK, "no_drift", {"windows": 9})
+    facts = {"cut": 5.0, "share": 0.02, "low": 1.0, "high": 9.0, "states": 30.0}
+    horizon = Horizon(9.0, why, facts, 9.0, finding if why is Reach.FINDING else None)
+    choice = Choice(why, "a", "b", "c", 0.01, 1.0, 9.0)
+    parts = replace(horizon, why=Reach.TOO_FEW), replace(choice, why=Chosen.RIVAL)
+    make = {
+        End: lambda: words.ended(Ended(why, False, "mu", 1.0, 3, 2, 0.1, "stuck"), 1e-3),
+        Reach: lambda: words.horizon(horizon),
+        Chosen: lambda: words.choice(choice),
+        Reason: lambda: words.doubt(Doubt(why, "loss", *parts)),
+    }
+    assert make[type(why)]()
