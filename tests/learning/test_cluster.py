@@ -21,7 +21,7 @@ from stationary._support.parallel import as_ready, in_parallel
 from stationary.errors import InputError, ReducibleError, RunError
 
 pytest.importorskip("distributed")
-pytestmark = pytest.mark.filterwarnings("default::ResourceWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default::ResourceWarning")]
 
 
 @dataclass(frozen=True)

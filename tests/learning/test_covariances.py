@@ -73,6 +73,7 @@ def test_kinds_that_know_of_correlation_agree_and_the_naive_one_is_too_sure(arri
     assert naive < 0.75 * sandwich
 
 
+@pytest.mark.slow
 def test_correlated_covers_with_few_windows_where_the_naive_one_does_not():
     hits = dict.fromkeys((st.covariances.Correlated(), st.covariances.Information()), 0)
     for seed in range(100):

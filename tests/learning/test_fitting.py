@@ -53,6 +53,7 @@ def assert_standard(z, df=45, slack=1.0):
 # The truth is recovered within sampling error, in the paper's settings.
 
 
+@pytest.mark.slow
 def test_mm1k_recovers_the_truth():
     truth = M.MMmK(servers=1, capacity=19, service_rate=25.0)
     z = []
@@ -65,6 +66,7 @@ def test_mm1k_recovers_the_truth():
 
 
 @pytest.mark.parametrize(("duration", "slack"), [(1.0, 1.2), (10.0, 1.1)])
+@pytest.mark.slow
 def test_mm5k_recovers_the_truth(duration, slack):
     # In a second, states 0 and 1 of five servers are seen in few of the 50 windows, which carry the
     # whole estimate: there the sandwich is known to be somewhat too small.
@@ -84,6 +86,7 @@ def multidiagonal(seed, duration):
     return truth, st.fit(M.MultiDiagonal(depth=3, capacity=19), windows, method=st.Newton(starts=1))
 
 
+@pytest.mark.slow
 def test_multidiagonal_recovers_the_truth():
     z = []
     for seed in range(1000, 1060):
@@ -93,6 +96,7 @@ def test_multidiagonal_recovers_the_truth():
     assert_standard(z)
 
 
+@pytest.mark.slow
 def test_multidiagonal_intervals_cover_the_truth_where_a_rate_may_vanish():
     # With windows of a second about one data set in five puts the third rate at zero, where no
     # error is normal; its interval must then reach from nothing to far above.
@@ -107,6 +111,7 @@ def test_multidiagonal_intervals_cover_the_truth_where_a_rate_may_vanish():
     assert_standard(first)
 
 
+@pytest.mark.slow
 def test_uppertriangular_recovers_the_steady_state_at_a_new_load():
     # All states seen at loads far apart, long enough that none of the six rates is put at zero.
     rates = {"rate_1_0": 20.0, "rate_2_0": 3.0, "rate_2_1": 15.0}
@@ -144,6 +149,7 @@ def logit_score(row, name, truth, reach):
     return (mid - scipy.special.logit(truth)) / ((high - low) / 2 / reach)
 
 
+@pytest.mark.slow
 def test_a_rate_estimated_at_zero_is_not_known_to_be_zero():
     # A quarter of the data sets puts rate_2 = 2 at zero; its logarithm would have no interval.
     truth = M.MultiDiagonal(depth=2, capacity=9, rate_1=20.0, rate_2=2.0)
@@ -178,6 +184,7 @@ def two_inputs(wear=1.0, heat=0.0, worsen=1.0):
     )
 
 
+@pytest.mark.slow
 def test_a_function_of_two_inputs_recovers_the_truth():
     truth = two_inputs(wear=3.0, heat=-0.4, worsen=2.0)
     x = np.random.default_rng(0).uniform([1, -2], [6, 2], size=(60, 2))
@@ -191,6 +198,7 @@ def test_a_function_of_two_inputs_recovers_the_truth():
     assert_standard(z, df=57)
 
 
+@pytest.mark.slow
 def test_relaxing_a_model_that_is_right_changes_little():
     truth = M.MMmK(servers=1, capacity=5, service_rate=25.0)
     z = []

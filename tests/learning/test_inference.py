@@ -81,6 +81,7 @@ def study():
 
 
 @pytest.mark.parametrize("what", ["parameter", "loss"])
+@pytest.mark.slow
 def test_intervals_cover_what_they_promise(study, what):
     hits = getattr(study, what)
     low, high = scipy.stats.binom.interval(0.999, len(hits), 0.95)
@@ -88,12 +89,14 @@ def test_intervals_cover_what_they_promise(study, what):
 
 
 @pytest.mark.parametrize("what", ["naive_parameter", "naive_loss"])
+@pytest.mark.slow
 def test_the_plain_inverse_hessian_would_not(study, what):
     # Counts inside a window are autocorrelated: it covers about three times in four.
     hits = getattr(study, what)
     assert hits.sum() < scipy.stats.binom.ppf(0.001, len(hits), 0.85)
 
 
+@pytest.mark.slow
 def test_on_independent_counts_both_agree():
     truth = M.MMmK(servers=1, capacity=5, service_rate=25.0)
     ratios = []

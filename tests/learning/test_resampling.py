@@ -58,6 +58,7 @@ def test_its_limit_is_that_of_its_refits(fit, drawn):
     assert limit.low < limit.load < limit.high
 
 
+@pytest.mark.slow
 def test_it_covers_what_it_promises():
     hits = 0
     for seed in range(60):
