@@ -114,18 +114,6 @@ def test_labels_and_rewards_are_what_storm_says(name):
     assert found == pytest.approx({k: oracle.value(q) for k, q in asked.items()}, rel=1e-12)
 
 
-def test_a_queue_is_the_queue_of_that_name():
-    model = made("mmck")
-    own = st.models.MMmK(servers=2, capacity=6, service_rate=1.3)
-    order = [model.states.index(f"q={k}") for k in range(7)]
-    pi = st.steady_state(model([0.5, 2.0])).pi[:, order]
-    assert torch.allclose(pi, own.closed_form([0.5, 2.0]), rtol=1e-12, atol=0)
-    busy = model.measure("busy")(model.at([2.0]))
-    rival = own.measure("utilisation")(own.at([2.0]).with_pi(own.closed_form([2.0])))
-    assert busy.item() == pytest.approx(rival.item(), rel=1e-12)
-    assert list(model.measures) == ["loss", "idle", "busy", "mean_q"]
-
-
 @pytest.mark.parametrize("name", ["tandem", "repair"])
 def test_rates_have_every_derivative_also_by_the_inputs(name):
     model, load = made(name), CASES[name][1][1]

@@ -34,6 +34,7 @@ WRONG = [
     ({"variables": {"q1": (0, 10**9), "q2": (0, 10**10)}}, "at most 2\\*\\*62"),
     ({"variables": {"if": (0, 1)}}, "variable 'if': formulas and rules use this word"),
     ({"variables": {"q 1": (0, 1)}}, "a name is letters, digits and _"),
+    ({"constants": {3: 4}}, "constant '3': it must be a name; got 3"),
     ({"constants": {"K": "4"}}, "constant 'K': it must be a finite number; got '4'"),
     ({"constants": {"K": 4, "L": 3, "servers": 2, "mu1": 2}}, "params has this name already"),
     ({"constants": {"count": 4}}, "constant 'count': every model has this name already"),

@@ -148,11 +148,9 @@ class Description(BaseModel):
     @property
     def counted(self) -> str | None:
         """The formula of what people count: the only variable, if nothing else is said."""
-        return (
-            next(iter(self.variables))
-            if not self.count and len(self.variables) == 1
-            else self.count
-        )
+        if self.count is None and len(self.variables) == 1:
+            return next(iter(self.variables))
+        return self.count
 
     def formula(
         self,
@@ -180,15 +178,20 @@ class Description(BaseModel):
 def read_description(given: Mapping[str, Any], changes: Mapping[str, Any]) -> Description:
     """Check the arguments of `RuleModel`, with new values of constants and parameters."""
     given = {part: value for part, value in given.items() if value is not None}
+    tables = {
+        part: given[part]
+        for part in ("constants", "params")
+        if isinstance(given.get(part), Mapping)
+    }
     for name, value in changes.items():
-        parts = {part: given.get(part, {}) for part in ("constants", "params")}
-        known = [name for part in parts.values() if isinstance(part, Mapping) for name in part]
-        if name not in known:
+        part = next((part for part, table in tables.items() if name in table), None)
+        if part is None:
+            known = [known for table in tables.values() for known in table]
             raise InputError(
                 f"the model has no constant or parameter {name!r}{did_you_mean(name, known)}"
             )
-        part = "constants" if name in parts["constants"] else "params"
-        given[part] = {**parts[part], name: value}
+        tables[part] = {**tables[part], name: value}
+    given |= tables
     try:
         found = Description.model_validate(given)
     except ValidationError as error:
@@ -207,7 +210,9 @@ def _described(error: ValidationError) -> DescriptionError:
         return DescriptionError(f"a model needs [{section}]", section)
     if first["type"] == "value_error":
         return DescriptionError(str(first["ctx"]["error"]), section, key)
-    if section in _LISTS:
+    if "[key]" in rest:
+        need = "a name"
+    elif section in _LISTS:
         need = "a list of names"
     elif section in _TEXTS or (key and section in ("rules", "measures")):
         need = "a text"
