@@ -1,4 +1,4 @@
-"""The ladder: the right model is found, a wrong one is told, and pooling widens."""
+"""Comparisons: the right model is recommended, a wrong one is not, and pooling widens."""
 
 import numpy as np
 import pytest
@@ -104,20 +104,21 @@ def test_a_model_that_cannot_be_fitted_stands_in_the_table():
         st.compare({"batch": models["batch"]}, seen)
 
 
-def test_bad_input():
-    with pytest.raises(InputError, match="no models to compare"):
-        st.compare({}, data(TRUTHS["mmmk"]))
-    two = st.Windows([[1.0, 2.0]], [[3, 4]], [0, 1], inputs=["load", "heat"])
-    with pytest.raises(InputError, match="one input, the load; the windows have load, heat"):
-        st.compare(ladder_models(), two)
+TWO_INPUTS = st.Windows([[1.0, 2.0]], [[3, 4]], [0, 1], inputs=["load", "heat"])
 
 
-def test_names_are_told_apart():
-    seen = data(TRUTHS["mmmk"])
-    with pytest.raises(InputError, match="two models have the same name"):
-        st.compare([M.MMmK(servers=1), M.MMmK(servers=2)], seen)
-    with pytest.raises(InputError, match="name of a baseline, 'trend in the load'"):
-        st.compare({"trend in the load": M.MMmK()}, seen)
+@pytest.mark.parametrize(
+    ("models", "seen", "named"),
+    [
+        ({}, None, "no models"),
+        (ladder_models(), TWO_INPUTS, "load, heat"),
+        ([M.MMmK(servers=1), M.MMmK(servers=2)], None, "same name"),
+        ({"trend in the load": M.MMmK()}, None, "baseline, 'trend in the load'"),
+    ],
+)
+def test_bad_input(models, seen, named):
+    with pytest.raises(InputError, match=named):
+        st.compare(models, data(TRUTHS["mmmk"]) if seen is None else seen)
 
 
 def test_one_load_below_a_cut_has_no_trend():

@@ -1,1 +1,1 @@
-"""How far a model may be believed: refits, comparison, checks, identifiability."""
+"""How far a model may be trusted: refits, comparison, checks, identifiability."""

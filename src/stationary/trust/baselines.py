@@ -21,7 +21,7 @@ from stationary.models.queues.usl import UniversalScalability
 from stationary.terms.categories import members
 
 _HALF = 0.5
-"""Count added to every category: what was never seen is rare, not impossible."""
+"""Count added to every category: what was never observed is rare, not impossible."""
 
 _LAST = 1 / 3
 """Part of the windows, by load, that counts as the heaviest."""
@@ -70,7 +70,7 @@ def trend(counts: Array, seen: Array, ahead: Array) -> Array:
 
 
 def scalability_law(seen: Windows, ahead: Windows) -> Array:
-    """The Universal Scalability Law, which knows nothing of how many servers there are.
+    """The Universal Scalability Law, which does not use the number of servers.
 
     Shares of the states that were counted do not depend on those above, so the longest queue that
     was counted is capacity enough.

@@ -1,4 +1,4 @@
-"""The ladder that a planner gets without naming models: what fits the servers and who counted."""
+"""The models that are compared when none is named: those that suit the servers and the sampling."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from stationary.models import Model, RuleModel
 from stationary.models.registry import build, can_rebuild, describe
 
 _PHASES = 4
-"""Phases of the steadier service: a variation of half an exponential one's."""
+"""Phases of the less variable service: half the coefficient of variation of an exponential one."""
 
 
 def ladder(windows: Windows, servers: int = 1, capacity: int = 20) -> dict[str, Model]:
-    """Models to compare, by name and what else sets them apart, simplest first.
+    """Models to compare, by name and the options in which they differ, simplest first.
 
-    Left out are the models in which requests are lost unseen (``balking``, ``resetting``,
-    ``leaking``): light load can hardly speak against them, and they would let no loss be excluded.
-    Name them where the system is known to do that. Models whose requests do not see time averages
-    are left out where requests counted.
+    Models in which requests are lost without a trace (``balking``, ``resetting``, ``leaking``) are
+    left out: data at light load can hardly exclude them, so that any loss would seem possible. Name
+    them where the system is known to do that. Models whose arriving requests do not see the
+    time-average state are left out where arriving requests did the sampling.
 
     Parameters
     ----------
     windows : Windows
-        The data: what was observed, and by whom.
+        The data: what was observed, and how it was sampled.
     servers, capacity : int
         Of the system.
     """
@@ -48,9 +48,10 @@ def ladder(windows: Windows, servers: int = 1, capacity: int = 20) -> dict[str, 
 def ladder_of(model: Model, windows: Windows) -> dict[str, Model]:
     """Models to compare a model with: its own first, then those of the same servers and capacity.
 
-    Of a model that has no capacity to speak of, such as one of your own, there is only itself.
+    A model without a capacity, such as a user's own, has no others to be compared with.
     """
-    # Made anew where it can be: a fit starts where the model stands, and zero is no start.
+    # Built again where possible: a fit starts at the parameters of the model, and a rate that was
+    # estimated at zero is a bad start.
     own = build(describe(model)) if can_rebuild(model) else model
     rungs = {own.name or type(own).__name__: own}
     options = own.options
@@ -66,13 +67,13 @@ def ladder_of(model: Model, windows: Windows) -> dict[str, Model]:
 
 
 def _short(rung: Mapping[str, Any]) -> str:
-    """Name a rung as the command line does, without what all have in common."""
+    """Name a model as the command line does, without the options that all have in common."""
     common = ("name", "servers", "capacity")
     options = ",".join(f"{key}={value}" for key, value in rung.items() if key not in common)
     return f"{rung['name']}:{options}" if options else str(rung["name"])
 
 
 def _observed(windows: Windows) -> int:
-    """How many queue lengths above zero were counted apart: rates that the data can tell."""
+    """Number of queue lengths above zero that were counted: rates that the data can determine."""
     counted = windows.counted
     return 1 if counted is None else max(counted.data.shape[1] - 1, 1)

@@ -231,7 +231,7 @@ def measure_range(facts: Facts) -> str:
 
 
 _MIXED = "record loads in mixed order"
-_CONFOUNDED = "so the effect of earlier windows cannot be told from that of the load"
+_CONFOUNDED = "so the effect of earlier windows cannot be separated from that of the load"
 _CUT_SHORT = (
     "the search for its ends reached its limit of work, so that the range may be wider",
     "ask about fewer loads, or use a model with fewer parameters",
@@ -271,7 +271,7 @@ _SENTENCES: dict[str, dict[str, Clauses | Callable[[Facts], Clauses]]] = {
     "drift": {
         "ordered_by_load": (
             "the load itself rises or falls over the whole recording, so a drift of the system "
-            "cannot be told from the effect of the load",
+            "cannot be separated from the effect of the load",
             _MIXED,
         ),
         "no_drift": ("nothing drifts from the first to the last of {windows} windows",),

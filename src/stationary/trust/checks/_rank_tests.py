@@ -113,8 +113,8 @@ def association(residual: Array, regressor: Array, basis: Array) -> Association 
     slope = own @ ranks / (own @ own)
     left = ranks - slope * own
     rho = min(max(autocorrelation(left), 0.0), 0.95)
-    # d' R d, for the R of the module's docstring: what came before, carried on.
-    carried = lfilter([1.0], [1.0, -rho], own)
-    spread = 2 * own @ carried - own @ own
+    # d' R d of the module's docstring, in linear time: a recursive filter sums over the past.
+    filtered = lfilter([1.0], [1.0, -rho], own)
+    spread = 2 * own @ filtered - own @ own
     error = np.sqrt(max(left @ left, 1e-290) / freedom * spread) / (own @ own)
     return Association(float(slope), float(2 * scipy.stats.t.sf(abs(slope) / error, freedom)))

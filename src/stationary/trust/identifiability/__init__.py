@@ -1,4 +1,4 @@
-"""What the data at hand determine, before anyone believes a forecast."""
+"""What the data determine: flat directions of the likelihood, and ranges of answers."""
 
 from stationary.trust.identifiability.directions import Direction, DirectionKind
 from stationary.trust.identifiability.identify import Identifiability, identify

@@ -1,4 +1,4 @@
-"""Directions in which parameters can move and the data cannot tell.
+"""Directions in which parameters can move without an effect on the data.
 
 On the free scale a direction says how many e-folds each parameter moves. The flat space of a
 Hessian has no basis of its own; the one chosen here reads well: first parameters that are open by
