@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 from typing import ClassVar
 
 import pytest
@@ -212,6 +214,7 @@ def test_copies_have_the_same_steady_state(make):
             assert torch.equal(theirs, model.measure(name)(point)), name
         other.set_theta(parameters(other, 1)[0])
         assert torch.equal(steady(model), expected)
+        assert not torch.equal(steady(other), expected)
 
 
 def test_another_process_finds_the_same_steady_states():
@@ -357,6 +360,13 @@ def test_a_class_is_tried_as_well():
 def test_what_a_model_lacks_is_said(make, words):
     with pytest.raises(InputError, match=words):
         make()
+
+
+def test_names_of_models_are_known_without_torch():
+    code = "import sys; sys.modules['torch'] = None; from stationary.models import registry"
+    code += "; print(*registry.names())"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == list(registry.names())
 
 
 def test_a_model_may_have_nothing_to_learn():

@@ -1,12 +1,11 @@
 """Models: closed forms, the paper's matrices, parameters and states by name, what is refused."""
 
 import math
-from fractions import Fraction
 
+import pandas as pd
 import pytest
 import torch
 
-import problems
 import stationary as st
 from stationary.errors import InputError, RateError
 from stationary.models import registry
@@ -22,12 +21,6 @@ def tensor(*values):
     return torch.tensor(values, dtype=torch.float64)
 
 
-def with_diagonal(rows):
-    """Rates by hand, the diagonal filled in."""
-    Q = tensor(*rows)
-    return Q - torch.diag(Q.sum(-1))
-
-
 EVERY = [
     MMmK(servers=2, capacity=5, service_rate=3.0),
     MultiDiagonal(depth=2, capacity=5, rate_1=3.0, rate_2=0.5),
@@ -36,98 +29,38 @@ EVERY = [
 ]
 
 
-# M/M/m/K.
+# The paper's chains.
 
 
-@pytest.mark.parametrize(("servers", "capacity"), [(1, 1), (1, 20), (5, 20), (20, 20), (30, 20)])
-def test_mmmk_against_its_closed_form(servers, capacity):
-    model = MMmK(servers=servers, capacity=capacity, service_rate=2.5)
-    x = [0.01, 1.0, 2.5, 60.0]
-    pi = st.steady_state(model(x)).pi.detach()
-    torch.testing.assert_close(pi, model.closed_form(x), rtol=1e-12, atol=0)
-
-
-def erlang_b(servers, load):
-    """Textbook recursion for the share of calls that find every server busy."""
-    loss = Fraction(1)
-    for m in range(1, servers + 1):
-        loss = load * loss / (m + load * loss)
-    return loss
-
-
-@pytest.mark.parametrize(("servers", "load"), [(1, 1), (5, 3), (5, 40), (60, 10)])
-def test_loss_of_mmmm_is_erlang_b(servers, load):
-    model = MMmK(servers=servers, capacity=servers, service_rate=2.0)
-    loss = st.steady_state(model([2.0 * load])).pi.detach()[:, -1]
-    exact = erlang_b(servers, Fraction(load))
-    assert problems.relative_error(loss, [exact]) < 1e-14
-
-
-@pytest.mark.parametrize(("servers", "room"), [(1, 19), (5, 15), (10, 90)])
-@pytest.mark.parametrize("load", [Fraction(1, 8), Fraction(3), Fraction(50)])
-def test_loss_of_a_queue_with_waiting_room_in_exact_fractions(servers, room, load):
-    # M/M/m/m+r: a^m / m! (a / m)^r over the sum of all its terms.
-    terms = [load**k / math.factorial(k) for k in range(servers)]
-    terms += [terms[-1] * load / servers * (load / servers) ** r for r in range(room + 1)]
-    model = MMmK(servers=servers, capacity=servers + room, service_rate=4.0)
-    loss = st.steady_state(model([float(4 * load)])).pi.detach()[:, -1]
-    assert problems.relative_error(loss, [terms[-1] / sum(terms)]) < 1e-13
-
-
-def test_mmmk_matrix():
-    # The paper's appendix: theta, 2 theta, ..., m theta, m theta below the diagonal.
-    expected = with_diagonal(
-        [[0, 7, 0, 0, 0], [3, 0, 7, 0, 0], [0, 6, 0, 7, 0], [0, 0, 6, 0, 7], [0, 0, 0, 6, 0]]
-    )
-    assert torch.equal(MMmK(servers=2, capacity=4, service_rate=3.0)([7.0]).dense()[0], expected)
-
-
-# The paper's structured chains.
-
-
-def test_multi_diagonal_matrix():
-    expected = with_diagonal(
-        [
-            [0, 7, 0, 0, 0, 0],
-            [1, 0, 7, 0, 0, 0],
-            [2, 1, 0, 7, 0, 0],
-            [3, 2, 1, 0, 7, 0],
-            [0, 3, 2, 1, 0, 7],
-            [0, 0, 3, 2, 1, 0],
-        ]
-    )
-    model = MultiDiagonal(depth=3, capacity=5, rate_1=1.0, rate_2=2.0, rate_3=3.0)
-    assert torch.equal(model([7.0]).dense()[0], expected)
-    assert model.param_names == ("rate_1", "rate_2", "rate_3")
-
-
-def test_multi_diagonal_of_depth_one_is_mm1k():
-    shallow = MultiDiagonal(depth=1, capacity=9, rate_1=3.0)
-    single = MMmK(servers=1, capacity=9, service_rate=3.0)
-    assert torch.equal(shallow([2.0]).dense(), single([2.0]).dense())
-
-
-def test_a_depth_beyond_the_capacity_is_refused():
-    # Its deepest rates would have no edge, and no data could tell them.
-    with pytest.raises(InputError, match=r"depth must be .* to 3, the capacity; got 4"):
-        MultiDiagonal(depth=4, capacity=3)
-
-
-def test_upper_triangular_matrix():
-    rates = {f"rate_{i}_{j}": 10.0 * i + j for i in range(4) for j in range(i)}
-    expected = with_diagonal([[0, 7, 0, 0], [10, 0, 7, 0], [20, 21, 0, 7], [30, 31, 32, 0]])
-    model = UpperTriangular(states=4, **rates)
-    assert torch.equal(model([7.0]).dense()[0], expected)
-    assert model.estimates == rates
-
-
-def test_upper_triangular_has_as_many_parameters_as_the_paper_says():
-    assert len(UpperTriangular(states=21).theta) == 21 * 20 // 2
+@pytest.mark.parametrize(
+    ("model", "rows"),
+    [
+        (
+            MMmK(servers=2, capacity=4, service_rate=3.0),
+            [[0, 7, 0, 0, 0], [3, 0, 7, 0, 0], [0, 6, 0, 7, 0], [0, 0, 6, 0, 7], [0, 0, 0, 6, 0]],
+        ),
+        (
+            MultiDiagonal(depth=2, capacity=3, rate_1=1.0, rate_2=2.0),
+            [[0, 7, 0, 0], [1, 0, 7, 0], [2, 1, 0, 7], [0, 2, 1, 0]],
+        ),
+        (
+            UpperTriangular(
+                states=4, **{f"rate_{i}_{j}": 10.0 * i + j for i in range(4) for j in range(i)}
+            ),
+            [[0, 7, 0, 0], [10, 0, 7, 0], [20, 21, 0, 7], [30, 31, 32, 0]],
+        ),
+    ],
+    ids=["mmmk", "multidiagonal", "uppertriangular"],
+)
+def test_matrices_of_the_paper(model, rows):
+    Q = tensor(*rows)
+    assert torch.equal(model([7.0]).dense()[0], Q - torch.diag(Q.sum(-1)))
 
 
 def test_upper_triangular_ends_in_overload():
     model = UpperTriangular(states=5)
     assert model.states == ("0", "1", "2", "3", "overload")
+    assert len(model.theta) == 5 * 4 // 2
     assert model.state_index("overload") == 4
     # In overload the queue is full: as long as in the state before it.
     only_overload = model.at([1.0]).with_pi(tensor([0, 0, 0, 0, 1]))
@@ -166,34 +99,11 @@ def test_relaxed_twice_has_nothing_to_add_and_keeps_the_penalty():
     assert twice.penalty(twice.theta).item() == once.penalty(once.theta).item() == 30.0
 
 
-@pytest.mark.parametrize("model", EVERY, ids=lambda m: m.name)
-def test_the_gradient_reaches_every_parameter(model):
-    x = tensor([2.0], [5.0])
-
-    def loss(z):
-        theta = model.natural(z)
-        pi = st.steady_state(model.generator(x, theta)).pi
-        # Weights that no symmetry of the chain can cancel.
-        weight = torch.arange(pi.shape[1], dtype=torch.float64).square()
-        return (pi.log() * weight).sum() + model.penalty(theta)
-
-    z = model.free(model.theta.detach()).requires_grad_()
-    assert torch.autograd.gradcheck(loss, z)
-    (gradient,) = torch.autograd.grad(loss(z), z)
-    assert bool((gradient != 0).all())
-
-
 def test_backward_fills_the_gradient_of_theta():
     model = MMmK(servers=1, capacity=3, service_rate=2.0)
     st.steady_state(model([1.0])).pi[0, 0].backward()
     # pi_0 = 1 / (1 + r + r^2 + r^3) at r = 1/2, dr/dtheta = -1/4.
     assert model.theta.grad.tolist() == pytest.approx([(1 + 2 / 2 + 3 / 4) / 4 / 1.875**2])
-
-
-@pytest.mark.parametrize("alpha", [0.0, -1.0, math.inf, math.nan])
-def test_alpha_must_be_positive(alpha):
-    with pytest.raises(InputError, match="alpha must be positive and finite"):
-        st.models.Relaxed(MMmK(), alpha=alpha)
 
 
 def test_relaxed_takes_inputs_as_its_model_does():
@@ -268,15 +178,6 @@ def test_a_function_may_number_its_states():
     torch.testing.assert_close(pi.detach(), torch.full((2, 3), 1 / 3, dtype=torch.float64))
 
 
-def test_a_function_that_returns_the_wrong_shape_is_told_the_right_one():
-    with pytest.raises(InputError, match=r"must end in an axis of 1 edges; got shape \(1, 2\)"):
-        machine(as_edges, edges=[(0, 1)])
-    with pytest.raises(
-        InputError, match=r"\[\.\.\., 2, 2\] where no edges are given; got \(1, 2\)"
-    ):
-        machine(as_edges)
-
-
 def test_a_function_that_returns_a_negative_rate_is_told_which():
     model = machine(lambda *args: -as_matrix(*args))
     with pytest.raises(RateError, match=r"from state 0 to state 1 is -0\.1 in chain \(0,\)"):
@@ -287,7 +188,18 @@ def test_a_function_that_returns_a_negative_rate_is_told_which():
 
 
 @pytest.mark.parametrize(
-    "x", [3.0, [3.0], [[3.0]], range(3, 4), tensor(3.0), torch.tensor([3]), torch.tensor([[3.0]])]
+    "x",
+    [
+        {"load": [3.0], "more": [1]},
+        pd.DataFrame({"load": [3.0]}),
+        3.0,
+        [3.0],
+        [[3.0]],
+        range(3, 4),
+        tensor(3.0),
+        torch.tensor([3]),
+        torch.tensor([[3.0]]),
+    ],
 )
 def test_many_ways_to_write_one_load(x):
     inputs = MMmK().as_inputs(x)
@@ -295,37 +207,11 @@ def test_many_ways_to_write_one_load(x):
     assert inputs.dtype == torch.float64
 
 
-def test_inputs_need_the_models_columns():
-    with pytest.raises(InputError, match=r"1 input column\(s\) \(load\); got x of shape \(1, 2\)"):
-        MMmK()([[1.0, 2.0]])
-    with pytest.raises(InputError, match=r"2 input column\(s\) \(load, temperature\)"):
-        machine(as_matrix)([1.0, 2.0])
-
-
-@pytest.mark.parametrize("load", [0.0, -1.0, math.nan, math.inf])
-def test_loads_must_be_positive_and_finite(load):
-    with pytest.raises(InputError, match=f"positive and finite; got {load:g} in window 1"):
-        MMmK()([1.0, load])
-
-
-def test_inputs_must_be_numbers():
-    with pytest.raises(InputError, match="inputs must be numbers"):
-        MMmK()(["many"])
-
-
 def test_no_windows_is_an_empty_batch():
     assert MMmK(capacity=3)([]).batch_shape == (0,)
 
 
 # Parameters.
-
-
-def test_set_theta_and_estimates():
-    model = MultiDiagonal(depth=2, capacity=4)
-    model.set_theta([2.0, 3.0])
-    assert model.estimates == {"rate_1": 2.0, "rate_2": 3.0}
-    model.set_theta(tensor(4.0, 5.0))
-    assert model.theta.tolist() == [4.0, 5.0]
 
 
 @pytest.mark.parametrize(
@@ -344,13 +230,6 @@ def test_bad_parameters_are_named(values, words):
     with pytest.raises(InputError, match=words):
         model.set_theta(values)
     assert model.theta.tolist() == [1.0, 1.0]
-
-
-def test_a_real_parameter_may_be_negative_but_not_infinite():
-    model = machine(as_matrix)
-    model.set_theta([0.1, -7.0, 1.0])
-    with pytest.raises(InputError, match="heat must be finite; got -inf"):
-        model.set_theta([0.1, -math.inf, 1.0])
 
 
 @pytest.mark.parametrize("model", [*EVERY, machine(as_matrix)], ids=lambda m: type(m).__name__)
@@ -375,6 +254,11 @@ def test_a_large_real_parameter_does_not_overflow():
 def test_fits_start_where_service_just_keeps_up():
     x = tensor([10.0], [20.0])
     assert MMmK(servers=3).start(x).tolist() == [5.0]
+    source = st.models.OnOffArrivals(servers=2, service_rate=2.0, burst=0.7, switching=0.5)
+    assert source.start(x).tolist() == [7.5, 0.7, 1.875]  # rates in proportion, shapes as they are
+    assert st.models.Slowing(servers=2, slowdown=0.5).start(x).tolist() == [7.5, 0.5]
+    depths = st.models.StateDependent(depth=2, service_1=1.0, service_2=2.0)
+    assert depths.start(x).tolist() == [15.0, 30.0]
     assert MultiDiagonal(depth=2).start(x).tolist() == [15.0, 15.0]
     assert machine(as_matrix).start(x).tolist() == [0.1, -0.5, 2.0]
 
@@ -387,6 +271,26 @@ def test_a_model_prints_its_options_and_parameters():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
+        (lambda: machine(as_edges, edges=[(0, 1)]), r"an axis of 1 edges; got shape \(1, 2\)"),
+        (lambda: machine(as_edges), r"\[\.\.\., 2, 2\] where no edges.*got \(1, 2\)"),
+        (lambda: machine(as_matrix).set_theta([0.1, -math.inf, 1.0]), "heat must be finite"),
+        (lambda: st.models.Relaxed(MMmK(), alpha=0.0), "alpha must be positive and finite; got 0"),
+        (lambda: st.models.Relaxed(MMmK(), alpha=math.nan), "alpha must be positive and finite"),
+        (lambda: MMmK()([[1.0, 2.0]]), r"1 input column.*load.*got x of shape \(1, 2\)"),
+        (lambda: machine(as_matrix)([1.0, 2.0]), r"2 input column.*load, temperature"),
+        (lambda: machine(as_matrix)({"load": [1.0]}), "x needs a column 'temperature'"),
+        (lambda: MMmK()(["many"]), "inputs must be numbers.*'many'"),
+        (lambda: MMmK().as_inputs([], least=1), "x is empty"),
+        (lambda: MMmK()([1.0, 0.0]), "positive and finite; got 0 in window 1"),
+        (lambda: MMmK()([1.0, math.nan]), "positive and finite; got nan in window 1"),
+        (lambda: MMmK()([1.0, math.inf]), "positive and finite; got inf in window 1"),
+        (lambda: MMmK(service_rate=[1.0, 2.0]), "'service_rate' must be a number"),
+        (lambda: MultiDiagonal(depth=4, capacity=3), "depth .* to 3, the capacity; got 4"),
+        (lambda: st.models.StateDependent(depth=4, capacity=3), "depth .* 3, the capacity; got 4"),
+        (lambda: st.models.FiniteClients(capacity=5, clients=4), "clients .* from 5 .*got 4"),
+        (lambda: st.models.Balking(balking=0.0), "balking must be positive; got 0"),
+        (lambda: st.models.Slowing(slowdown=math.nan), "slowdown must be finite"),
+        (lambda: st.models.Leaking(spill=2), "spill must be .* from 0 to 1; got 2"),
         (lambda: MMmK(servers=0), "servers must be a whole number from 1 to .*; got 0"),
         (lambda: MMmK(capacity=1.5), "capacity must be a whole number from 1 to .*; got 1.5"),
         (lambda: MMmK(servers=True), "servers must be a whole number"),
@@ -439,17 +343,6 @@ def test_unknown_states_are_refused(state):
 # The registry.
 
 
-@pytest.mark.parametrize("model", EVERY, ids=lambda m: m.name)
-def test_a_description_makes_the_model_again(model):
-    again = registry.build(registry.describe(model))
-    assert type(again) is type(model)
-    assert again.states == model.states
-    assert again.param_names == model.param_names
-    assert again.options == model.options
-    again.set_theta(model.theta.detach())
-    assert torch.equal(again([2.0]).dense(), model([2.0]).dense())
-
-
 def test_a_description_may_set_parameters():
     model = registry.build({"name": "multidiagonal", "depth": 2, "capacity": 4, "rate_2": 0.5})
     assert model.estimates == {"rate_1": 1.0, "rate_2": 0.5}
@@ -471,8 +364,3 @@ def test_a_description_may_set_parameters():
 def test_bad_descriptions_are_refused(description, words):
     with pytest.raises(InputError, match=words):
         registry.build(description)
-
-
-def test_every_named_model_is_in_the_registry():
-    for name in registry.names():
-        assert registry.model_class(name).name == name

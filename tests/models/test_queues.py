@@ -1,0 +1,444 @@
+"""Queues against exact answers: fractions, hand-written chains, textbook formulas, a simulator."""
+
+import math
+from fractions import Fraction
+
+import ciw
+import mpmath
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+
+import problems
+import stationary as st
+from stationary.errors import InputError
+
+M = st.models
+
+LOAD = 3.0
+PLAIN = {"servers": 2, "capacity": 6, "service_rate": 2.0}
+
+
+def pi_of(model, load=LOAD):
+    return st.steady_state(model([load])).pi.detach()[0]
+
+
+def measure(model, name, load=LOAD):
+    return model.measure(name)(model.at([load])).item()
+
+
+def levels(model, load=LOAD):
+    """Probability of every queue length."""
+    pi = pi_of(model, load)
+    return torch.stack([pi[model.states_of(name)].sum() for name in model.visible])
+
+
+# M/M/m/K.
+
+
+@pytest.mark.parametrize(("servers", "capacity"), [(1, 1), (1, 20), (5, 20), (20, 20), (30, 20)])
+def test_mmmk_against_its_closed_form(servers, capacity):
+    model = M.MMmK(servers=servers, capacity=capacity, service_rate=2.5)
+    x = [0.01, 1.0, 2.5, 60.0]
+    pi = st.steady_state(model(x)).pi.detach()
+    torch.testing.assert_close(pi, model.closed_form(x), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize(("servers", "room"), [(1, 0), (5, 0), (60, 0), (1, 19), (5, 15), (10, 90)])
+@pytest.mark.parametrize("load", [Fraction(1, 8), Fraction(3), Fraction(50)])
+def test_loss_of_mmmk_in_exact_fractions(servers, room, load):
+    # a^m / m! (a / m)^r over the sum of all its terms: Erlang B without waiting room.
+    terms = [load**k / math.factorial(k) for k in range(servers)]
+    terms += [terms[-1] * load / servers * (load / servers) ** r for r in range(room + 1)]
+    model = M.MMmK(servers=servers, capacity=servers + room, service_rate=4.0)
+    loss = pi_of(model, float(4 * load))[-1:]
+    assert problems.relative_error(loss, [terms[-1] / sum(terms)]) < 1e-13
+
+
+# Births and deaths.
+
+BIRTHS_AND_DEATHS = [
+    (
+        M.StateDependent(depth=3, capacity=5, service_1=1.0, service_2=2.5, service_3=4.0),
+        [LOAD] * 5,
+        [1.0, 2.5, 4.0, 4.0, 4.0],
+    ),
+    (
+        M.Slowing(servers=2, capacity=4, service_rate=2.0, slowdown=0.5),
+        [LOAD] * 4,
+        [2.0, 4 / math.sqrt(2), 4 / math.sqrt(3), 4 / 2],
+    ),
+    (
+        M.UniversalScalability(capacity=4, service_rate=2.0, contention=0.25, coherency=0.125),
+        [LOAD] * 4,
+        [2.0, 4 / 1.5, 6 / 2.25, 8 / 3.25],
+    ),
+    (
+        M.Balking(servers=2, capacity=5, service_rate=1.5, balking=0.25),
+        [LOAD, LOAD, LOAD / 1.25, LOAD / 1.5, LOAD / 1.75],
+        [1.5, 3.0, 3.0, 3.0, 3.0],
+    ),
+    (
+        M.FiniteClients(servers=2, capacity=4, clients=6, service_rate=1.0),
+        [LOAD, LOAD * 5 / 6, LOAD * 4 / 6, LOAD * 3 / 6],
+        [1.0, 2.0, 2.0, 2.0],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "births", "deaths"), BIRTHS_AND_DEATHS, ids=[c[0].name for c in BIRTHS_AND_DEATHS]
+)
+def test_steady_states_in_exact_fractions(model, births, deaths):
+    exact = problems.birth_death(births, deaths).pi
+    assert problems.relative_error(pi_of(model), exact) < 1e-14
+    assert problems.relative_error(model.closed_form([LOAD])[0], exact) < 1e-14
+
+
+@pytest.mark.parametrize("slowdown", [-1.5, -1.0, 0.3, 2.0])
+def test_slowing_is_conway_maxwell(slowdown):
+    # pi_n ~ rho^n / (n!)^c with service mu n^c, here c = -slowdown.
+    model = M.Slowing(servers=1, capacity=30, service_rate=4.0, slowdown=slowdown)
+    rho, power = mpmath.mpf(LOAD) / 4, mpmath.mpf(slowdown)
+    weight = [rho**n * mpmath.factorial(n) ** power for n in range(31)]
+    expected = torch.tensor([float(w / mpmath.fsum(weight)) for w in weight], dtype=torch.float64)
+    torch.testing.assert_close(pi_of(model), expected, rtol=1e-12, atol=0)
+    torch.testing.assert_close(model.closed_form([LOAD])[0], expected, rtol=1e-12, atol=0)
+
+
+def usl(capacity, contention, coherency):
+    return M.UniversalScalability(capacity, 2.0, contention, coherency)
+
+
+def test_scalability_law_peaks_where_gunther_says():
+    model = usl(60, 0.19, 0.01)
+    assert int(model.deaths(model.at([LOAD]).p).argmax()) + 1 == 9  # sqrt((1 - 0.19) / 0.01)
+    long = usl(10**5, 0.19, 1e-15)
+    assert long.deaths(long.at([LOAD]).p)[-1].item() == pytest.approx(2.0 / 0.19, rel=1e-3)
+
+
+def test_a_system_without_servers_is_busy_while_there_is_work():
+    model = usl(12, 0.3, 0.02)
+    assert model.options == {"capacity": 12}
+    with pytest.raises(InputError, match=r"no measure 'utilisation'.*busy"):
+        model.measure("utilisation")
+    assert measure(model, "busy") == pytest.approx(1 - float(pi_of(model)[0]), rel=1e-14)
+
+
+def test_discouraged_arrivals_are_a_poisson_distribution():
+    # One server and joins at 1 / (n + 1): a truncated Poisson distribution of mean load / rate.
+    model = M.Balking(servers=1, capacity=9, service_rate=2.0, balking=1.0)
+    weight = [Fraction(3, 2) ** n / math.factorial(n) for n in range(10)]
+    exact = [w / sum(weight) for w in weight]
+    assert problems.relative_error(pi_of(model), exact) < 1e-14
+
+
+@pytest.mark.parametrize(("servers", "clients"), [(1, 1), (3, 8), (10, 12)])
+def test_loss_of_finite_clients_is_engset(servers, clients):
+    # Engset: what the other clients leave behind, C(N-1, m) a^m over the sum, a per client.
+    model = M.FiniteClients(servers=servers, capacity=servers, clients=clients, service_rate=2.0)
+    a = Fraction(3, 2) / clients
+    term = [math.comb(clients - 1, n) * a**n for n in range(servers + 1)]
+    assert measure(model, "loss") == pytest.approx(float(term[-1] / sum(term)), rel=1e-13, abs=0)
+
+
+# Chains written by hand.
+
+
+def queue_moves(servers, capacity):
+    moves = {(n, n + 1): LOAD for n in range(capacity)}
+    return moves | {(n + 1, n): 2.0 * min(n + 1, servers) for n in range(capacity)}
+
+
+def resetting(servers, capacity):
+    moves = queue_moves(servers, capacity)
+    for n in range(1, capacity + 1):
+        moves[n, 0] = moves.get((n, 0), 0.0) + 0.4
+    return M.Resetting(servers, capacity, 2.0, reset=0.4), moves
+
+
+def leaking(servers, capacity, spill):
+    moves = queue_moves(servers, capacity)
+    moves |= {(n, "overload"): 0.3 for n in range(capacity + 1)} | {("overload", 0): 0.7}
+    moves[capacity, "overload"] += spill * LOAD
+    return M.Leaking(servers, capacity, spill, 2.0, leak=0.3, reset=0.7), moves
+
+
+def batches(servers, capacity, extra):
+    p = 1 / (1 + extra)
+    moves = {(n, n - 1): 2.0 * min(n, servers) for n in range(1, capacity + 1)}
+    for n in range(capacity):
+        for size in range(1, 400):
+            to = (n, min(n + size, capacity))
+            moves[to] = moves.get(to, 0.0) + LOAD * p * p * (1 - p) ** (size - 1)
+    return M.BatchArrivals(servers, capacity, 2.0, extra=extra), moves
+
+
+def on_off(servers, capacity, burst, switching):
+    share = 1 / (1 + burst)  # of the time it is on
+    moves = {}
+    for n in range(capacity + 1):
+        moves[f"{n}.off", f"{n}.on"] = switching * share
+        moves[f"{n}.on", f"{n}.off"] = switching * (1 - share)
+        if n:
+            moves[f"{n - 1}.on", f"{n}.on"] = LOAD / share
+            for phase in ("on", "off"):
+                moves[f"{n}.{phase}", f"{n - 1}.{phase}"] = 2.0 * min(n, servers)
+    return M.OnOffArrivals(servers, capacity, 2.0, burst=burst, switching=switching), moves
+
+
+BY_HAND = [
+    *(resetting(*sizes) for sizes in [(1, 1), (1, 6), (3, 5)]),
+    *(leaking(*sizes) for sizes in [(1, 1, 0), (1, 1, 1), (2, 6, 0), (2, 6, 1)]),
+    *(batches(*sizes) for sizes in [(1, 6, 0.7), (3, 5, 4.0), (1, 1, 2.0)]),
+    *(on_off(*sizes) for sizes in [(1, 5, 0.6, 0.3), (3, 4, 5.0, 2.0)]),
+]
+
+
+@pytest.mark.parametrize(("model", "moves"), BY_HAND, ids=[str(m) for m, _ in BY_HAND])
+def test_queues_against_chains_written_by_hand(model, moves):
+    theirs = {str(state): p for state, p in problems.solved(moves).items()}
+    assert pi_of(model).tolist() == pytest.approx([theirs[s] for s in model.states], abs=1e-12)
+
+
+@pytest.mark.parametrize(("servers", "capacity", "extra"), [(1, 6, 0.7), (3, 5, 4.0), (1, 1, 2.0)])
+def test_the_loss_of_batches_counts_requests(servers, capacity, extra):
+    model, _ = batches(servers, capacity, extra)
+    pi, p = pi_of(model).tolist(), 1 / (1 + extra)
+    lost = sum(
+        pi[n] * p * (1 - p) ** (size - 1) * max(size - (capacity - n), 0)
+        for n in range(capacity + 1)
+        for size in range(1, 400)
+    )
+    assert measure(model, "loss") == pytest.approx(lost * p, rel=1e-10)
+
+
+def test_the_loss_of_an_on_off_source_is_what_requests_meet():
+    model, _ = on_off(3, 4, 5.0, 2.0)
+    on, off = pi_of(model).reshape(-1, 2).T
+    assert float(on.sum()) == pytest.approx(1 / 6)
+    point = model.at([LOAD])
+    rate, mean = model.arrivals(point)[0].detach(), LOAD
+    assert float(pi_of(model) @ rate) == pytest.approx(mean)
+    assert float(pi_of(model) @ rate**2) / mean**2 - 1 == pytest.approx(5.0)  # the burst
+    assert measure(model, "loss") == pytest.approx(float(on[-1] / on.sum()), rel=1e-10)
+    assert measure(model, "loss") > 1.1 * float(on[-1] + off[-1])  # fuller than the time average
+
+
+def test_slow_switching_is_two_queues_taken_in_turn():
+    # Either a queue at three times the load for a third of the time, or an empty one.
+    model = M.OnOffArrivals(servers=1, capacity=4, service_rate=2.0, burst=2.0, switching=1e-7)
+    busy = pi_of(M.MMmK(servers=1, capacity=4, service_rate=2.0), 3 * LOAD)
+    idle = torch.eye(5, dtype=torch.float64)[0]
+    torch.testing.assert_close(levels(model), busy / 3 + idle * 2 / 3, rtol=1e-5, atol=1e-6)
+    assert measure(model, "loss") == pytest.approx(float(busy[-1]), rel=1e-5)
+
+
+def test_a_long_queue_with_resets_is_geometric():
+    # M/M/1 with catastrophes: ratio the root below 1 of mu z^2 - (load + mu + reset) z + load.
+    b = LOAD + 2.0 + 0.5
+    z = (b - math.sqrt(b * b - 8 * LOAD)) / 4
+    pi = pi_of(M.Resetting(servers=1, capacity=400, service_rate=2.0, reset=0.5))
+    expected = (1 - z) * z ** torch.arange(100, dtype=torch.float64)
+    torch.testing.assert_close(pi[:100], expected, rtol=1e-10, atol=0)
+
+
+def test_a_leak_is_independent_of_the_queue():
+    # It fails and comes back as a two-state chain; while it works it is a queue with resets.
+    model = M.Leaking(**PLAIN, leak=0.3, reset=0.7)
+    for load in (1.0, 30.0):
+        pi = pi_of(model, load)
+        assert float(pi[-1]) == pytest.approx(0.3, rel=1e-13)
+        between = pi_of(M.Resetting(**PLAIN, reset=0.3), load)
+        torch.testing.assert_close(pi[:-1] / 0.7, between, rtol=1e-12, atol=0)
+
+
+def test_what_a_reset_drops_is_lost():
+    # A server that never finishes: what arrives is refused or dropped by a reset.
+    model = M.Resetting(servers=1, capacity=3, service_rate=1e-12, reset=0.5)
+    assert measure(model, "loss") == pytest.approx(1.0, rel=1e-9)
+    assert measure(model, "throughput") == pytest.approx(0.0, abs=1e-9)
+    assert measure(model, "response_time") == pytest.approx(2.0, rel=1e-9)  # until the next reset
+
+
+# Service in phases: M/G/1/K.
+
+
+def at_departures(arrivals, load, capacity):
+    """M/G/1/K by the chain of lengths left behind, from arrivals during one service.
+
+    ``pi_n = q_n / (q_0 + rho)`` below the capacity (Cooper, Introduction to Queueing Theory, 5.9).
+    """
+    P = np.zeros((capacity, capacity))
+    for n in range(capacity):
+        for k in range(capacity):
+            P[n, min(max(n - 1, 0) + k, capacity - 1)] += arrivals[k]
+        P[n, -1] += 1 - arrivals[:capacity].sum()  # more than that fill it
+    A = np.vstack([P.T - np.eye(capacity), np.ones(capacity)])
+    q = np.linalg.lstsq(A, np.eye(capacity + 1)[-1], rcond=None)[0]
+    rho = load / 2.0
+    return np.append(q / (q[0] + rho), 1 - 1 / (q[0] + rho))
+
+
+def erlang(phases, capacity):
+    return M.ErlangService(phases=phases, capacity=capacity, service_rate=2.0)
+
+
+def hyperexponential(extra, capacity):
+    return M.HyperexponentialService(capacity=capacity, service_rate=2.0, extra_variation=extra)
+
+
+@pytest.mark.parametrize("load", [0.8, 1.9, 5.0])
+@pytest.mark.parametrize("phases", [1, 2, 7])
+@pytest.mark.parametrize("capacity", [1, 2, 8])
+def test_erlang_against_the_chain_at_departures(phases, capacity, load):
+    arrivals = scipy.stats.nbinom(phases, phases * 2.0 / (phases * 2.0 + load)).pmf(range(capacity))
+    theirs = at_departures(arrivals, load, capacity)
+    assert levels(erlang(phases, capacity), load).numpy() == pytest.approx(theirs, abs=1e-12)
+
+
+@pytest.mark.parametrize("load", [0.8, 5.0])
+@pytest.mark.parametrize("extra", [0.3, 9.0])
+def test_hyperexponential_against_the_chain_at_departures(extra, load):
+    # Two moments with balanced means, as in Tijms, A First Course in Stochastic Models, appendix B.
+    p = (1 + math.sqrt(extra / (extra + 2))) / 2
+    mix = [(p, 4 * p), (1 - p, 4 * (1 - p))]
+    assert sum(w / mu for w, mu in mix) == pytest.approx(1 / 2)
+    assert sum(2 * w / mu**2 for w, mu in mix) * 4 - 1 == pytest.approx(1 + extra)
+    arrivals = sum(w * mu / (mu + load) * (load / (mu + load)) ** np.arange(6) for w, mu in mix)
+    theirs = at_departures(arrivals, load, 6)
+    assert levels(hyperexponential(extra, 6), load).numpy() == pytest.approx(theirs, abs=1e-12)
+
+
+def test_many_phases_come_near_constant_service():
+    # The error against M/D/1/K falls as one over the phases.
+    fixed = at_departures(scipy.stats.poisson(0.9).pmf(range(6)), 1.8, 6)
+    error = [np.abs(levels(erlang(k, 6), 1.8).numpy() - fixed) for k in (50, 100)]
+    assert error[1].max() < 2e-3
+    assert error[0].sum() / error[1].sum() == pytest.approx(2.0, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("model", "variation"), [(erlang(3, 150), 1 / 3), (hyperexponential(0.5, 150), 1.5)]
+)
+def test_pollaczek_and_khinchine(model, variation):
+    rho = 0.6
+    mean = rho + rho**2 * (1 + variation) / (2 * (1 - rho))
+    assert measure(model, "mean_queue", 1.2) == pytest.approx(mean, rel=1e-9)
+    assert measure(model, "response_time", 1.2) == pytest.approx(mean / 1.2)
+
+
+@pytest.mark.parametrize("model", [erlang(5, 1), hyperexponential(4.0, 1)])
+def test_any_service_without_waiting_room_is_erlang_b(model):
+    # Loss of M/G/1/1 depends on the mean of the service only.
+    assert measure(model, "loss") == pytest.approx(3 / 5, rel=1e-13)
+
+
+# What they become when nothing is special.
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+def test_queues_that_contain_mmmk_exactly(servers):
+    plain = M.MMmK(servers=servers, capacity=8, service_rate=2.0)
+    rates = {f"service_{n}": 2.0 * min(n, servers) for n in range(1, 9)}
+    few = {name: rate for name, rate in rates.items() if int(name[-1]) <= servers}
+    same = [
+        M.StateDependent(depth=servers, capacity=8, **few),
+        M.StateDependent(depth=8, capacity=8, **rates),
+        M.Slowing(servers=servers, capacity=8, service_rate=2.0, slowdown=0.0),
+        *([erlang(1, 8), M.MultiDiagonal(1, 8, rate_1=2.0)] if servers == 1 else []),
+    ]
+    for model in same:
+        assert torch.equal(model([LOAD]).dense(), plain([LOAD]).dense())
+
+
+ONE = {"servers": 1, "capacity": 6, "service_rate": 2.0}
+LIMITS = [
+    (M.Balking(**PLAIN, balking=1e-9), PLAIN),
+    (M.FiniteClients(**PLAIN, clients=10**9), PLAIN),
+    (M.BatchArrivals(**PLAIN, extra=1e-9), PLAIN),
+    (M.OnOffArrivals(**PLAIN, burst=1e-8, switching=0.5), PLAIN),
+    (M.OnOffArrivals(**PLAIN, burst=2.0, switching=1e9), PLAIN),
+    (M.Resetting(**PLAIN, reset=1e-8), PLAIN),
+    (M.Leaking(**PLAIN, leak=1e-8, reset=1.0), PLAIN),
+    (hyperexponential(1e-9, 6), ONE),
+    (usl(6, 1e-12, 1e-13), {**ONE, "servers": 6}),
+    (usl(6, 1.0, 1e-13), ONE),
+]
+
+
+@pytest.mark.parametrize(("model", "plain"), LIMITS, ids=[str(m) for m, _ in LIMITS])
+def test_queues_that_contain_mmmk_as_a_limit(model, plain):
+    expected = pi_of(M.MMmK(**plain))
+    torch.testing.assert_close(levels(model)[: len(expected)], expected, rtol=1e-6, atol=0)
+
+
+# Another simulator.
+
+
+def ciw_records(seed, until, **network):
+    ciw.seed(seed)
+    them = ciw.Simulation(ciw.create_network(**network), tracker=ciw.trackers.SystemPopulation())
+    them.simulate_until_max_time(until)
+    return them
+
+
+def share_in_blocks(them, kinds):
+    """Share of requests that were lost in these ways, and its standard error by blocks."""
+    records = sorted(them.get_all_records(), key=lambda record: record.arrival_date)
+    lost = np.array([record.record_type in kinds for record in records], dtype=float)
+    blocks = lost[: len(lost) // 20 * 20].reshape(20, -1).mean(1)
+    return lost.mean(), blocks.std(ddof=1) / math.sqrt(20)
+
+
+def test_batches_against_ciw():
+    extra, capacity, service = 1.5, 5, 4.0
+    them = ciw_records(
+        *(7, 6000.0),
+        arrival_distributions=[ciw.dists.Exponential(LOAD / (1 + extra))],
+        batching_distributions=[ciw.dists.Geometric(1 / (1 + extra))],
+        service_distributions=[ciw.dists.Exponential(service)],
+        number_of_servers=[1],
+        queue_capacities=[capacity - 1],
+    )
+    lost, error = share_in_blocks(them, ("rejection",))
+    model = M.BatchArrivals(1, capacity, service, extra=extra)
+    assert abs(lost - measure(model, "loss")) < 4 * error
+    # It would tell the share of batches that meet a full system apart.
+    assert abs(float(pi_of(model)[-1]) - measure(model, "loss")) > 20 * error
+
+
+def test_balking_against_ciw():
+    servers, capacity, balking = 2, 6, 0.4
+    them = ciw_records(
+        *(5, 3000.0),
+        arrival_distributions=[ciw.dists.Exponential(6.0)],
+        service_distributions=[ciw.dists.Exponential(2.0)],
+        number_of_servers=[servers],
+        queue_capacities=[capacity - servers],
+        baulking_functions=[lambda n, **_: 1 - 1 / (1 + balking * max(n - servers + 1, 0))],
+    )
+    away, error = share_in_blocks(them, ("baulk", "rejection"))
+    loss = measure(M.Balking(servers, capacity, 2.0, balking=balking), "loss", 6.0)
+    assert error < 0.02 * loss  # otherwise the comparison says nothing
+    assert abs(away - loss) < 4 * error
+
+
+def test_erlang_against_ciw():
+    load, capacity, phases = 1.8, 4, 3
+    them = ciw_records(
+        *(11, 8000.0),
+        arrival_distributions=[ciw.dists.Exponential(load)],
+        service_distributions=[ciw.dists.Erlang(phases * 2.0, phases)],
+        number_of_servers=[1],
+        queue_capacities=[capacity - 1],
+    )
+    times, states = np.array(them.statetracker.history).T
+    share = np.zeros((20, capacity + 1))
+    block = (times / 400.0).astype(int).clip(max=19)
+    np.add.at(share, (block, states.astype(int)), np.diff(times, append=8000.0) / 400.0)
+    error = share.std(0, ddof=1) / math.sqrt(20)
+    ours = levels(erlang(phases, capacity), load).numpy()
+    assert (error < 0.1 * ours).all()  # otherwise the comparison says nothing
+    assert (np.abs(share.mean(0) - ours) < 4 * error).all()
