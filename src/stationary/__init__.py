@@ -1,9 +1,9 @@
-"""Learn how a system behaves in the long run from what it showed while it was lightly loaded.
+"""Learn how a system behaves under heavy load from what was measured under light load.
 
 Answers
     fit              fit one model to windows
     compare          fit several models, and test them on held-out heavier load
-    plan             the same with service-level objectives: how much load does the system take?
+    plan             the same with service-level objectives: how much load can the system take?
     load             read a saved plan
     Plan             what these return: forecast, max_load, what_if, report, save, ...
     Slo, Limit       a service-level objective, and the largest load that meets it
@@ -11,12 +11,12 @@ Answers
 Data
     Windows          inputs, and what was observed at them
     read_windows     windows from a CSV or Parquet file
-    simulate         windows from a model
-    Observation      one kind of thing that is observed; Counts, States
+    simulate         windows from a model; simulation has ways of sampling, and sample paths
+    Observation      one kind of observed quantity; Counts, States
     data, ingest     logs and other sources of windows
 
 Models
-    Model, Param     a chain of one's own, and its parameters
+    Model, Param     a chain of your own, and its parameters
     Measure          a functional of the steady state
     models           queues, rules, PRISM files, ...
 
@@ -31,11 +31,11 @@ Chains
 Fitting
     Newton, Stochastic         methods of fit; optimisers has the step rules
     conditional_nll            the paper's loss
-    covariances                how sure estimates are: Sandwich, Correlated, ...
+    covariances                standard errors of estimates: Sandwich, Correlated, ...
 
-errors, words                  what is raised, and sentences about results
+errors, words                  errors that are raised, and sentences about results
 
-Names are loaded on first use, so that ``stationary --help`` need not wait for torch.
+Names are loaded on first use, so that ``stationary --help`` does not wait for torch.
 """
 
 import lazy_loader as _lazy

@@ -16,7 +16,7 @@ from stationary.learning.inference import Covariance
 from stationary.learning.resampling import bootstrap
 from stationary.output.store import write
 from stationary.planning.experiment import Experiment, next_experiment
-from stationary.planning.forecast import Forecast, forecast
+from stationary.planning.forecast import forecast
 from stationary.planning.limits import Limit
 from stationary.planning.record import Record, Refits
 from stationary.planning.tables import parameters, ranking
@@ -116,14 +116,8 @@ class Plan(Record):
             the ``reason`` if not. A row is not trusted beyond the load up to which the model was
             tested, nor where the data leave a measure open by more than a factor of ten each way.
         """
-        return self.forecast_of(x, level, measures).frame()
-
-    def forecast_of(
-        self, x: Any, level: float | None = None, measures: Sequence[str] | None = None
-    ) -> Forecast:
-        """Return the same as arrays and codes."""
         level = self.question.level if level is None else level
-        return forecast(self.draws, x, measures, level, self.doubt, self.horizon)
+        return forecast(self.draws, x, measures, level, self.doubt, self.horizon).frame()
 
     @property
     def limit(self) -> Limit:
@@ -194,8 +188,6 @@ class Plan(Record):
         ``measure="loss", at=40.0``. See `stationary.planning.next_experiment`.
         """
         self.check_observed("the next experiment")
-        if isinstance(loads, str):
-            raise InputError(f"loads must be numbers; an SLO is given as loss=0.01; got {loads!r}")
         level = self.question.level if level is None else level
         slos = as_slos(bounds) or (self.question.slos if measure is None and at is None else ())
         found = next_experiment(

@@ -105,6 +105,8 @@ def next_experiment(
     check_level(level)
     if isinstance(more, bool) or not isinstance(more, int) or more < 1:
         raise InputError(f"windows must be a whole number of at least 1; got {more!r}")
+    if isinstance(loads, str):
+        raise InputError(f"loads must be numbers; an SLO is given as loss=0.01; got {loads!r}")
     if not estimate.converged:
         raise InputError("the fit did not converge, so its information is unknown: fit again")
     if bool(slos) == (measure is not None and at is not None) or (measure is None) != (at is None):
