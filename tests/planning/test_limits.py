@@ -177,6 +177,14 @@ def test_of_a_measure_that_rises_and_falls_it_is_the_first_crossing(fit, near):
     assert limit(own.draws, [Slo("own", 0.5)], near).status is Status.ANY_LOAD
 
 
+def test_of_a_measure_that_falls_and_rises_it_is_the_crossing_at_heavy_load(fit):
+    own = measuring(fit, lambda point: point.pi[..., 0] + point.pi[..., -1])  # idle or full
+    found = own.max_load(own=0.5)
+    assert 25 < found.low < found.load < found.high
+    assert own.forecast([found.load])["own"][0] == pytest.approx(0.5, rel=1e-6)
+    assert not found.met_again
+
+
 def test_the_unit_of_time_does_not_matter(fit):
     # The same data by the minute: rates and loads are sixty times, times a sixtieth.
     minute = st.fit(M.MMmK(servers=1, capacity=CAPACITY), simulated(unit=60.0))

@@ -235,8 +235,8 @@ def _doubt(load: float, low: float, high: float, horizon: Horizon | None) -> Dou
 def _earlier_crossing(excess: Excess, start: float, root: float) -> tuple[float, float] | None:
     """Return the log load and the step to search again with, if a lighter load breaks an SLO.
 
-    Raise if a measure falls as the load grows, so that light loads break an SLO and heavier ones
-    do not: then there is no largest load that meets it.
+    Raise if a measure only falls as the load grows, so that light loads break an SLO and heavier
+    ones do not: then there is no largest load that meets it.
     """
     ends = [start, root] if math.isfinite(root) else [start]
     log_loads = np.linspace(min(ends) - _BELOW, max(ends) + _ABOVE, _SCANNED)
@@ -248,15 +248,18 @@ def _earlier_crossing(excess: Excess, start: float, root: float) -> tuple[float,
     except StationaryError:  # such as loads at which the model is not defined
         return None
     broken = each.max(-1) > 0
-    recovers = broken[:-1] & ~broken[1:]
     falls = excess.part.costly and bool((each[1] < each[0]).any())
-    if falls or (broken[0] and recovers.any()):
+    if falls or (broken[0] and not broken.all() and not math.isfinite(root)):
         name = excess.names[int((each[0] - each[-1]).argmax())]
         raise InputError(
             f"{name} falls as the load grows, so there is no largest load below a bound; "
             f"look at the forecast instead"
         )
-    if not recovers.any():
+    if broken[0]:  # such as a server that wakes up slowly: only heavier loads matter then
+        heavier = log_loads >= min(ends)
+        log_loads, broken = log_loads[heavier], broken[heavier]
+    recovers = broken[:-1] & ~broken[1:]
+    if not recovers.any() or broken[0]:
         return None
     last_met = int(broken.argmax()) - 1
     return float(log_loads[last_met]), float(log_loads[1] - log_loads[0])
