@@ -11,6 +11,7 @@ import stationary as st
 from stationary import words
 from stationary.learning import curve, draws
 from stationary.learning.autocorrelation import sum_covariances
+from stationary.planning.forecast import forecast
 from stationary.terms.trust import Reason
 
 M = st.models
@@ -48,7 +49,7 @@ def test_too_many_draws_that_fail_are_not_trusted(windows, monkeypatch):
         return solve(model, x, theta, names)
 
     monkeypatch.setattr(draws, "_measured", failing)
-    found = fit.forecast_of([12.0])
+    found = forecast(fit.draws, [12.0], None, 0.95, fit.doubt, fit.horizon)
     assert found.failed > 20
     assert found.doubts[0].reason is Reason.UNSOLVED
     limit = fit.max_load(loss=0.01)
