@@ -167,4 +167,4 @@ def test_a_report_of_a_what_if_says_what_it_can(fit, tmp_path):
     fit.what_if(capacity=3).report(tmp_path / "r.html")
     page = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
     assert "what if: capacity" in page.text("aside").lower()
-    assert "the system as it was" in page.text("checks")
+    assert "the report of that system" in page.text("checks")
