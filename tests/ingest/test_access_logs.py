@@ -127,19 +127,17 @@ def test_zones(rows, hours):
 # Envoy.
 
 
-def test_envoy(rows):
+@pytest.mark.parametrize(
+    ("old", "new", "response", "status"),
+    [
+        ("", "", 226_000, "204"),
+        ("204 - 154 0 226 100", "0 DC 154 0 3 -", 3000, "0"),  # the client went away
+        ("204 - 154", '503 UH no_healthy_upstream - "-" 154', 226_000, "503"),  # Istio
+    ],
+)
+def test_envoy(rows, old, new, response, status):
     began = datetime(2016, 4, 15, 20, 17, 0, 310000, tzinfo=UTC).timestamp()
-    assert rows(envoy, ENVOY) == [(round(began * 1e6), 226_000, "204")]
-
-
-def test_envoy_whose_client_went_away(rows):
-    line = ENVOY.replace("204 - 154 0 226 100", "0 DC 154 0 3 -")
-    assert rows(envoy, line)[0][1:] == (3000, "0")
-
-
-def test_envoy_as_istio_sets_it_up(rows):
-    line = ENVOY.replace("204 - 154", '503 UH no_healthy_upstream - "-" 154')
-    assert rows(envoy, line)[0][1:] == (226_000, "503")
+    assert rows(envoy, ENVOY.replace(old, new, 1)) == [(round(began * 1e6), response, status)]
 
 
 # Lines that are something else.
@@ -171,6 +169,7 @@ def test_files_that_are_not_there(connection, tmp_path):
 # A log of a system that is known.
 
 
+@pytest.mark.slow
 def test_the_queue_of_a_generated_log(connection, tmp_path):
     """One server, first come first served: from its logs, packed, back to its rate."""
     random = np.random.default_rng(3)

@@ -38,6 +38,21 @@ def file(log, tmp_path_factory):
     return Source(str(path))
 
 
+@pytest.fixture
+def made_of(tmp_path):
+    """Windows of a table, or of the text of a CSV file."""
+
+    def make(table, cut, columns=None):
+        path = tmp_path / ("log.csv" if isinstance(table, str) else "log.parquet")
+        if isinstance(table, str):
+            path.write_text(table.replace(" ", "\n") + "\n")
+        else:
+            pd.DataFrame(table).to_parquet(path, index=False)
+        return windows_from_events(Source(str(path), columns or Columns()), cut)
+
+    return make
+
+
 @pytest.mark.parametrize("together", [500_000, 20], ids=["halves", "many parts"])
 def test_counts_are_those_of_the_log_in_memory(log, file, together, monkeypatch):
     """Exactly, however many pieces the running sum is cut into."""
@@ -53,13 +68,12 @@ def test_counts_are_those_of_the_log_in_memory(log, file, together, monkeypatch)
     assert made.windows().duration.unique().tolist() == [50.0]
 
 
-def test_ties_of_whole_milliseconds(tmp_path):
+def test_ties_of_whole_milliseconds(made_of):
     """Who leaves in the millisecond of an arrival is gone, as sums of whole numbers say."""
     rng = np.random.default_rng(5)
     arrival = 1_700_000_000_000 + np.sort(rng.integers(0, 20_000, 4000))
     response = rng.integers(1, 12, 4000)
-    table = pd.DataFrame({"at": arrival, "took": response, "done": arrival + response})
-    table.to_parquet(tmp_path / "ms.parquet", index=False)
+    table = {"at": arrival, "took": response, "done": arrival + response}
     exact = RequestLog(arrival - arrival[0], response)
     window = (exact.arrival // 1000).astype(int)
     expected = np.zeros((20, 30), dtype=int)
@@ -69,26 +83,21 @@ def test_ties_of_whole_milliseconds(tmp_path):
         Columns("at", completion="done", unit=Unit.MS),
     )
     for names in columns:
-        source = Source(str(tmp_path / "ms.parquet"), names)
-        made = windows_from_events(source, Cut(1.0))
+        made = made_of(table, Cut(1.0), names)
         width = counts(made.table).shape[1]
         assert_array_equal(counts(made.table), expected[: len(made.table), :width])
         assert not expected[:, width:].any()
         assert made.table["start"][0] == arrival[0] / 1000
 
 
-def test_timestamps_are_what_numbers_are(log, file, tmp_path):
+def test_timestamps_are_what_numbers_are(log, file, made_of):
     arrival, response = log
     micros = np.rint(arrival * 1e6).astype(np.int64)
     table = pd.DataFrame({"response": np.rint(response * 1e6) / 1e6, "us": micros})
     table["arrival"] = pd.to_datetime(micros + 1_600_000_000_000_000, unit="us")
-    table.to_parquet(tmp_path / "stamps.parquet", index=False)
-    path = str(tmp_path / "stamps.parquet")
-    stamped = windows_from_events(Source(path), Cut(50.0, capacity=K))
-    numbered = windows_from_events(
-        Source(path, Columns("us", unit=Unit.US, response="response", response_unit=Unit.S)),
-        Cut(50.0, capacity=K),
-    )
+    stamped = made_of(table, Cut(50.0, capacity=K))
+    micro = Columns("us", unit=Unit.US, response="response", response_unit=Unit.S)
+    numbered = made_of(table, Cut(50.0, capacity=K), micro)
     assert_array_equal(counts(stamped.table), counts(numbered.table))
     assert_array_equal(
         counts(stamped.table), counts(windows_from_events(file, Cut(50.0, capacity=K)).table)
@@ -114,29 +123,24 @@ def test_the_clock_sees_what_brute_force_sees(log, file, together, monkeypatch):
     assert {item.why: item.windows for item in made.dropped}["warm-up"] == 2
 
 
-def test_an_idle_server_is_seen_by_the_clock(tmp_path):
+def test_an_idle_server_is_seen_by_the_clock(made_of):
     """A window whose second half has no event: who was there stays there."""
-    path = tmp_path / "few.csv"
-    path.write_text("arrival,response\n0,1.5\n0.2,3.0\n9,1\n21,1\n")
-    cut_ = Cut(10.0, sampling=Sampling.TIME, every=0.1)
-    made = windows_from_events(Source(str(path)), cut_)
+    by_time = Cut(10.0, sampling=Sampling.TIME, every=0.1)
+    made = made_of("arrival,response 0,1.5 0.2,3.0 9,1 21,1", by_time)
     # 0..0.2 one, ..1.5 two, ..3.2 one, none, from 9 on one; the second window: gone; no arrivals.
     assert counts(made.table).tolist() == [[100 - 2 - 13 - 17 - 10, 2 + 17 + 10, 13]]
     assert {item.why: item.windows for item in made.dropped}["empty"] == 1
 
 
-def test_lost_requests_do_not_occupy(tmp_path):
-    path = tmp_path / "status.csv"
-    path.write_text(
-        "arrival,response,status\n0,9,503\n0.1,9,200\n0.2,9,404\n0.3,9,429\n0.4,,200\n0.5,9,200\n1.5,1,200\n"
-    )
-    made = windows_from_events(Source(str(path)), Cut(1.0, capacity=5, lost_status=("5xx", "429")))
+def test_lost_requests_do_not_occupy(made_of):
+    rows = "0,9,503 0.1,9,200 0.2,9,404 0.3,9,429 0.4,,200 0.5,9,200 1.5,1,200"
+    log, lost = f"arrival,response,status {rows}", ("5xx", "429")
+    made = made_of(log, Cut(1.0, capacity=5, lost_status=lost))
     assert made.table[["sent", "lost"]].to_numpy().tolist() == [[6, 3]]
     assert counts(made.table).tolist() == [[1, 1, 1, 0, 0, 3]]
     assert any(n.startswith("3 requests were lost; they found 1.3 in the") for n in made.notes)
-    plain = windows_from_events(Source(str(path)), Cut(1.0, capacity=5))
-    assert counts(plain.table).tolist() == [[1, 1, 1, 1, 1, 1]]
-    without = windows_from_events(Source(str(path)), Cut(1.0, lost_status=("5xx", "429")))
+    assert counts(made_of(log, Cut(1.0, capacity=5)).table).tolist() == [[1] * 6]
+    without = made_of(log, Cut(1.0, lost_status=lost))
     assert counts(without.table).tolist() == [[1, 1, 1]]
     assert any("in no count" in note for note in without.notes)
 
@@ -172,21 +176,18 @@ def test_aligned_windows_begin_on_the_clock(log, file):
     assert made.table["sent"][0] == len(after)
 
 
-def test_a_window_whose_load_jumps_is_marked(tmp_path):
+def test_a_window_whose_load_jumps_is_marked(made_of):
     calm, busy = queue(2.0, 600.0, 50, 0.1, 1), queue(8.0, 50.0, 50, 0.1, 2, start=650.0)
     late = queue(2.0, 100.0, 50, 0.1, 3, start=700.0)
     parts = [calm, queue(2.0, 50.0, 50, 0.1, 4, start=600.0), busy, late]
     table = frame(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-    table.to_parquet(tmp_path / "jump.parquet")
-    made = windows_from_events(Source(str(tmp_path / "jump.parquet")), Cut(100.0, align=True))
+    made = made_of(table, Cut(100.0, align=True))
     # The second half of 600..700 has four times the load.
     assert made.table.set_index("start")["steady"].to_dict() == {
         **dict.fromkeys([100.0, 200.0, 300.0, 400.0, 500.0], 1),
         600.0: 0,
     }
-    steady = windows_from_events(
-        Source(str(tmp_path / "jump.parquet")), Cut(100.0, align=True, steady_only=True)
-    )
+    steady = made_of(table, Cut(100.0, align=True, steady_only=True))
     assert len(steady.table) == 5
     assert {item.why: item.windows for item in steady.dropped}["not steady"] == 1
 
@@ -210,6 +211,7 @@ def test_traces_of_the_testbed(tmp_path):
     assert not difference.any()
 
 
+@pytest.mark.slow
 def test_more_than_the_memory(tmp_path):
     """Two million requests, four million changes to sort, within 200 MB."""
     rng = np.random.default_rng(0)
@@ -255,43 +257,34 @@ def test_bad_cuts(options, message):
     [(1e-8, 0.0), (0.0123, 0.0123)],
     ids=["lost in rounding", "all on the way"],
 )
-def test_a_stay_that_rounding_ends_is_none(tmp_path, done, propagation):
+def test_a_stay_that_rounding_ends_is_none(made_of, done, propagation):
     """It must not leave before it came, so that there would be one less than nobody."""
     arrival = 1_700_000_000.0 + np.arange(40) * 0.25
     table = pd.DataFrame({"arrival": arrival, "done": arrival + done, "took": done})
-    table.to_parquet(tmp_path / "short.parquet")
     for columns in (Columns(completion="done"), Columns(response="took")):
-        made = windows_from_events(
-            Source(str(tmp_path / "short.parquet"), columns),
-            Cut(1.0, capacity=3, propagation=propagation),
-        )
+        made = made_of(table, Cut(1.0, capacity=3, propagation=propagation), columns)
         assert counts(made.table).tolist() == [[4, 0, 0, 0]] * 9
     log = RequestLog(arrival, table["done"] - arrival)
     assert not log.in_server(propagation).any()
     assert not RequestLog(arrival, table["took"]).in_server(propagation).any()
 
 
-def test_losses_for_another_reason_than_a_full_queue_are_said(tmp_path):
+def test_losses_for_another_reason_than_a_full_queue_are_said(made_of):
     arrival, response = queue(8.0, 200.0, 20, service=0.1, seed=3)
     drop = np.random.default_rng(4).random(len(response)) < 0.03
-    table = pd.DataFrame({"arrival": arrival, "response": np.where(drop, np.nan, response)})
-    table.to_csv(tmp_path / "log.csv", index=False)
-    made = windows_from_events(Source(str(tmp_path / "log.csv")), Cut(10.0, capacity=20))
-    assert any("not lost to a full queue" in note for note in made.notes)
-    full = pd.DataFrame(dict(zip(("arrival", "response"), queue(14.0, 200.0, 5, 0.1), strict=True)))
-    full.to_csv(tmp_path / "full.csv", index=False)
-    made = windows_from_events(Source(str(tmp_path / "full.csv")), Cut(10.0, capacity=5))
-    assert any("requests were lost" in note for note in made.notes)
-    assert not any("not lost to a full queue" in note for note in made.notes)
+    table = {"arrival": arrival, "response": np.where(drop, np.nan, response)}
+    other = made_of(table, Cut(10.0, capacity=20))
+    assert any("not lost to a full queue" in note for note in other.notes)
+    full = made_of(frame(*queue(14.0, 200.0, 5, 0.1)), Cut(10.0, capacity=5))
+    assert any("requests were lost" in note for note in full.notes)
+    assert not any("not lost to a full queue" in note for note in full.notes)
 
 
-def test_failures_that_count_as_answered_are_said(tmp_path):
+def test_failures_that_count_as_answered_are_said(made_of):
     arrival, response = queue(8.0, 100.0, 20, service=0.1, seed=3)
     status = np.where(np.arange(len(arrival)) % 50 == 0, 503, 200)
-    table = pd.DataFrame({"arrival": arrival, "response": response, "status": status})
-    table.to_csv(tmp_path / "log.csv", index=False)
-    source = Source(str(tmp_path / "log.csv"))
-    [note] = [n for n in windows_from_events(source, Cut(10.0)).notes if "status" in n]
+    table = {"arrival": arrival, "response": response, "status": status}
+    [note] = [n for n in made_of(table, Cut(10.0)).notes if "status" in n]
     assert note.startswith(f"{(status == 503).sum()} requests have a status of failure")
-    told = windows_from_events(source, Cut(10.0, lost_status=("5xx",)))
-    assert not any("status of failure" in n for n in told.notes)
+    lost = made_of(table, Cut(10.0, lost_status=("5xx",)))
+    assert not any("status of failure" in n for n in lost.notes)

@@ -16,6 +16,8 @@ from stationary.data import Sampling
 from stationary.errors import InputError
 from stationary.ingest import Cut, Prometheus, windows_from_prometheus
 
+pytestmark = pytest.mark.slow
+
 SCRAPE, WINDOW, WINDOWS, BACK = 0.2, 2.0, 4, 2.0
 LOAD = "rate(requests_total[2s])"
 

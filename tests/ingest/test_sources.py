@@ -93,62 +93,53 @@ def bad(tmp_path, text, columns=None, name="bad.csv", **cut):
     return message
 
 
-def test_bad_rows_are_counted(tmp_path):
-    rows = "arrival,response\n0,1\n1,-2\n2,-1\n3,1\n"
-    assert "column 'response': 2 of 4 rows are negative" in bad(tmp_path, rows)
-    rows = "arrival,response\n0,1\n,1\n3,1\n"
-    assert "column 'arrival': 1 of 3 rows are missing" in bad(tmp_path, rows)
-    rows = "arrival,response\n0,1\nsoon,1\n3,1\n"
-    message = bad(tmp_path, rows)
-    assert "column 'arrival': 1 of 3 rows are not numbers or timestamps, such as 'soon'" in message
-    rows = "arrival,response\n0,1\n1,fast\n3,1\n"
-    assert "column 'response': 1 of 3 rows are not numbers, such as 'fast'" in bad(tmp_path, rows)
-    rows = "arrival,done\n5,6\n6,5\n9,9\n"
-    message = bad(tmp_path, rows, Columns(completion="done"))
-    assert "column 'done': 1 of 3 rows are before the arrival, or infinite" in message
-    rows = "arrival,done\n5.5,6\n6.5,inf\n9.5,9.5\n"
-    message = bad(tmp_path, rows, Columns(completion="done"))
-    assert "column 'done': 1 of 3 rows are before the arrival, or infinite" in message
+@pytest.mark.parametrize(
+    ("rows", "columns", "words"),
+    [
+        ("arrival,response 0,1 1,-2 2,-1 3,1", {}, ["'response'", "2 of 4 rows are negative"]),
+        ("arrival,response 0,1 ,1 3,1", {}, ["'arrival'", "1 of 3 rows are missing"]),
+        ("arrival,response 0,1 soon,1 3,1", {}, ["'arrival'", "1 of 3", "timestamps", "'soon'"]),
+        ("arrival,response 0,1 1,fast 3,1", {}, ["'response'", "1 of 3", "numbers", "'fast'"]),
+        ("arrival,done 5,6 6,5 9,9", {"completion": "done"}, ["'done'", "1 of 3", "before the"]),
+        ("arrival,done 5.5,6 6.5,inf 9.5,9.5", {"completion": "done"}, ["'done'", "infinite"]),
+        ("arrivals,took 0,1 9,1", {}, ["'arrival'", "did you mean 'arrivals'", "took"]),
+        ("arrivals,took 0,1 9,1", {"arrival": "arrivals"}, ["--response", "--completion"]),
+        (
+            "arrivals,took 0,1 9,1",
+            {"arrival": "arrivals", "response": "took", "status": "code"},
+            ["no column 'code'"],
+        ),
+        ("arrival,response 0,1 9000,1", {"unit": Unit.US}, ["is --unit right"]),
+        ("arrival,response 0,1 1700000000000,1", {}, ["is --unit right"]),
+        ("arrival,response", {}, ["no rows"]),
+        # Beyond the rows by which DuckDB guesses the types of columns.
+        (" ".join(["arrival,response", *["1,1"] * 60_000, "soon,1"]), {}, ["soon"]),
+    ],
+)
+def test_bad_rows_are_named(tmp_path, rows, columns, words):
+    message = bad(tmp_path, rows.replace(" ", "\n") + "\n", Columns(**columns))
+    assert not [word for word in words if word not in message], message
 
 
-def test_a_bad_row_far_down(tmp_path):
-    """Beyond what is looked at to tell the types of columns."""
-    rows = "".join(f"{k},1\n" for k in range(60_000))
-    message = bad(tmp_path, f"arrival,response\n{rows}soon,1\n")
-    assert "soon" in message
-
-
-def test_missing_columns_are_named(tmp_path):
-    rows = "arrivals,took\n0,1\n9,1\n"
-    message = bad(tmp_path, rows)
-    assert "no column 'arrival'; did you mean 'arrivals'? there are: arrivals, took" in message
-    message = bad(tmp_path, rows, Columns("arrivals"))
-    assert "--response, or that of completions with --completion" in message
-    assert "no column 'code'" in bad(tmp_path, rows, Columns("arrivals", "took", status="code"))
-
-
-def test_the_wrong_unit_is_suspected(tmp_path):
-    rows = "arrival,response\n0,1\n9000,1\n"
-    assert "is --unit right" in bad(tmp_path, rows, Columns(unit=Unit.US))
-    rows = "arrival,response\n0,1\n1700000000000,1\n"
-    assert "is --unit right" in bad(tmp_path, rows)
-    assert "after a warm-up of 8 s" in bad(tmp_path, "arrival,response\n0,1\n8.5,1\n", warm_up=8.0)
-
-
-def test_other_bad_sources(tmp_path):
-    with pytest.raises(InputError, match="there is no such file"):
-        windows_from_events(Source(str(tmp_path / "*.parquet")), Cut(1.0))
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("*.parquet", {}, "there is no such file"),
+        ("log.txt", {}, "name its --format, one of apache"),
+        ("log.txt", {"format": "x"}, "there is no format 'x'"),
+        ("log.parquet", {}, r"log\.parquet failed"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, name, options, words):
     (tmp_path / "log.txt").write_text("x")
-    with pytest.raises(InputError, match="name its --format, one of apache"):
-        windows_from_events(Source(str(tmp_path / "log.txt")), Cut(1.0))
-    with pytest.raises(InputError, match="there is no format 'x'"):
-        windows_from_events(Source(str(tmp_path / "log.txt"), format="x"), Cut(1.0))
-    (tmp_path / "log.parquet").write_text("no parquet")
-    with pytest.raises(InputError, match=r"log\.parquet failed"):
-        windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(1.0))
-    (tmp_path / "none.csv").write_text("arrival,response\n")
-    with pytest.raises(InputError, match="no rows"):
-        windows_from_events(Source(str(tmp_path / "none.csv")), Cut(1.0))
+    if name != "*.parquet":
+        (tmp_path / "log.parquet").write_text("not Parquet")
+    with pytest.raises(InputError, match=words):
+        windows_from_events(Source(str(tmp_path / name), **options), Cut(1.0))
+
+
+def test_other_arguments_that_do_not_fit(tmp_path):
+    assert "after a warm-up of 8 s" in bad(tmp_path, "arrival,response\n0,1\n8.5,1\n", warm_up=8.0)
     with pytest.raises(InputError, match="not both"):
         Columns(response="a", completion="b")
 

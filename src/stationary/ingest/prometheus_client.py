@@ -5,12 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 import math
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
 import warnings
 from dataclasses import dataclass, field
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -192,7 +192,7 @@ class Prometheus:
             question.add_unredirected_header(name, value)  # another host must not see it
         for attempt in range(self.retries + 1):
             if attempt:
-                time.sleep(_WAIT * 2 ** (attempt - 1))
+                sleep(_WAIT * 2 ** (attempt - 1))
             try:
                 with urllib.request.urlopen(question, timeout=self.timeout) as reply:  # noqa: S310
                     return _answer(reply.read(), address)

@@ -95,20 +95,9 @@ class RequestLog:
                 f"arrival and response must be lists of the same length; got shapes "
                 f"{arrival.shape} and {response.shape}"
             )
-        for name, values, wrong, remedy in (
-            ("arrival", arrival, ~np.isfinite(arrival), "finite"),
-            (
-                "response",
-                response,
-                (response < 0) | np.isinf(response),
-                "zero or more, or NaN for a request without an answer",
-            ),
-        ):
-            if wrong.any():
-                at = int(np.argmax(wrong))
-                raise InputError(
-                    f"request {at}: the {name} time is {values[at]}; it must be {remedy}"
-                )
+        _refuse("arrival", arrival, ~np.isfinite(arrival), "finite")
+        wrong = (response < 0) | np.isinf(response)
+        _refuse("response", response, wrong, "zero or more, or NaN for a request without an answer")
         order = np.argsort(arrival, kind="stable")
         self.arrival: Times = arrival[order]
         self.response: Times = response[order]
@@ -178,6 +167,13 @@ class RequestLog:
             parts.append(RequestLog(self.arrival[i:j], self.response[i:j], pending))
             pending = np.concatenate([pending, departures[i:j][self.answered[i:j]]])
         return parts
+
+
+def _refuse(name: str, values: Times, wrong: NDArray[np.bool_], expected: str) -> None:
+    """Raise an error that names the first request with a wrong time."""
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise InputError(f"request {at}: the {name} time is {values[at]}; it must be {expected}")
 
 
 def calibrate(
