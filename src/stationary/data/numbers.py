@@ -1,4 +1,4 @@
-"""Numbers that people give, checked; every message names the argument or the cell."""
+"""Numbers and names that people give, checked; messages name the argument or the cell."""
 
 from __future__ import annotations
 
@@ -28,6 +28,19 @@ def as_table(value: Any, name: str) -> Tensor:
         raise InputError(
             f"{name} must be a table of numbers, every row of the same length; got {value!r:.80}"
         ) from None
+
+
+def input_names(inputs: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the columns of ``x``, checked."""
+    names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
+    if not names:
+        raise InputError("there must be at least one input; the first is the load")
+    for name in names:
+        if not isinstance(name, str) or not name.isprintable() or name.strip() != name or not name:
+            raise InputError(f"inputs must be printable names, no space around them; got {name!r}")
+        if names.count(name) > 1:
+            raise InputError(f"inputs must be different names; got {names!r}")
+    return names
 
 
 def as_counts(value: Any, columns: Sequence[str]) -> Tensor:

@@ -9,7 +9,7 @@ from stationary.data.numbers import as_duration
 from stationary.data.rows import Columns, Rows, about
 from stationary.data.states import Sampling, as_sampling
 from stationary.data.tables import open_table
-from stationary.data.windows import Windows, input_names
+from stationary.data.windows import Windows
 from stationary.terms.categories import Category
 
 
@@ -61,7 +61,6 @@ def read_windows(
     >>> read_windows(file, x="rate", counts={"idle": 0, "one": 1, "more": range(2, 21)})
     Windows(2 windows, rate 11..12, categories 0, 1, 2..20, 119 counts, sampling=time)
     """
-    inputs = input_names(x)
     sampling = None if sampling is None else as_sampling(sampling)
     table = open_table(path)
     with about(table):
@@ -69,5 +68,5 @@ def read_windows(
             sampling = as_sampling(table.metadata.get("sampling", Sampling.TIME))
         if duration is None and "duration" in table.metadata:
             duration = as_duration(table.metadata["duration"])
-    rows = Rows(table, inputs, counts, observe, loads, drop_empty).windows(pooled)
-    return Windows(**rows, sampling=sampling, inputs=inputs, duration=duration)
+    rows = Rows(table, x, counts, observe, loads, drop_empty)
+    return Windows(**rows.windows(pooled), sampling=sampling, duration=duration)

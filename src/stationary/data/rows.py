@@ -11,7 +11,7 @@ import numpy as np
 
 from stationary._support.types import Array
 from stationary.data.moments import Pool
-from stationary.data.numbers import as_range, drop_or_refuse, find_bad
+from stationary.data.numbers import as_range, drop_or_refuse, find_bad, input_names
 from stationary.data.tables import Table
 from stationary.errors import InputError, did_you_mean
 from stationary.terms.categories import (
@@ -37,30 +37,23 @@ class Rows:
     ----------
     table : Table
         The rows.
-    inputs : sequence of str
-        Columns of the inputs, the load first.
-    counts, observe, loads, drop_empty
+    x, counts, observe, loads, drop_empty
         As for `read_windows`.
-
-    Attributes
-    ----------
-    observe : tuple
-        The categories that are kept.
     """
 
     def __init__(
         self,
         table: Table,
-        inputs: Sequence[str],
+        x: str | Sequence[str],
         counts: Columns,
         observe: Iterable[Category] | None = None,
         loads: tuple[float | None, float | None] | None = None,
         drop_empty: bool = False,
     ) -> None:
-        self.table, self.inputs, self.drop_empty = table, inputs, drop_empty
+        self.table, self.inputs, self.drop_empty = table, input_names(x), drop_empty
         with about(table):
             self.low, self.high = as_range((None, None) if loads is None else loads)
-            of_column = _choose_columns(table, inputs, counts)
+            of_column = _choose_columns(table, self.inputs, counts)
             present = list(dict.fromkeys(of_column.values()))
             chosen = find_categories(present if observe is None else observe, present)
             self.observe = as_categories(present[k] for k in chosen)
@@ -73,7 +66,7 @@ class Rows:
         self._lightest, self._heaviest = np.inf, -np.inf
 
     def windows(self, pooled: bool = False) -> dict[str, Any]:
-        """Return inputs, counts, categories and moments, as `Windows` takes them."""
+        """Read the rows and return what `Windows` takes."""
         batches = self._batches()
         with about(self.table):
             if pooled:
@@ -86,7 +79,13 @@ class Rows:
                 x, counts = map(np.concatenate, zip(nothing, *batches, strict=True))
                 moments = None
         self._report()
-        return {"x": x, "counts": counts, "observe": self.observe, "moments": moments}
+        return {
+            "x": x,
+            "counts": counts,
+            "observe": self.observe,
+            "inputs": self.inputs,
+            "moments": moments,
+        }
 
     def _batches(self) -> Iterator[tuple[Array, Array]]:
         """Yield inputs and counts of the rows to keep."""

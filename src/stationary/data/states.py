@@ -2,7 +2,8 @@ r"""Counts of states: the paper's observation, and the likelihood that a fit max
 
 A window ``w`` has counts ``y_wc`` of how often the system was seen in category ``c``. A category is
 a set of states, and the sets are disjoint. Let ``p_c`` be the probability of a category, its
-states' ``pi`` added up. Given that only the observed categories can be seen, a window costs
+states' ``pi`` added up. Given that only the observed categories can be seen, the negative
+log-likelihood of a window is
 
     L = - sum_c y_c log( p_c / sum_c' p_c' ),
 
@@ -11,8 +12,8 @@ which its own text and its Eq. (3) contradict. Its gradient is
 
     dL/dp_c = - y_c / p_c + sum(y) / sum(p).
 
-Where arriving requests were asked what they found, ``pi`` is weighted by how many requests arrive
-in each state: they see the time average only where that is the same everywhere.
+Where the samples are what arriving requests found, ``pi`` is weighted by the rate of arrivals in
+each state: requests see the time average only where that rate is the same everywhere.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class ObservationMap:
 
 
 class Sampling(StrEnum):
-    """When the state was sampled: at times of the clock, or when a request arrived."""
+    """When the state was sampled: at times independent of the system, or by arriving requests."""
 
     TIME = "time"
     ARRIVAL = "arrival"
@@ -162,9 +163,9 @@ class States(Counts):
         if self.sampling is Sampling.ARRIVAL and not model.arrives_alone:
             raise InputError(
                 f"the windows count what arriving requests found (sampling='arrival'), but in "
-                f"{type(model).__name__} those of one batch find one another: count at times that "
-                f"do not depend on the system (sampling='time'), or take a model whose requests "
-                f"arrive one at a time"
+                f"{type(model).__name__} requests of one batch find one another: sample at times "
+                f"that do not depend on the system (sampling='time'), or take a model whose "
+                f"requests arrive one at a time"
             )
         count = len(self.observe)
         owner = np.full(len(model.states), count)
@@ -179,8 +180,8 @@ class States(Counts):
                     state = int(taken[0])
                     raise InputError(
                         f"categories {self.labels[owner[state]]!r} and {label(category)!r} are "
-                        f"both state {model.states[state]!r} of the model: use its own names, or "
-                        f"conditions that do not overlap"
+                        f"both state {model.states[state]!r} of the model: use the names of its "
+                        f"states, or conditions that do not overlap"
                     )
                 owner[covered] = row
         mapped = self.with_data(self.data)
@@ -200,11 +201,11 @@ class States(Counts):
         return conditional_probabilities(self.state_weights(point), self.map)
 
     def log_terms(self, point: Point) -> Tensor:
-        """Logarithms of the probabilities; no less than that of a share that is impossible."""
-        return conditional_probabilities(self.state_weights(point), self.map).log()
+        """Logarithms of the probabilities, which have a floor already."""
+        return self.probabilities(point).log()
 
     def nll_and_gradient(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor | None]:
-        """One compiled pass, where ``pi`` alone tells."""
+        """One compiled pass, where the likelihood depends on ``pi`` alone."""
         if self.sampling is Sampling.ARRIVAL and point.model.arrivals(point) is not None:
             return super().nll_and_gradient(point, data)
         gradient = np.empty(point.pi.shape)
@@ -221,7 +222,7 @@ class States(Counts):
 
     @classmethod
     def restored(cls, data: Tensor, facts: Mapping[str, Any]) -> Self:
-        """Return the observation that `facts` describes."""
+        """Return the observation that `facts` and its data describe."""
         return cls(data, facts["observe"], facts["sampling"])
 
 

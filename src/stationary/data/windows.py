@@ -18,7 +18,14 @@ from torch import Tensor
 
 from stationary.data._base import Counts, Observation, as_observations
 from stationary.data.moments import Moments, Pool
-from stationary.data.numbers import as_durations, as_range, as_table, drop_or_refuse, find_bad
+from stationary.data.numbers import (
+    as_durations,
+    as_range,
+    as_table,
+    drop_or_refuse,
+    find_bad,
+    input_names,
+)
 from stationary.data.rows import Columns, Rows, name_rows, no_load
 from stationary.data.states import ObservationMap, Sampling, States
 from stationary.data.tables import FrameTable
@@ -143,9 +150,8 @@ class Windows:
         >>> Windows.from_frame(frame, counts=["n0", "n1"])
         Windows(2 windows, load 11..12, categories 0, 1, 114 counts, sampling=time)
         """
-        inputs = input_names(x)
-        rows = Rows(FrameTable(frame), inputs, counts, observe, None, drop_empty).windows()
-        return cls(**rows, sampling=sampling, inputs=inputs, duration=duration)
+        rows = Rows(FrameTable(frame), x, counts, observe, None, drop_empty)
+        return cls(**rows.windows(), sampling=sampling, duration=duration)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"Windows are immutable; make new ones instead of setting {name!r}")
@@ -358,16 +364,3 @@ class Windows:
     def _changed(self, **changes: Any) -> Windows:
         kept = ("x", "inputs", "duration", "observations", "moments")
         return Windows(**{name: getattr(self, name) for name in kept} | changes)
-
-
-def input_names(inputs: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the columns of ``x``, checked."""
-    names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
-    if not names:
-        raise InputError("there must be at least one input; the first is the load")
-    for name in names:
-        if not isinstance(name, str) or not name.isprintable() or name.strip() != name or not name:
-            raise InputError(f"inputs must be printable names, no space around them; got {name!r}")
-        if names.count(name) > 1:
-            raise InputError(f"inputs must be different names; got {names!r}")
-    return names

@@ -14,7 +14,7 @@ from stationary.errors import InputError
 
 State = int | str
 Category = State | Sequence[State]
-"""What a user may pass: one state, or several any of which counts."""
+"""What a user may pass: one state, or several of which any counts."""
 
 Observed = State | tuple[State, ...]
 """A category in its one form, which `as_category` makes."""
@@ -23,6 +23,8 @@ MOST_IN_A_RANGE = 1_000_000
 _WHOLE = re.compile(r"0|[1-9][0-9]*")
 _CONDITION = re.compile(r"[<>=!]")
 _RANGE = re.compile(r"([0-9]+)(?:\.\.|-)([0-9]+)")
+_COLUMN_OF_STATES = re.compile(r"(.*\S)\s*=\s*([^=]*[^=\s])")
+_COLUMN_OF_CONDITION = re.compile(r"(.*?\S)\s*=\s*\(\s*(.+?)\s*\)")
 
 
 def as_state(value: Any) -> State:
@@ -44,7 +46,7 @@ def as_state(value: Any) -> State:
 
 def as_category(value: Category) -> Observed:
     """Return a category in its one form: a state, or several in natural order."""
-    # Arrays of no dimension pass for iterables, so ask them first.
+    # An array without dimensions has `__iter__` but cannot be iterated over.
     if isinstance(value, str) or getattr(value, "ndim", 1) == 0 or not isinstance(value, Iterable):
         return as_state(value)
     states = sorted(map(as_state, value), key=natural)
@@ -123,7 +125,7 @@ def parse_category(text: str) -> Observed:
 
 
 def split_list(text: str) -> list[str]:
-    """Cut a list at its commas, those inside parentheses apart."""
+    """Cut a list at its commas, except those inside parentheses."""
     parts, depth = [""], 0
     for sign in text:
         depth += (sign == "(") - (sign == ")")
@@ -156,7 +158,7 @@ def find_categories(wanted: Iterable[Category], present: Sequence[Observed]) -> 
                 f"there is no category {value!r} among the counts; there are: {', '.join(by_label)}"
             )
         if k in found:
-            raise InputError(f"category {value!r} is asked for twice")
+            raise InputError(f"category {value!r} is asked for twice; name it once")
         found.append(k)
     return found
 
@@ -177,21 +179,18 @@ def parse_counts(text: str) -> str | dict[str, Observed]:
     """
     if "{}" in text:
         return text
-    found: dict[str, Observed] = {}
+    of_column: dict[str, Observed] = {}
     for item in split_list(text):
-        inside = re.fullmatch(r"(.+?)=\s*(\(.+\))", item)  # a condition has signs of its own
-        column, _, states = (part.strip() for part in item.rpartition("="))
-        if inside:
-            column, states = inside[1].strip(), inside[2][1:-1].strip()
-        if not column or not states:
+        match = _COLUMN_OF_CONDITION.fullmatch(item) or _COLUMN_OF_STATES.fullmatch(item)
+        if not match:
             raise InputError(
                 f"counts: {item!r} is not column=states; write a pattern such as 'Q={{}}' "
                 f"or a list such as 'idle=0,busy=1-20'"
             )
-        if column in found:
-            raise InputError(f"counts: column {column!r} is listed twice; list it once")
-        found[column] = parse_category(states)
-    return found
+        if match[1] in of_column:
+            raise InputError(f"counts: column {match[1]!r} is listed twice; list it once")
+        of_column[match[1]] = parse_category(match[2])
+    return of_column
 
 
 def parse_observe(text: str) -> list[Observed]:
@@ -204,13 +203,11 @@ def parse_observe(text: str) -> list[Observed]:
     >>> parse_observe("q1 + q2 = 0, q1 > 0 & q2 = 0")
     ['q1 + q2 = 0', 'q1 > 0 & q2 = 0']
     """
-    found: list[Observed] = []
+    categories: list[Observed] = []
     for item in split_list(text):
         if not item:
             raise InputError(f"observe: {text!r} has an empty item; write states such as '0,1,2-5'")
-        states = parse_category(item)
-        if isinstance(states, tuple) and "+" not in item:
-            found.extend(states)
-        else:  # what is joined by + is one category
-            found.append(states)
-    return found
+        category = parse_category(item)
+        # A range stands for its states, but what is joined by + is one category.
+        categories.extend([category] if "+" in item else members(category))
+    return categories

@@ -12,17 +12,17 @@ LIGHT = 2000.0
 """Heaviest load to learn from: two thirds of what the server can do."""
 
 OBSERVED = range(6)
-"""Queue lengths to learn from: no request that found these was ever lost."""
+"""Queue lengths to learn from: requests that found these were never lost."""
 
 CAPACITY = 18
-"""Requests the server has room for, in effect: its buffer is of 20, but see the data card."""
+"""Most requests in the server, in effect: its buffer holds 20, but see the data card."""
 
 
 def recording() -> Windows:
-    """Windows of a real SIP server under a day of load, one a second.
+    """Windows of one second each of a real SIP server under a day of load.
 
-    Counts are of the requests in the server that each arriving one found; the last category is
-    those that were lost.
+    The counts are of how many requests each arriving request found in the server; the last category
+    counts the requests that were lost.
     """
-    source = Path(str(files("stationary") / "data" / "demo" / "sip-testbed.csv"))
-    return read_windows(source, counts="T={}", sampling="arrival", duration=1.0)
+    file = Path(str(files("stationary") / "data" / "demo" / "sip-testbed.csv"))
+    return read_windows(file, counts="T={}", sampling="arrival", duration=1.0)
