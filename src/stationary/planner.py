@@ -14,9 +14,9 @@ from stationary.errors import ConvergenceWarning, InputError
 from stationary.facade import Plan
 from stationary.gradients import Exact, Gradient
 from stationary.learning.covariances import CovarianceKind
+from stationary.learning.estimate import Method
 from stationary.learning.fitting import check_model, estimate
 from stationary.learning.inference import check_level
-from stationary.learning.methods import Method
 from stationary.learning.newton import Newton
 from stationary.learning.stochastic import Stochastic
 from stationary.models import Model

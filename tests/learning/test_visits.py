@@ -5,7 +5,7 @@ import pytest
 
 import stationary as st
 from stationary.errors import InputError, RunError
-from stationary.learning.visits import FILE, VisitedPoints
+from stationary.learning.checkpoints import VISITS, VisitedPoints
 from stationary.solvers import GTH
 
 MODEL = st.models.MMmK(servers=2, capacity=6)
@@ -86,7 +86,7 @@ def test_a_line_that_was_cut_off_is_forgotten(tmp_path):
     visits = VisitedPoints(tmp_path, "me")
     for k in range(3):
         visits.keep(np.array([0.1 * k]), (1 / 3, np.array([k / 7]), np.array([[2.0]])))
-    with (tmp_path / FILE).open("a") as stream:
+    with (tmp_path / VISITS).open("a") as stream:
         stream.write('{"at": [0.3], "fou')
     again = VisitedPoints(tmp_path, "me", resume=True)
     assert len(again) == 3
@@ -100,6 +100,6 @@ def test_another_run_or_a_damaged_file_is_refused(tmp_path):
     VisitedPoints(tmp_path, "me")
     with pytest.raises(RunError, match="of another run"):
         VisitedPoints(tmp_path, "you", resume=True)
-    (tmp_path / FILE).write_text("{}\n")
+    (tmp_path / VISITS).write_text("{}\n")
     with pytest.raises(RunError, match="is damaged"):
         VisitedPoints(tmp_path, "me", resume=True)

@@ -12,7 +12,7 @@ from stationary.cli._parse import parse_gradient
 from stationary.cli._show import progress_bar
 from stationary.errors import InputError
 from stationary.gradients import Exact
-from stationary.learning.methods import Method
+from stationary.learning.estimate import Method
 from stationary.learning.newton import Newton
 from stationary.learning.optimisers import Adam
 from stationary.learning.stochastic import Step, Stochastic

@@ -1,16 +1,24 @@
-"""The plain record of one fitted model: parameters, how sure they are, and how the fit ended."""
+"""What a fit is: the method that finds parameters, how it ended, and the record of the estimate."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from enum import StrEnum
+from numbers import Real
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from torch import Tensor
 
+from stationary._support.types import Array
+from stationary.data.windows import Windows
+from stationary.errors import InputError
 from stationary.learning.inference import Covariance
+from stationary.learning.likelihood import Likelihood
 from stationary.models import Model
 
 
@@ -139,3 +147,63 @@ class Estimate:
                 "determined": (self.covariance.flat**2).sum(1) < 1e-3,
             }
         )
+
+
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """Where a method ended.
+
+    Attributes
+    ----------
+    theta : Tensor [P]
+        The parameters.
+    nll : float
+        The likelihood's value there.
+    gradient_norm : float
+        Its largest slope, in nats per count for a change of a parameter by a factor of e.
+    ended : Ended
+        How it ended.
+    evaluations, starts : int
+        Gradients that were taken, and starting points.
+    history : DataFrame
+        Steps of a stochastic method, one row each.
+    heavy_tails : bool
+        Whether the gradients of a stochastic method had an infinite variance at the start.
+    """
+
+    theta: Tensor
+    nll: float
+    gradient_norm: float
+    ended: Ended
+    evaluations: int
+    starts: int = 1
+    history: pd.DataFrame = field(default_factory=pd.DataFrame)
+    heavy_tails: bool = False
+
+
+class Method(ABC):
+    """A way to fit a model to windows: `Newton` or `Stochastic`."""
+
+    @abstractmethod
+    def run(self, likelihood: Likelihood, windows: Windows, seed: int) -> FitResult:
+        """Minimise the likelihood of the windows."""
+
+
+def largest_slope(gradient: Array, total: float) -> float:
+    """Largest entry of a gradient, per count."""
+    return float(np.abs(gradient).max(initial=0.0)) / total
+
+
+def check_resume(resume: bool, folder: Path | None) -> None:
+    """Raise unless there is a folder to resume from."""
+    if resume and folder is None:
+        raise InputError("resume=True needs folder=, where the unfinished fit is")
+
+
+def check_whole(value: Any, name: str, optional: bool = False) -> None:
+    """Raise unless this is a whole number of at least 1, or left out where it may be."""
+    if optional and value is None:
+        return
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not float(value).is_integer() or value < 1:
+        raise InputError(f"{name} must be a whole number of at least 1; got {value!r}")

@@ -12,9 +12,8 @@ from stationary.data.windows import Windows
 from stationary.errors import InputError, StationaryError
 from stationary.learning.covariances import CovarianceKind
 from stationary.learning.covariances import covariance as covariance_at
-from stationary.learning.estimate import Estimate
+from stationary.learning.estimate import Estimate, FitResult, Method
 from stationary.learning.likelihood import Likelihood
-from stationary.learning.methods import FitResult, Method
 from stationary.learning.newton import Newton, minimise
 from stationary.models import Model
 from stationary.solvers import Solver

@@ -18,8 +18,8 @@ from stationary.data import Counts
 from stationary.data.states import States
 from stationary.data.windows import Windows
 from stationary.errors import InputError
+from stationary.learning.checkpoints import Visit, VisitedPoints
 from stationary.learning.derivatives import by_input
-from stationary.learning.visits import Visit, VisitedPoints
 from stationary.models import Model, Point
 from stationary.models.chunks import in_chunks, is_large, steady_states
 from stationary.models.scales import Scale

@@ -18,12 +18,18 @@ from stationary._support.seeds import as_random
 from stationary._support.types import Array
 from stationary.data.windows import Windows
 from stationary.errors import InputError, RateError, ReducibleError, SolverError
-from stationary.learning.checkpoints import fingerprint
-from stationary.learning.estimate import End, Ended
+from stationary.learning.checkpoints import VisitedPoints, fingerprint
+from stationary.learning.estimate import (
+    End,
+    Ended,
+    FitResult,
+    Method,
+    check_resume,
+    check_whole,
+    largest_slope,
+)
 from stationary.learning.inference import finite_hessian
 from stationary.learning.likelihood import Likelihood
-from stationary.learning.methods import FitResult, Method, check_whole, largest_slope
-from stationary.learning.visits import VisitedPoints
 from stationary.models.chunks import is_large
 
 Progress = Callable[[int, int, float], None]
@@ -77,8 +83,7 @@ class Newton(Method):
     def __post_init__(self) -> None:
         check_whole(self.starts, "starts", optional=True)
         check_whole(self.max_iterations, "max_iterations")
-        if self.resume and self.folder is None:
-            raise InputError("resume=True needs folder=, where the unfinished fit is")
+        check_resume(self.resume, self.folder)
 
     def run(self, likelihood: Likelihood, windows: Windows, seed: int) -> FitResult:
         """Return the best minimum of all starts."""

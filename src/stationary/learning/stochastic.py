@@ -23,10 +23,17 @@ from stationary.data.windows import Windows
 from stationary.errors import InputError, RunError, SolverError
 from stationary.gradients import Exact, Gradient
 from stationary.learning import checkpoints
-from stationary.learning.estimate import End, Ended
+from stationary.learning.estimate import (
+    End,
+    Ended,
+    FitResult,
+    Method,
+    check_resume,
+    check_whole,
+    largest_slope,
+)
 from stationary.learning.inference import nats_above_minimum
 from stationary.learning.likelihood import Likelihood
-from stationary.learning.methods import FitResult, Method, check_whole, largest_slope
 from stationary.learning.optimisers import Adam, StepRule
 from stationary.models import Model, Point
 from stationary.models.chunks import split
@@ -119,8 +126,7 @@ class Stochastic(Method):
                 f"gradient must be a strategy such as Exact() or Infinity(p=0.1); got "
                 f"{self.gradient!r}"
             )
-        if self.resume and self.folder is None:
-            raise InputError("resume=True needs folder=, where the unfinished fit is")
+        check_resume(self.resume, self.folder)
 
     def run(self, likelihood: Likelihood, windows: Windows, seed: int) -> FitResult:
         """Train to the end, and judge the result by the exact likelihood."""
@@ -254,10 +260,7 @@ class Trainer:
     def _open(self, folder: Path, resume: bool) -> None:
         file = folder / _CHECKPOINT
         if file.exists() and not resume:
-            raise InputError(
-                f"{folder} holds an unfinished run; resume it (--resume), or delete the folder to "
-                f"start again"
-            )
+            raise checkpoints.unfinished(folder)
         folder.mkdir(parents=True, exist_ok=True)
         if file.exists():
             self._restore(checkpoints.read(file), folder)

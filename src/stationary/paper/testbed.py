@@ -29,8 +29,8 @@ from stationary.data.readers import read_windows
 from stationary.data.states import Sampling
 from stationary.data.windows import Windows
 from stationary.errors import InputError
+from stationary.learning.estimate import FitResult
 from stationary.learning.likelihood import Likelihood, log_terms
-from stationary.learning.methods import FitResult
 from stationary.learning.newton import Newton
 from stationary.models import Model
 from stationary.paper.chains import FULL, candidates
