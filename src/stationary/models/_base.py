@@ -11,7 +11,6 @@ their leading axes, and every value that a model's author sees ends in an axis o
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -22,7 +21,8 @@ from torch import Tensor, nn
 from stationary.edges import Edges
 from stationary.errors import InputError, did_you_mean
 from stationary.generator import Generator
-from stationary.models._construction import Constructed
+from stationary.models._construction import DECLARED, Constructed, unknown_argument
+from stationary.models._inputs import read_inputs
 from stationary.models._params import Param, Parameters, Values, few
 from stationary.models._point import Point
 from stationary.models._rates import Keys, as_tensor, at_ones, edge_keys, edges_between
@@ -30,9 +30,6 @@ from stationary.models._states import NamedStates
 from stationary.models.measures import Measure, probability
 from stationary.models.scales import Scale
 from stationary.solvers import Solver
-
-_DECLARED = ("states", "params", "edges", "inputs", "groups", "measures")
-"""Arguments of which a model makes an attribute of the same name that is something else."""
 
 
 class Model(NamedStates, nn.Module, metaclass=Constructed):
@@ -122,13 +119,7 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
         self.param_names: tuple[str, ...] = self._declared.labels
         for name, value in values.items():
             if name not in self._declared.names:
-                arguments = list(inspect.signature(kind).parameters)[:-1]
-                options = [k for k in arguments if k not in (*_DECLARED, *self.param_names)]
-                known = [*options, *few(self.param_names)]
-                raise InputError(
-                    f"{kind.__name__} has no parameter or option {name!r}"
-                    f"{did_you_mean(name, known)}"
-                )
+                raise unknown_argument(kind, name, self._declared)
             self._declared.assign(name, value)
         positive = torch.tensor(self._declared.each("positive"), dtype=torch.bool)
         per_time = torch.tensor(self._declared.each("per_time"), dtype=torch.float64)
@@ -197,25 +188,9 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
         least : int
             The fewest rows to accept.
         """
-        if isinstance(x, Mapping) or hasattr(x, "columns"):
-            missing = [name for name in self.inputs if name not in x]
-            if missing:
-                raise InputError(f"x needs a column {missing[0]!r}; got {list(x)}")
-            x = np.column_stack([np.asarray(x[name], dtype=float) for name in self.inputs])
-        if not isinstance(x, Tensor):
-            try:
-                x = torch.from_numpy(np.array(x, dtype=np.float64))
-            except (TypeError, ValueError):
-                raise InputError(
-                    f"inputs must be numbers, as in loads [80, 100, 120]; got {x!r}"
-                ) from None
-        x = x.to(self.theta)
-        if x.ndim == 0:
-            x = x[None]
+        x = read_inputs(x, self.inputs, self.theta)
         if len(x) < least:
             raise InputError("x is empty; give the inputs of at least one window")
-        if x.ndim == 1 and len(self.inputs) == 1:
-            x = x[:, None]
         if x.ndim < 2 or x.shape[-1] != len(self.inputs):
             raise InputError(
                 f"{type(self).__name__} takes {len(self.inputs)} input column(s) "
@@ -308,7 +283,7 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
         """Constructor arguments, parameters apart, from which this model can be made again."""
         return {
             # As the model understood it: capacity=20.0 is 20.
-            name: value if name in _DECLARED else self.__dict__.get(name, value)
+            name: value if name in DECLARED else self.__dict__.get(name, value)
             for name, value in self._given.items()
             if name not in self._declared.names and value is not None
         }

@@ -6,8 +6,12 @@ import inspect
 from abc import ABCMeta
 from typing import Any
 
-from stationary.models._params import Param
+from stationary.errors import InputError, did_you_mean
+from stationary.models._params import Param, Parameters, few
 from stationary.models._rates import check_batches
+
+DECLARED = ("states", "params", "edges", "inputs", "groups", "measures")
+"""Arguments of which a model makes an attribute of the same name that is something else."""
 
 
 class Constructed(ABCMeta):
@@ -35,3 +39,11 @@ class Constructed(ABCMeta):
         model._given = given
         check_batches(model)
         return model
+
+
+def unknown_argument(kind: type, name: str, declared: Parameters) -> InputError:
+    """Return the error for a constructor argument that is neither option nor parameter."""
+    arguments = list(inspect.signature(kind).parameters)[:-1]
+    options = [option for option in arguments if option not in (*DECLARED, *declared.names)]
+    known = did_you_mean(name, [*options, *few(declared.labels)])
+    return InputError(f"{kind.__name__} has no parameter or option {name!r}{known}")
