@@ -25,11 +25,6 @@ LOADS = np.repeat(np.arange(11.0, 16.0), 10)
 COLUMNS = ["load", "measure", "value", "low", "high", "determined", "searched"]
 
 
-def known(fit, *args, **options):
-    """What the data of a fit determine."""
-    return fit.identify(*args, **options)
-
-
 @pytest.fixture(scope="module")
 def light():
     """The paper's M/M/1/K at light load: 50 windows of one second, states 0 and 1 observed."""
@@ -40,7 +35,7 @@ def light():
 
 @pytest.fixture(scope="module")
 def light_known(light):
-    return known(light)
+    return light.identify()
 
 
 # One parameter, against a scan.
@@ -64,7 +59,7 @@ def scanned(windows, nats):
 
 @pytest.mark.parametrize("nats", [0.1, 2.0, 8.0])
 def test_the_range_of_one_parameter_is_that_of_a_scan(light, nats):
-    found = known(light, [20.0, 40.0], nats, ["loss"], dispersion=1.0)
+    found = light.identify([20.0, 40.0], nats, ["loss"], dispersion=1.0)
     ends = scanned(light.windows.pooled(), nats)
     for load, row in zip((20.0, 40.0), found.ranges.itertuples(), strict=True):
         low, high = mm1k_loss(load, ends)[::-1]
@@ -92,10 +87,10 @@ def test_what_is_asked_by_default(light_known):
 
 def test_dispersion_divides_the_nats(light):
     asked = {"x": [40.0], "measures": ["loss"]}
-    divided = known(light, nats=1.0, dispersion=4.0, **asked).ranges
-    plain = known(light, nats=4.0, dispersion=1.0, **asked).ranges
+    divided = light.identify(nats=1.0, dispersion=4.0, **asked).ranges
+    plain = light.identify(nats=4.0, dispersion=1.0, **asked).ranges
     np.testing.assert_allclose(divided[["low", "high"]], plain[["low", "high"]], rtol=1e-6)
-    assert known(light, dispersion=4.0, **asked).dispersion == 4.0
+    assert light.identify(dispersion=4.0, **asked).dispersion == 4.0
 
 
 # Two parameters, against a grid.
@@ -121,7 +116,7 @@ def test_the_range_of_two_parameters_is_that_of_a_grid():
     )
     counts = {10.0: (240, 130, 70), 14.0: (180, 125, 95)}
     fit = st.fit(model, st.Windows(list(counts), list(counts.values()), [0, 1, 2]))
-    found = known(fit, x=[30.0], measures=["p_3", "p_0"])
+    found = fit.identify(x=[30.0], measures=["p_3", "p_0"])
     a, b = np.log(fit.estimates["first"]), np.log(fit.estimates["further"])
     first, further = np.exp(
         np.meshgrid(np.linspace(a - 0.5, a + 0.5, 1501), np.linspace(b - 0.8, b + 0.8, 1501))
@@ -167,7 +162,7 @@ def test_a_rate_at_zero_is_bounded_as_on_a_grid():
     windows = st.Windows(list(counts), list(counts.values()), [0, 1, 2])
     fit = st.fit(M.MultiDiagonal(depth=2, capacity=4), windows)
     assert fit.estimates["rate_2"] < 1e-4
-    found = known(fit, x=[40.0], measures=["loss"])
+    found = fit.identify(x=[40.0], measures=["loss"])
     one, two = np.meshgrid(np.linspace(15.0, 26.0, 500), np.linspace(0.0, 5.0, 500))
     nll = np.zeros_like(one)
     for load, seen in counts.items():
@@ -213,7 +208,7 @@ def test_the_papers_example_a1_is_undetermined():
     last = probability(torch.tensor([0.0, 0.0, 0.0, 1.0]))
     model = free_chain({"last": last, "observed": OBSERVED})
     fit = st.fit(model, st.Windows(np.ones(4), counts, A1["observe"]))
-    found = known(fit, x=[1.0], dispersion=1.0)  # these counts are independent
+    found = fit.identify(x=[1.0], dispersion=1.0)  # these counts are independent
     ranges = found.ranges.set_index("measure")
     assert ranges.loc["last", "low"] < 1e-6
     assert ranges.loc["last", "high"] > 1 - 1e-6  # the paper's answers, 0.1 and 0.2, lie between
@@ -247,7 +242,7 @@ def test_the_papers_model_on_its_recording_is_undetermined(recording_file):
         # How far rates run that the data do not bound depends on the processor's rounding.
         warnings.simplefilter("ignore", ConvergenceWarning)
         fit = st.fit(M.UpperTriangular(states=22), problem.observed())
-    found = known(fit)
+    found = fit.identify()
     assert found.parameters == 231
     assert found.rank <= 4
     assert not found.determined
@@ -270,7 +265,7 @@ def third_open():
 
 
 def test_two_states_leave_the_third_rate_open(third_open):
-    found = known(third_open, x=[30.0])
+    found = third_open.identify(x=[30.0])
     direction = found.directions[0]
     assert max(direction.weights, key=lambda name: abs(direction.weights[name])) == "rate_3"
     assert direction.kind is DirectionKind.COMBINATION
@@ -288,7 +283,7 @@ def test_two_states_leave_the_third_rate_open(third_open):
 
 
 def test_no_wandering_in_the_region_leaves_the_range(third_open):
-    found = known(third_open, x=[30.0]).ranges
+    found = third_open.identify(x=[30.0]).ranges
     likelihood = Likelihood(third_open.model, third_open.windows)
     model, x = third_open.model, torch.tensor([[30.0]], dtype=torch.float64)
     z = np.log(model.theta.detach().numpy())
@@ -327,7 +322,7 @@ RATIO = st.Windows([1.0] * 3, [[34, 16], [36, 14], [35, 15]], ["up", "down"])
 
 
 def test_only_a_ratio_is_known():
-    found = known(st.fit(ratio_model(), RATIO), x=[1.0])
+    found = st.fit(ratio_model(), RATIO).identify(x=[1.0])
     (direction,) = found.directions
     assert direction.weights == pytest.approx({"fail": math.sqrt(0.5), "repair": math.sqrt(0.5)})
     assert direction.curvature == pytest.approx(0.0, abs=1e-8)
@@ -340,7 +335,7 @@ def test_only_a_ratio_is_known():
 
 
 def test_a_model_without_measures_is_asked_for_its_states():
-    found = known(st.fit(ratio_model({}), RATIO), x=[1.0])
+    found = st.fit(ratio_model({}), RATIO).identify(x=[1.0])
     assert found.ranges["measure"].tolist() == ["p_up", "p_down"]
     assert found.ranges["value"].tolist() == pytest.approx([0.7, 0.3])
     ratio = math.log(0.7 / 0.3)
@@ -350,8 +345,8 @@ def test_a_model_without_measures_is_asked_for_its_states():
 
 def test_a_measure_of_either_sign():
     profit = reward(torch.tensor([10.0, -20.0], dtype=torch.float64))
-    found = known(st.fit(ratio_model({"profit": profit}), RATIO), x=[1.0])
-    shares = known(st.fit(ratio_model(), RATIO), x=[1.0]).ranges
+    found = st.fit(ratio_model({"profit": profit}), RATIO).identify(x=[1.0])
+    shares = st.fit(ratio_model(), RATIO).identify(x=[1.0]).ranges
     down = shares[shares["measure"] == "p_down"].iloc[0]
     row = found.ranges.iloc[0]
     assert row["value"] == pytest.approx(10.0 - 30.0 * down["value"], rel=1e-6)
@@ -374,7 +369,7 @@ def test_two_inputs_have_their_columns():
     )
     x = np.random.default_rng(0).uniform(1, 5, size=(20, 2))
     fit = st.fit(model, st.simulate(model, x, duration=30.0, seed=2))
-    found = known(fit, measures=["p_down"])
+    found = fit.identify(measures=["p_down"])
     heaviest = x[x[:, 0].argmax()]
     assert list(found.ranges) == ["load", "warmth", *COLUMNS[1:]]
     np.testing.assert_allclose(found.ranges["load"], heaviest[0] * np.array([1, 1.25, 1.5, 2]))
@@ -387,7 +382,7 @@ def test_a_fit_that_ran_away_says_so():
     windows = st.Windows(LOADS, [[30, 0]] * len(LOADS), [0, 1])
     with pytest.warns(ConvergenceWarning):
         fit = st.fit(M.MMmK(servers=1, capacity=10), windows)
-    found = known(fit, x=[20.0], measures=["loss"])
+    found = fit.identify(x=[20.0], measures=["loss"])
     # 1500 empty looks and no other: with a ratio r of the two, 1500 log(1 + r) = 2 nats at most.
     ratio = math.expm1(2.0 / (30 * len(LOADS)))  # at one load of about 13
     row = found.ranges.iloc[0]
@@ -405,9 +400,9 @@ def test_the_work_of_a_search_is_bounded(monkeypatch):
     truth = M.StateDependent(depth=3, capacity=10)
     windows = st.simulate(truth, np.tile([0.5, 1.0, 1.5], 20), duration=200.0, seed=0)
     fit = st.fit(M.StateDependent(depth=3, capacity=10), windows)
-    assert known(fit, x=[2.0]).determined
+    assert fit.identify(x=[2.0]).determined
     monkeypatch.setattr("stationary.trust.identifiability.region._MOST_EVALUATIONS", 40)
-    found = known(fit, x=[2.0])
+    found = fit.identify(x=[2.0])
     assert not found.determined
     assert not found.ranges["searched"].any()
     assert {(each.verdict, each.code) for each in found.findings()} == {
@@ -482,4 +477,4 @@ def test_all_parameters_together_are_one_direction():
 )
 def test_bad_questions_are_refused(light, asked, message):
     with pytest.raises(InputError, match=message):
-        known(light, **asked)
+        light.identify(**asked)

@@ -29,20 +29,16 @@ def ladder(windows: Windows, servers: int = 1, capacity: int = 20) -> dict[str, 
         Of the system.
     """
     both = {"servers": servers, "capacity": capacity}
-    room = {"capacity": capacity}
     depth = min(_observed(windows), capacity)
-    rungs: list[Mapping[str, Any]] = [
-        {"name": "mmmk", **both},
-        {"name": "slowing", **both},
-    ]
+    described: list[Mapping[str, Any]] = [{"name": name, **both} for name in ("mmmk", "slowing")]
     if depth > servers:
-        rungs.append({"name": "statedependent", "depth": depth, **room})
+        described.append({"name": "statedependent", "depth": depth, "capacity": capacity})
     if servers == 1:
-        rungs.append({"name": "erlang", "phases": _PHASES, **room})
-        rungs.append({"name": "hyperexponential", **room})
+        described.append({"name": "erlang", "phases": _PHASES, "capacity": capacity})
+        described.append({"name": "hyperexponential", "capacity": capacity})
     if not windows.by_arrivals:
-        rungs += [{"name": name, **both} for name in ("batch", "onoff")]
-    return {_short(rung): build(rung) for rung in rungs}
+        described += [{"name": name, **both} for name in ("batch", "onoff")]
+    return {_short(each): build(each) for each in described}
 
 
 def ladder_of(model: Model, windows: Windows) -> dict[str, Model]:
@@ -53,24 +49,24 @@ def ladder_of(model: Model, windows: Windows) -> dict[str, Model]:
     # Built again where possible: a fit starts at the parameters of the model, and a rate that was
     # estimated at zero is a bad start.
     own = build(describe(model)) if can_rebuild(model) else model
-    rungs = {own.name or type(own).__name__: own}
+    models = {own.name or type(own).__name__: own}
     options = own.options
     # A model made of rules may call anything its capacity.
     if "capacity" in options and not isinstance(own, RuleModel):
         others = ladder(windows, options.get("servers", 1), options["capacity"])
-        rungs |= {
-            name: model
-            for name, model in others.items()
-            if (model.name, model.options) != (own.name, own.options)
+        models |= {
+            name: other
+            for name, other in others.items()
+            if (other.name, other.options) != (own.name, own.options)
         }
-    return rungs
+    return models
 
 
-def _short(rung: Mapping[str, Any]) -> str:
+def _short(described: Mapping[str, Any]) -> str:
     """Name a model as the command line does, without the options that all have in common."""
     common = ("name", "servers", "capacity")
-    options = ",".join(f"{key}={value}" for key, value in rung.items() if key not in common)
-    return f"{rung['name']}:{options}" if options else str(rung["name"])
+    options = ",".join(f"{key}={value}" for key, value in described.items() if key not in common)
+    return f"{described['name']}:{options}" if options else str(described["name"])
 
 
 def _observed(windows: Windows) -> int:
