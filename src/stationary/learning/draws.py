@@ -24,8 +24,9 @@ from scipy.stats import chi2, norm, qmc
 from torch import Tensor
 
 from stationary._support.types import Array
-from stationary.learning.curve import FAR, UNSOLVABLE, Curves, is_costly, within
+from stationary.learning.curve import Curves, is_costly
 from stationary.learning.estimate import Estimate
+from stationary.learning.solved_points import FAR, UNSOLVABLE, within
 from stationary.models import Model, Point
 from stationary.models.chunks import chunk_size, in_chunks, is_large
 from stationary.models.scales import Scale
