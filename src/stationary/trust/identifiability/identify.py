@@ -224,6 +224,7 @@ def _settled(likelihood: Likelihood, z: Array) -> Array:
         jac=True,
         method="L-BFGS-B",
         bounds=[(a - REACH, a + REACH) for a in z],
+        options={"maxfun": 1000},  # the work is bounded here, too
     )
     return np.asarray(result.x)
 
