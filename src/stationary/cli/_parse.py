@@ -23,7 +23,12 @@ _MOST_LOADS = 100_000
 _ENDING = re.compile(r"(.*\.(?:toml|sm|prism|pm))(?::(.*))?", re.IGNORECASE | re.DOTALL)
 
 
-def parse_model(text: str, relax: float | None = None, prism: PrismOptions | None = None) -> Model:
+def parse_model(
+    text: str,
+    relax: float | None = None,
+    prism: PrismOptions | None = None,
+    x: str = "load",
+) -> Model:
     """Make a model from ``name:option=value,...``, with free rates added if ``relax`` is given.
 
     The name may be that of a model file. Of a PRISM file, what is behind the name are constants;
@@ -35,7 +40,7 @@ def parse_model(text: str, relax: float | None = None, prism: PrismOptions | Non
 
     model: Model
     if is_prism(text):
-        model = (prism or PrismOptions()).model(text)
+        model = (prism or PrismOptions()).model(text, x)
     elif prism is not None and prism.given:
         raise InputError("--theta, --constants and --group-by go with a PRISM file: --model q.sm")
     else:

@@ -14,18 +14,6 @@ from stationary.errors import InputError
 if TYPE_CHECKING:
     from stationary.models import Prism
 
-Theta = Annotated[
-    str | None,
-    typer.Option(help="Constants of a PRISM model to learn, as in mu1,mu2; mu1=2.5 starts there."),
-]
-Constants = Annotated[
-    str | None, typer.Option(help="Values of other constants of a PRISM model, as in c=5,p=0.3.")
-]
-GroupBy = Annotated[
-    str | None,
-    typer.Option(help="Variable of a PRISM model whose values are counted, as in q for Q=0, Q=1."),
-]
-
 _ENDINGS = {".sm", ".prism", ".pm"}
 
 
@@ -42,26 +30,33 @@ class PrismOptions:
     ``lambda=callrate`` is the constant lambda, in the column callrate.
     """
 
-    x: str = "load"
-    theta: str | None = None
-    constants: str | None = None
-    group_by: str | None = None
+    theta: Annotated[
+        str | None,
+        typer.Option(
+            help="Constants of a PRISM model to learn, as in mu1,mu2; mu1=2.5 starts there."
+        ),
+    ] = None
+    constants: Annotated[
+        str | None,
+        typer.Option(help="Values of other constants of a PRISM model, as in c=5,p=0.3."),
+    ] = None
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Variable of a PRISM model whose values are counted, as in q for Q=0, Q=1."
+        ),
+    ] = None
 
     @property
     def given(self) -> bool:
         """Whether there is an option that only a PRISM file can have."""
         return any(value is not None for value in (self.theta, self.constants, self.group_by))
 
-    @property
-    def columns(self) -> str:
+    def columns(self, x: str) -> str:
         """Columns of the inputs, as ``--x`` has them for other models."""
-        return ",".join(column.strip() or name for name, column in self._pairs())
+        return ",".join(column.strip() or name for name, column in _inputs(x))
 
-    def _pairs(self) -> list[tuple[str, str]]:
-        parts = (part.partition("=") for part in self.x.split(","))
-        return [(name.strip(), column) for name, _, column in parts]
-
-    def model(self, text: str) -> Prism:
+    def model(self, text: str, x: str) -> Prism:
         """Read the model that ``file.sm`` or ``file.sm:constant=value,...`` names."""
         from stationary.models import from_prism
 
@@ -79,11 +74,17 @@ class PrismOptions:
                 raise InputError(f"--constants: give {name!r} a value, as in {name}=5")
         return from_prism(
             file,
-            x=[name for name, _ in self._pairs()],
+            x=[name for name, _ in _inputs(x)],
             theta=_values(self.theta, "--theta"),
             constants={name: value for name, value in fixed.items() if value is not None},
             count=self.group_by,
         )
+
+
+def _inputs(x: str) -> list[tuple[str, str]]:
+    """Pairs of a constant and its column, which is empty where it has the same name."""
+    parts = (part.partition("=") for part in x.split(","))
+    return [(name.strip(), column) for name, _, column in parts]
 
 
 def _values(text: str | None, option: str) -> dict[str, float | None]:

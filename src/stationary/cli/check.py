@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stationary.cli._options import (
-    Counts,
-    DropEmpty,
-    Duration,
-    Json,
-    Loads,
-    Observe,
-    Sampling,
-    X,
-    read,
-)
+from stationary.cli._options import Json, Reading, grouped
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +18,9 @@ if TYPE_CHECKING:
 _MARKS = {"ok": "ok     ", "warning": "WARNING", "unknown": "unknown"}
 
 
+@grouped
 def check(
+    *,
     windows: Annotated[
         Path,
         typer.Argument(help="CSV or Parquet file, one row a window; or the folder of a run."),
@@ -40,13 +32,7 @@ def check(
             "tandem.toml:K=20; a run has its own."
         ),
     ] = None,
-    x: X = "load",
-    counts: Counts = "Q={}",
-    observe: Observe = None,
-    loads: Loads = None,
-    sampling: Sampling = None,
-    duration: Duration = None,
-    drop_empty: DropEmpty = False,
+    reading: Reading,
     at: Annotated[
         list[str] | None,
         typer.Option(
@@ -76,8 +62,7 @@ def check(
     from stationary.planner import load
 
     if windows.is_dir():
-        given = (model, x, counts, observe, loads, sampling, duration, drop_empty)
-        if given != (None, "load", "Q={}", None, None, None, None, False):
+        if model is not None or reading != Reading():
             raise InputError(
                 f"{windows} is a run, which has its model and its data: leave out --model and what "
                 f"says how to read a file"
@@ -91,17 +76,7 @@ def check(
         if model is None:
             raise InputError("name a model, as in --model mmmk:servers=1,capacity=20")
         chain = parse_model(model)
-        data = read(
-            windows,
-            x,
-            counts,
-            observe,
-            loads,
-            sampling,
-            duration,
-            drop_empty,
-            states=chain.states,
-        )
+        data = reading.windows(windows, chain.states)
         plan = run_fit(chain, data)
     findings = plan.findings
     known = plan.identify(parse_grid(at, plan.model.inputs) if at else None, nats)

@@ -10,23 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stationary.cli._options import (
+    Asking,
     Cluster,
-    Counts,
-    DropEmpty,
-    Duration,
     Jobs,
     Json,
     Level,
-    Loads,
-    Observe,
-    Present,
-    Sampling,
-    Slo,
+    Reading,
     WindowsFile,
-    X,
     command_line,
-    parse_slos,
-    read,
+    grouped,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +28,9 @@ if TYPE_CHECKING:
     from stationary.planning.limits import Limit
 
 
+@grouped
 def compare(
+    *,
     windows: WindowsFile,
     model: Annotated[
         list[str] | None,
@@ -50,19 +44,12 @@ def compare(
     capacity: Annotated[
         int, typer.Option(help="Most requests in the system, for the default ladder.")
     ] = 20,
-    x: X = "load",
-    counts: Counts = "Q={}",
-    observe: Observe = None,
-    loads: Loads = None,
-    sampling: Sampling = None,
-    duration: Duration = None,
-    drop_empty: DropEmpty = False,
+    reading: Reading,
     ahead: Annotated[
         str | None,
         typer.Option(help="Also print the pooled forecast at these loads, as in 20:60:10."),
     ] = None,
-    slo: Slo = None,
-    present: Present = None,
+    asking: Asking,
     level: Level = 0.95,
     output: Annotated[
         Path | None,
@@ -86,7 +73,7 @@ def compare(
     Exit codes: 0 a model is recommended, and the present load meets the limit, if one is given; 1
     not so; 2 bad input.
     """
-    slos = parse_slos(slo, present)
+    slos, present = asking.slos, asking.present
 
     from stationary.cli._parse import parse_loads, parse_model
     from stationary.cli._show import as_json, progress_bar, stages
@@ -105,7 +92,7 @@ def compare(
     at = None if ahead is None else parse_loads(ahead)
     named = {text: parse_model(text) for text in model or []}
     states = next(iter(named.values())).states if named else ()
-    data = read(windows, x, counts, observe, loads, sampling, duration, drop_empty, states=states)
+    data = reading.windows(windows, states)
     chains = named or ladder(data, servers, capacity)
     if slos:
         check_slos(list(chains.values()), slos)

@@ -3,42 +3,96 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stationary.cli._options import (
+    Asking,
     Cluster,
-    Counts,
-    DropEmpty,
-    Duration,
     Jobs,
     Json,
     Level,
-    Loads,
-    Observe,
-    Pool,
-    Present,
-    Sampling,
-    Slo,
+    Reading,
     WindowsFile,
-    X,
     command_line,
-    parse_slos,
-    read,
+    grouped,
 )
-from stationary.cli._prism import Constants, GroupBy, PrismOptions, Theta, is_prism
+from stationary.cli._prism import PrismOptions, is_prism
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
     from stationary.learning.covariances import CovarianceKind
+    from stationary.learning.estimate import Method
     from stationary.models import Model
     from stationary.planning.limits import Limit
 
 
+@dataclass(frozen=True)
+class Training:
+    """How the likelihood is maximised."""
+
+    gradient: Annotated[
+        str,
+        typer.Option(
+            help="exact; infinity:p=0.1 (or p=auto, series=doubling, least=10, control=yes, "
+            "draws=4); bptt:steps=16; dc-bptt:steps=128. All but exact fit by stochastic steps."
+        ),
+    ] = "exact"
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the windows of a stochastic fit [50].")
+    ] = None
+    lr: Annotated[
+        float | None, typer.Option(help="Learning rate of a stochastic fit, by Adam [0.1].")
+    ] = None
+    batch: Annotated[int | None, typer.Option(help="Windows per stochastic step [1].")] = None
+    average: Annotated[
+        bool, typer.Option("--average", help="Average the second half of the stochastic steps.")
+    ] = False
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was cut off.")] = (
+        False
+    )
+    starts: Annotated[
+        int | None,
+        typer.Option(help="Starting points of the optimiser [3, or 1 for a large chain]."),
+    ] = None
+    seed: Annotated[int, typer.Option(help="Seed of starts, order and draws.")] = 0
+
+    def method(self, cluster: str | None, folder: Path | None) -> Method:
+        """Return the method; an option that goes with another method is an error."""
+        from stationary.cli._parse import parse_gradient
+        from stationary.gradients import Exact
+        from stationary.learning.newton import Newton
+        from stationary.learning.optimisers import Adam
+        from stationary.learning.stochastic import Stochastic
+
+        gradient = parse_gradient(self.gradient, self.seed)
+        if self.epochs is None and isinstance(gradient, Exact):
+            if self.average or self.lr is not None or self.batch is not None:
+                raise InputError(
+                    "--average, --lr and --batch go with a stochastic fit: --gradient infinity, or "
+                    "--epochs"
+                )
+            return Newton(self.starts, cluster=cluster, folder=folder, resume=self.resume)
+        rule = None if self.lr is None else Adam(lr=self.lr)
+        given: dict[str, Any] = {"epochs": self.epochs, "batch": self.batch, "rule": rule}
+        return Stochastic(
+            gradient,
+            average=self.average,
+            folder=folder,
+            resume=self.resume,
+            **{name: value for name, value in given.items() if value is not None},
+        )
+
+
+@grouped
 def fit(
+    *,
     windows: WindowsFile,
     model: Annotated[
         str,
@@ -47,22 +101,20 @@ def fit(
             "tandem.toml:K=20, or a PRISM file."
         ),
     ],
-    theta: Theta = None,
-    constants: Constants = None,
-    group_by: GroupBy = None,
-    x: X = "load",
-    counts: Counts = "Q={}",
-    observe: Observe = None,
-    loads: Loads = None,
-    sampling: Sampling = None,
-    duration: Duration = None,
-    drop_empty: DropEmpty = False,
-    pool: Pool = False,
+    prism: PrismOptions,
+    reading: Reading,
+    pool: Annotated[
+        bool,
+        typer.Option(
+            "--pool",
+            help="Add up windows of equal load as they are read, for files larger than memory: "
+            "the same fit, but no checks that need single windows.",
+        ),
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the run.")
     ] = None,
-    slo: Slo = None,
-    present: Present = None,
+    asking: Asking,
     level: Level = 0.95,
     errors: Annotated[
         str,
@@ -84,31 +136,7 @@ def fit(
         float | None,
         typer.Option(help="Add a free rate wherever the model has none, at this penalty alpha."),
     ] = None,
-    gradient: Annotated[
-        str,
-        typer.Option(
-            help="exact; infinity:p=0.1 (or p=auto, series=doubling, least=10, control=yes, "
-            "draws=4); bptt:steps=16; dc-bptt:steps=128. All but exact fit by stochastic steps."
-        ),
-    ] = "exact",
-    epochs: Annotated[
-        int | None, typer.Option(help="Passes over the windows of a stochastic fit [50].")
-    ] = None,
-    lr: Annotated[
-        float | None, typer.Option(help="Learning rate of a stochastic fit, by Adam [0.1].")
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Windows a stochastic step [1].")] = None,
-    average: Annotated[
-        bool, typer.Option("--average", help="Average the second half of the stochastic steps.")
-    ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a fit that was cut off.")
-    ] = False,
-    starts: Annotated[
-        int | None,
-        typer.Option(help="Starting points of the optimiser [3, or 1 for a large chain]."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of starts, order and draws.")] = 0,
+    training: Training,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a run that is already in the folder.")
     ] = False,
@@ -126,15 +154,14 @@ def fit(
     the column rate.
     """
     # Whatever can be wrong with the options is said before the work is done.
-    slos = parse_slos(slo, present)
-    if resume and output is None:
+    slos, present, seed = asking.slos, asking.present, training.seed
+    if training.resume and output is None:
         raise InputError("--resume needs -o, the folder the fit that was cut off was to fill")
     if bootstrap is None and block != 1:
         raise InputError("--block is of a bootstrap: give one with --bootstrap 200")
     if bootstrap is not None and pool:
         raise InputError("--bootstrap redraws single windows, which --pool adds up: leave one out")
 
-    from stationary.cli._methods import check_shared, make_method, watched
     from stationary.cli._parse import parse_errors
     from stationary.cli._show import as_json, progress_bar, stages
     from stationary.learning.inference import check_level
@@ -146,36 +173,23 @@ def fit(
     check_level(level)
     if output is not None:
         check_target(output, overwrite)
-    prism = PrismOptions(x, theta, constants, group_by)
-    chain = _model(model, relax, prism)
+    chain = _model(model, relax, prism, reading.x)
     kind = parse_errors(errors)
     _check_pooled(kind, pool)
     folder = None if output is None else _unfinished(output)
-    method = make_method(
-        gradient, epochs, lr, batch, average, starts, cluster, folder, resume, seed
-    )
+    method = training.method(cluster, folder)
     if cluster is not None and bootstrap is None:
-        check_shared(method, chain)
+        _check_shared(method, chain)
     if slos:
         check_slos([chain], slos)
     if present is not None:
         check_present(present)
-    data = read(
-        windows,
-        prism.columns if is_prism(model) else x,
-        counts,
-        observe,
-        loads,
-        sampling,
-        duration,
-        drop_empty,
-        pool,
-        chain.states,
-    )
-    if resume and folder is not None and not folder.exists():
+    columns = prism.columns(reading.x) if is_prism(model) else reading.x
+    data = reading.windows(windows, chain.states, pool, columns)
+    if training.resume and folder is not None and not folder.exists():
         typer.echo(f"there is nothing to resume in {folder}; starting anew", err=True)
     try:
-        with watched(method) as seen:
+        with _watched(method) as seen:
             plan = run_fit(chain, data, method=seen, covariance=kind, seed=seed)
     except KeyboardInterrupt:
         if folder is not None and folder.exists():
@@ -204,10 +218,10 @@ def fit(
         raise typer.Exit(1)
 
 
-def _model(text: str, relax: float | None, prism: PrismOptions) -> Model:
+def _model(text: str, relax: float | None, prism: PrismOptions, x: str) -> Model:
     from stationary.cli._parse import parse_model, parse_options
 
-    chain = parse_model(text, relax, prism)
+    chain = parse_model(text, relax, prism, x)
     if not is_prism(text):
         given = [name for name in chain.param_names if name in parse_options(text)]
         if given:
@@ -223,6 +237,44 @@ def _check_pooled(kind: CovarianceKind, pool: bool) -> None:
             "--errors sandwich:block=... needs the order of windows, which --pool adds up: leave "
             "one out"
         )
+
+
+def _check_shared(method: Method, chain: Model) -> None:
+    """Raise unless a cluster has several starts to run."""
+    from stationary.learning.newton import Newton
+    from stationary.models.chunks import is_large
+
+    usual = 1 if is_large(chain.edges) else 3
+    if not isinstance(method, Newton) or (method.starts or usual) == 1:
+        raise InputError(
+            "--cluster has nothing to share out: it runs the starts of a fit that is not "
+            "stochastic side by side (--starts 3), or the refits of a --bootstrap"
+        )
+
+
+@contextmanager
+def _watched(method: Method) -> Iterator[Method]:
+    """Yield the method with a bar on the terminal that shows how far it is."""
+    from stationary.cli._show import progress_bar
+    from stationary.learning.newton import Newton
+    from stationary.learning.stochastic import Step, Stochastic
+
+    if isinstance(method, Newton):
+        with progress_bar("start", method.starts or 3) as bar:
+
+            def at_start(start: int, evaluations: int, nll: float) -> None:
+                if bar is not None:
+                    bar(start, f"{evaluations} gradients, nll {nll:.3f}")
+
+            yield replace(method, progress=at_start)
+    elif isinstance(method, Stochastic):
+        with progress_bar("epoch", method.epochs) as bar:
+
+            def at_step(step: Step) -> None:
+                if bar is not None:
+                    bar(step.epoch, f"step {step.step}, loss {step.loss:.4g}")
+
+            yield replace(method, callback=at_step)
 
 
 def _unfinished(output: Path) -> Path:

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stationary.cli._options import (
-    Json,
-    Overwrite,
-    Present,
-    Run,
-    RunLevel,
-    Slo,
-    check_new,
-    parse_slos,
-)
+from stationary.cli._options import Asking, Json, Overwrite, Run, RunLevel, check_new, grouped
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,14 +18,15 @@ if TYPE_CHECKING:
     from stationary.planning.what_if import Change
 
 
+@grouped
 def forecast(
+    *,
     run: Run,
     x: Annotated[
         list[str] | None,
         typer.Option(help="Loads: 10:60:2 or 10,20,30; name=loads for each of several inputs."),
     ] = None,
-    slo: Slo = None,
-    present: Present = None,
+    asking: Asking,
     what_if: Annotated[
         str | None,
         typer.Option(
@@ -71,7 +63,7 @@ def forecast(
     Without --x, a run that was saved with --slo is asked for that limit. The exit code is 1 where
     the present load misses the limit.
     """
-    slos = parse_slos(slo, present)
+    slos, present = asking.slos, asking.present
     # Without loads, the answer is a limit: on the SLOs that are given, or on those of the run.
     limited = bool(slos) or next_experiment or not x
     _check_options(x, limited, what_if, next_experiment, json, csv, plot)

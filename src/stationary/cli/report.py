@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stationary.cli._options import Present, Run, RunLevel, Slo, command_line
+from stationary.cli._options import Asking, Run, RunLevel, command_line, grouped
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
 
 
+@grouped
 def report(
+    *,
     run: Run,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="File to write, ending in .html.")
     ] = Path("report.html"),
-    slo: Slo = None,
-    present: Present = None,
+    asking: Asking,
     level: RunLevel = None,
     compare: Annotated[
         bool,
@@ -38,7 +39,7 @@ def report(
     """
     from stationary.terms.slo import as_slos
 
-    slos = as_slos(slo) if slo else None
+    slos = as_slos(asking.slo) if asking.slo else None
 
     from stationary import words
     from stationary.output.report import check_path, write_report
@@ -46,11 +47,11 @@ def report(
 
     check_path(output)
     plan = load(run)
-    plan.asking(slos or plan.question.slos, level, present)  # fails before models are fitted
+    plan.asking(slos or plan.question.slos, level, asking.present)  # fails before models are fitted
     if compare:
         plan = _compared(plan, run)
     said = write_report(
-        plan, output, slos=slos, present=present, level=level, command=command_line()
+        plan, output, slos=slos, present=asking.present, level=level, command=command_line()
     )
     typer.echo(said.sentence)
     typer.echo(said.headroom)

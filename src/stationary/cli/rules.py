@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stationary.cli._options import Overwrite, Run, RunLevel, Slo, check_new, parse_slos
+from stationary.cli._options import Objectives, Overwrite, Run, RunLevel, check_new
 from stationary.errors import InputError
 
 
@@ -20,7 +20,7 @@ def rules(
             "'sum(rate(http_requests_total[5m]))'."
         ),
     ],
-    slo: Slo = None,
+    slo: Objectives = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File to write, .yml or .yaml; printed by default."),
@@ -46,7 +46,9 @@ def rules(
     Exit codes: 0 fine; 1 the limit is not to be trusted, and the rules say so; 2 there is no
     limit to alert on.
     """
-    slos = parse_slos(slo, None)
+    from stationary.terms.slo import as_slos
+
+    slos = as_slos(slo or [])
     labels = _labels(label or [])
     if output is not None:
         if output.suffix.lower() not in (".yml", ".yaml"):
