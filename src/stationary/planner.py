@@ -16,14 +16,13 @@ from stationary.gradients import Exact, Gradient
 from stationary.learning.covariances import CovarianceKind
 from stationary.learning.estimate import Method
 from stationary.learning.fitting import check_model, estimate
-from stationary.learning.inference import check_level
 from stationary.learning.newton import Newton
 from stationary.learning.stochastic import Stochastic
 from stationary.models import Model
 from stationary.output.store import read
-from stationary.planning.limits import check_present, check_slos
+from stationary.planning.limits import check_slos
 from stationary.solvers import Solver
-from stationary.terms.slo import as_slos
+from stationary.terms.slo import as_slos, check_level, check_present
 from stationary.trust.baselines import BASELINES
 from stationary.trust.ladder import ladder
 from stationary.trust.study import fit_all

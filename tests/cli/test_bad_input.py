@@ -306,7 +306,7 @@ FORECAST = {
     ),
     "test of no limit": (
         ("run", "--slo", "response_time<10", "--next-experiment"),
-        "at any load: a test has no limit to tell better",
+        "at any load: there is no limit",
     ),
     "csv without loads": (("run", "--slo", "loss<0.1", "--csv"), "give loads, as in --x"),
     "plot without loads": (("run", "--slo", "loss<0.1", "--plot", "p.png"), "give loads, as in"),

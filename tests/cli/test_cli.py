@@ -532,8 +532,8 @@ def test_the_plot_shows_the_limit_of_its_measure(call, run, tmp_path):
     args = ("forecast", run, "--x", "10:30", "--slo", "loss<0.02", "--plot")
     assert call(*args, tmp_path / "loss.svg")[0] == 0
     assert call(*args, tmp_path / "queue.svg", "--measure", "mean_queue")[0] == 0
-    assert "<!-- limit 0.02 -->" in (tmp_path / "loss.svg").read_text()
-    assert "limit" not in (tmp_path / "queue.svg").read_text()
+    assert 'id="dash"' in (tmp_path / "loss.svg").read_text()
+    assert 'id="dash"' not in (tmp_path / "queue.svg").read_text()
 
 
 def test_a_run_that_did_not_converge_meets_no_limit(call, tmp_path):

@@ -77,11 +77,11 @@ def compare(
 
     from stationary.cli._parse import parse_loads, parse_model
     from stationary.cli._show import as_json, progress_bar, stages
-    from stationary.learning.inference import check_level
-    from stationary.output.store import check_target
+    from stationary.output.folders import check_target
     from stationary.planner import compare as run
-    from stationary.planning.limits import check_present, check_slos
+    from stationary.planning.limits import check_slos
     from stationary.planning.record import Question
+    from stationary.terms.slo import check_level, check_present
     from stationary.trust.ladder import ladder
 
     check_level(level)

@@ -164,11 +164,11 @@ def fit(
 
     from stationary.cli._parse import parse_errors
     from stationary.cli._show import as_json, progress_bar, stages
-    from stationary.learning.inference import check_level
-    from stationary.output.store import check_target
+    from stationary.output.folders import check_target
     from stationary.planner import fit as run_fit
-    from stationary.planning.limits import check_present, check_slos
+    from stationary.planning.limits import check_slos
     from stationary.planning.record import Question
+    from stationary.terms.slo import check_level, check_present
 
     check_level(level)
     if output is not None:

@@ -1,19 +1,8 @@
-"""Windows: what was observed at each load, and how it is read from files."""
+"""Windows: what was observed at each load, and how it is read from files.
 
-from stationary.data._base import TINY, Counts, Misplaced, Observation
-from stationary.data.readers import read_windows
-from stationary.data.states import ObservationMap, Sampling, States, conditional_nll
-from stationary.data.windows import Windows
+Names are loaded on first use: a file can be opened and checked without torch.
+"""
 
-__all__ = [
-    "TINY",
-    "Counts",
-    "Misplaced",
-    "Observation",
-    "ObservationMap",
-    "Sampling",
-    "States",
-    "Windows",
-    "conditional_nll",
-    "read_windows",
-]
+import lazy_loader as _lazy
+
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

@@ -273,15 +273,7 @@ class FrameTable(Table):
 
 def open_table(path: str | os.PathLike[str]) -> Table:
     """Return the table in a file, by its ending."""
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"name a file, as in 'windows.csv'; got {path!r}")
-    path = Path(path)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give a .csv, .tsv or .parquet file in it")
-    if not path.exists():
-        raise InputError(f"{path}: there is no such file; check the path")
-    if not path.stat().st_size:
-        raise _empty(path)
+    path = check_file(path)
     name = path.name.lower()
     if name.endswith(".parquet"):
         return ParquetTable(path)
@@ -291,6 +283,20 @@ def open_table(path: str | os.PathLike[str]) -> Table:
         f"{path}: cannot tell how to read {''.join(path.suffixes) or 'a file without ending'}; "
         f"give a .csv, .csv.gz, .tsv or .parquet file"
     )
+
+
+def check_file(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a file with something in it, or raise."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"name a file, as in 'windows.csv'; got {path!r}")
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give a .csv, .tsv or .parquet file in it")
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file; check the path")
+    if not path.stat().st_size:
+        raise _empty(path)
+    return path
 
 
 def _empty(path: Path) -> InputError:

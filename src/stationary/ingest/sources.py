@@ -102,20 +102,27 @@ class Source:
             )
         return own, own
 
+    def check(self) -> None:
+        """Raise unless the files are there, in a known format; of a database, look at nothing."""
+        if self.is_database:
+            return
+        if self.table is not None or self.query is not None:
+            raise InputError("--table and --query go with a database, postgresql://user@host/name")
+        self.file_format()
+        path = self.location
+        if "://" not in path and not Path(path).exists() and not glob.glob(path):  # noqa: PTH207
+            raise InputError(f"{path}: there is no such file; check the path")
+
 
 def open_table(session: Session, source: Source) -> Any:
     """Return the table that a source names, with its own columns."""
     with session.about(source.name):
         if source.is_database:
             return _open_database(session, source)
-        if source.table is not None or source.query is not None:
-            raise InputError("--table and --query go with a database, postgresql://user@host/name")
+        source.check()
         kind, path = source.file_format(), source.location
-        if "://" not in path:
-            if Path(path).exists():
-                path = session.exactly(path)  # brackets in the name of a file are no pattern
-            elif not glob.glob(path):  # noqa: PTH207
-                raise InputError(f"{path}: there is no such file; check the path")
+        if "://" not in path and Path(path).exists():
+            path = session.exactly(path)  # brackets in the name of a file are no pattern
         if kind.needs_duckdb and not session.reads_lines:
             raise InputError(
                 f"{source.name}: access logs are read by DuckDB; leave out --engine, or turn the "

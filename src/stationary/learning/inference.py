@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 import scipy.special
@@ -12,10 +11,10 @@ import scipy.stats
 from torch import Tensor
 
 from stationary._support.types import Array
-from stationary.errors import InputError
 from stationary.learning.likelihood import Likelihood
 from stationary.models.measures import Measure
 from stationary.models.scales import Scale
+from stationary.terms.slo import check_level
 
 UNDETERMINED = 1e3
 """Standard deviation, in e-folds, given to a direction the data does not determine."""
@@ -86,12 +85,6 @@ class Covariance:
         check_level(level)
         tail = 0.5 + level / 2
         return float(scipy.stats.t.ppf(tail, self.df) if self.df else scipy.stats.norm.ppf(tail))
-
-
-def check_level(level: float) -> None:
-    """Raise unless this is the coverage of an interval."""
-    if not isinstance(level, Real) or not 0 < level < 1:
-        raise InputError(f"level must lie between 0 and 1, as in 0.95; got {level!r}")
 
 
 def finite_hessian(likelihood: Likelihood, z: Array) -> Array:

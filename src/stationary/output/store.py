@@ -35,16 +35,22 @@ from stationary.errors import InputError, MissingError, RunError
 from stationary.learning.draws import Draws
 from stationary.models import Model
 from stationary.output._fields import Reader, as_plain
+from stationary.output.folders import (
+    ARRAYS,
+    FILES,
+    HISTORY,
+    JSON,
+    OLD,
+    WINDOWS,
+    as_folder,
+    check_run,
+    check_target,
+)
 from stationary.planning.record import Record
 
 FORMAT = 4
 """Number of the layout: 4 is read by the types of fields, where 3 named a type in every record."""
 
-_JSON, _ARRAYS, _WINDOWS = "plan.json", "arrays.safetensors", "windows.parquet"
-_HISTORY = "history.parquet"  # of a stochastic fit
-_FILES = {_JSON, _ARRAYS, _WINDOWS, _HISTORY}
-_OLD = "fit.json"  # of formats 1 and 2
-_OLD_FILES = {_OLD, "params.safetensors"}
 _TABLES = ("windows", "history")
 """Fields of a plan that have files of their own."""
 
@@ -70,38 +76,6 @@ def write(plan: Record, folder: str | os.PathLike[str], overwrite: bool = False)
         raise InputError(
             f"{folder}: the run cannot be written: {error.strerror or error}; name another folder"
         ) from error
-
-
-def as_folder(folder: Any) -> Path:
-    """Return the path of a folder, or raise unless the argument names one."""
-    if not isinstance(folder, str | os.PathLike) or not str(folder):
-        raise InputError(f"name a folder, as in 'run/'; got {folder!r}")
-    return Path(folder)
-
-
-def check_target(folder: Path, overwrite: bool) -> None:
-    """Raise unless a plan may be written here, so that a long fit is not lost at its end."""
-    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not above.is_dir():
-        raise InputError(f"{above} is a file; name a folder for the run")
-    if not os.access(above if above != folder else folder.absolute().parent, os.W_OK):
-        raise InputError(f"{folder} cannot be written: no permission; name another folder")
-    if above != folder:
-        return
-    if folder.resolve() == Path.cwd():  # a shell would be left in a folder that is gone
-        raise InputError("the run cannot replace the folder you are in; name another folder")
-    present = {path.name for path in folder.iterdir()}
-    others = sorted(present - _FILES - _OLD_FILES)
-    if others or (present and not present & {_JSON, _OLD}):
-        raise InputError(
-            f"{folder} holds other files ({(others or sorted(present))[0]}); name a new folder for "
-            f"the run"
-        )
-    if present and not overwrite:
-        raise InputError(
-            f"{folder} holds a run already; name another folder, or overwrite it (overwrite=True, "
-            f"--overwrite)"
-        )
 
 
 def _swap(new: Path, target: Path, old: Path) -> None:
@@ -133,9 +107,9 @@ def _write(plan: Record, folder: Path) -> None:
     }
     content["windows"] = _write_windows(plan.windows, folder, arrays)
     if not plan.history.empty:
-        plan.history.to_parquet(folder / _HISTORY)
+        plan.history.to_parquet(folder / HISTORY)
     # As bytes: save_file would make a file that only its owner may read.
-    (folder / _ARRAYS).write_bytes(safetensors.torch.save(arrays))
+    (folder / ARRAYS).write_bytes(safetensors.torch.save(arrays))
     signed = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -150,7 +124,7 @@ def _write(plan: Record, folder: Path) -> None:
     }
     signed["checksum"] = _digest(signed)
     text = json.dumps(signed, indent=2, ensure_ascii=False)
-    (folder / _JSON).write_text(f"{text}\n", encoding="utf-8")
+    (folder / JSON).write_text(f"{text}\n", encoding="utf-8")
 
 
 def _draws(plan: Record) -> Draws | None:
@@ -172,7 +146,7 @@ def _write_windows(windows: Windows, folder: Path, arrays: dict[str, Tensor]) ->
         columns["windows"] = windows.multiplicity
         rows, others = np.triu_indices(windows.data.shape[1])
         arrays["windows.squares"] = windows.moments.squares[:, rows, others].contiguous()
-    pd.DataFrame({k: v.numpy() for k, v in columns.items()}).to_parquet(folder / _WINDOWS)
+    pd.DataFrame({k: v.numpy() for k, v in columns.items()}).to_parquet(folder / WINDOWS)
     return {
         "inputs": list(windows.inputs),
         "observations": [
@@ -232,7 +206,7 @@ def read(
         raise InputError(f"model must be one such as MMmK(), or a list of them; got {model!r}")
     content = _read_json(path)
     checksums = content["checksums"]
-    for name in sorted({_ARRAYS, _WINDOWS} | (_FILES & checksums.keys())):
+    for name in sorted({ARRAYS, WINDOWS} | (FILES & checksums.keys())):
         if not (path / name).is_file():
             _damaged(path, f"{name} is missing")
         if _checksum(path / name) != checksums.get(name):
@@ -255,32 +229,27 @@ def read(
 
 
 def _read(path: Path, content: dict[str, Any], own: Sequence[Model]) -> dict[str, Any]:
-    arrays = safetensors.torch.load_file(path / _ARRAYS)
+    arrays = safetensors.torch.load_file(path / ARRAYS)
     reader, hints = Reader(path, arrays, own), get_type_hints(Record)
     plan = {k: reader.read(hints[k], content[k], k) for k in hints if k not in _TABLES}
-    plan["windows"] = _read_windows(content["windows"], pd.read_parquet(path / _WINDOWS), arrays)
-    if _HISTORY in content["checksums"]:
-        plan["history"] = pd.read_parquet(path / _HISTORY)
+    plan["windows"] = _read_windows(content["windows"], pd.read_parquet(path / WINDOWS), arrays)
+    if HISTORY in content["checksums"]:
+        plan["history"] = pd.read_parquet(path / HISTORY)
     return plan
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     """Return the content of the JSON file, checked to be as it was saved by this version."""
-    if not path.exists():
-        raise RunError(f"{path}: there is no such folder; make it with 'stationary fit ... -o'")
-    if not path.is_dir():
-        raise RunError(f"{path} is a file; give the folder that 'stationary fit ... -o' wrote")
-    if not any((path / name).exists() for name in {*_FILES, _OLD}):
-        raise RunError(f"{path} is not a run; give a folder that 'stationary fit ... -o' wrote")
-    old = (path / _OLD).exists() and not (path / _JSON).exists()
+    check_run(path)
+    old = (path / OLD).exists() and not (path / JSON).exists()
     try:
-        content = json.loads((path / (_OLD if old else _JSON)).read_text(encoding="utf-8"))
+        content = json.loads((path / (OLD if old else JSON)).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        _damaged(path, f"{_JSON} is missing")
+        _damaged(path, f"{JSON} is missing")
     except UnicodeDecodeError:
-        _damaged(path, f"{_JSON} is not text")
+        _damaged(path, f"{JSON} is not text")
     except (ValueError, OSError) as error:
-        _damaged(path, f"{_JSON}: {getattr(error, 'strerror', None) or error}")
+        _damaged(path, f"{JSON}: {getattr(error, 'strerror', None) or error}")
     number = content.get("format") if isinstance(content, dict) else None
     if old or (isinstance(number, int) and number < FORMAT):
         recipe = content.get("recipe") or {}
@@ -290,7 +259,7 @@ def _read_json(path: Path) -> dict[str, Any]:
             f"replace it)"
         )
     if not isinstance(number, int):
-        _damaged(path, f"{_JSON} does not say its format")
+        _damaged(path, f"{JSON} does not say its format")
     if number > FORMAT:
         raise RunError(
             f"{path} was written by a newer stationary "
@@ -299,9 +268,9 @@ def _read_json(path: Path) -> dict[str, Any]:
         )
     for name in ("checksums", "checksum"):
         if name not in content:
-            _damaged(path, f"{_JSON}: {name} is missing")
+            _damaged(path, f"{JSON}: {name} is missing")
     if content.pop("checksum") != _digest(content):
-        _damaged(path, f"{_JSON} is not what was saved")
+        _damaged(path, f"{JSON} is not what was saved")
     return dict(content)
 
 

@@ -15,12 +15,12 @@ from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.draws import Draws, from_estimate
 from stationary.learning.estimate import Estimate
-from stationary.learning.inference import Covariance, Link, check_level
+from stationary.learning.inference import Covariance, Link
 from stationary.planning.forecast import forecast, half_width
 from stationary.planning.information import Information
 from stationary.planning.limits import Limit, Status, limit
 from stationary.planning.roots import FARTHEST
-from stationary.terms.slo import Slo
+from stationary.terms.slo import Slo, check_level
 
 _CANDIDATES = 12
 

@@ -14,7 +14,8 @@ from stationary import words
 from stationary._support.types import Array
 from stationary.errors import InputError
 from stationary.learning.draws import Draws
-from stationary.learning.inference import KNOWN, OPEN, Link, check_level
+from stationary.learning.inference import KNOWN, OPEN, Link
+from stationary.terms.slo import check_level
 from stationary.terms.trust import Doubt, Horizon, Reason
 
 NEGLIGIBLE = 1e-6

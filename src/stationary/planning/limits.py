@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from numbers import Real
 
 import numpy as np
 import torch
@@ -14,11 +13,11 @@ import torch
 from stationary import words
 from stationary.errors import InputError, SolverError, StationaryError
 from stationary.learning.draws import Draws
-from stationary.learning.inference import OPEN, check_level
+from stationary.learning.inference import OPEN
 from stationary.models import Model
 from stationary.planning.forecast import MOST_LOST, quantiles, three
 from stationary.planning.roots import Excess
-from stationary.terms.slo import Slo
+from stationary.terms.slo import Slo, check_level
 from stationary.terms.trust import Doubt, Horizon, Reason
 
 _SCANNED = 64
@@ -106,14 +105,6 @@ class Limit:
         Loads below its whole interval, at which the model was tested, still meet the SLOs.
         """
         return load <= self.load and (self.trusted or load <= min(self.low, self.tested))
-
-
-def check_present(present: float) -> float:
-    """Return the present load, or raise unless it is one."""
-    number = isinstance(present, Real) and not isinstance(present, bool)
-    if not number or not 0 < present < math.inf:
-        raise InputError(f"the present load must be positive and finite; got {present!r}")
-    return float(present)
 
 
 def check_slos(models: Sequence[Model], slos: Sequence[Slo]) -> None:

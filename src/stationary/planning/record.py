@@ -14,11 +14,10 @@ from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.draws import Draws, from_estimate, from_refits
 from stationary.learning.estimate import Estimate
-from stationary.learning.inference import check_level
 from stationary.models import Model
-from stationary.planning.limits import Limit, check_present, check_slos, limit
+from stationary.planning.limits import Limit, check_slos, limit
 from stationary.planning.what_if import Change
-from stationary.terms.slo import Slo, as_slos
+from stationary.terms.slo import Slo, as_slos, check_level, check_present
 from stationary.terms.trust import Doubt, Horizon, Reason
 from stationary.trust.study import Comparison, Study, comparison, study
 

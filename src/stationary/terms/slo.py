@@ -1,4 +1,4 @@
-"""Service-level objectives: a measure and the largest value it may have."""
+"""What is asked: service-level objectives, the present load, and the level of intervals."""
 
 from __future__ import annotations
 
@@ -94,3 +94,17 @@ def _number(name: Any, bound: Any) -> float:
         return float(bound)
     except (TypeError, ValueError):
         raise InputError(f"the bound of {name} must be a number; got {bound!r}") from None
+
+
+def check_level(level: float) -> None:
+    """Raise unless this is the coverage of an interval."""
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise InputError(f"level must lie between 0 and 1, as in 0.95; got {level!r}")
+
+
+def check_present(present: float) -> float:
+    """Return the present load, or raise unless it is one."""
+    number = isinstance(present, Real) and not isinstance(present, bool)
+    if not number or not 0 < present < math.inf:
+        raise InputError(f"the present load must be positive and finite; got {present!r}")
+    return float(present)

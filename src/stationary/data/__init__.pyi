@@ -1,0 +1,10 @@
+from ._base import TINY as TINY
+from ._base import Counts as Counts
+from ._base import Misplaced as Misplaced
+from ._base import Observation as Observation
+from .readers import read_windows as read_windows
+from .states import ObservationMap as ObservationMap
+from .states import Sampling as Sampling
+from .states import States as States
+from .states import conditional_nll as conditional_nll
+from .windows import Windows as Windows

@@ -1,0 +1,60 @@
+"""Folders of saved plans: which files they hold, and whether one may be written or read.
+
+Nothing here loads torch, so that a folder that is in the way is named at once.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from stationary.errors import InputError, RunError
+
+JSON, ARRAYS, WINDOWS = "plan.json", "arrays.safetensors", "windows.parquet"
+HISTORY = "history.parquet"  # of a stochastic fit
+FILES = {JSON, ARRAYS, WINDOWS, HISTORY}
+OLD = "fit.json"  # of formats 1 and 2
+OLD_FILES = {OLD, "params.safetensors"}
+
+
+def as_folder(folder: Any) -> Path:
+    """Return the path of a folder, or raise unless the argument names one."""
+    if not isinstance(folder, str | os.PathLike) or not str(folder):
+        raise InputError(f"name a folder, as in 'run/'; got {folder!r}")
+    return Path(folder)
+
+
+def check_target(folder: Path, overwrite: bool) -> None:
+    """Raise unless a plan may be written here, so that a long fit is not lost at its end."""
+    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not above.is_dir():
+        raise InputError(f"{above} is a file; name a folder for the run")
+    if not os.access(above if above != folder else folder.absolute().parent, os.W_OK):
+        raise InputError(f"{folder} cannot be written: no permission; name another folder")
+    if above != folder:
+        return
+    if folder.resolve() == Path.cwd():  # a shell would be left in a folder that is gone
+        raise InputError("the run cannot replace the folder you are in; name another folder")
+    present = {path.name for path in folder.iterdir()}
+    others = sorted(present - FILES - OLD_FILES)
+    if others or (present and not present & {JSON, OLD}):
+        raise InputError(
+            f"{folder} holds other files ({(others or sorted(present))[0]}); name a new folder for "
+            f"the run"
+        )
+    if present and not overwrite:
+        raise InputError(
+            f"{folder} holds a run already; name another folder, or overwrite it (overwrite=True, "
+            f"--overwrite)"
+        )
+
+
+def check_run(path: Path) -> None:
+    """Raise unless the folder holds a saved plan, whole or not."""
+    if not path.exists():
+        raise RunError(f"{path}: there is no such folder; make it with 'stationary fit ... -o'")
+    if not path.is_dir():
+        raise RunError(f"{path} is a file; give the folder that 'stationary fit ... -o' wrote")
+    if not any((path / name).exists() for name in {*FILES, OLD}):
+        raise RunError(f"{path} is not a run; give a folder that 'stationary fit ... -o' wrote")
