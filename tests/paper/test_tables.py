@@ -20,7 +20,7 @@ def records(tmp_path_factory):
         for name, seeds in (("infinity", (0, 1, 2)), ("mle", (0, 1, 2)), ("zero", (0, 1, 2)))
         for reading in (Reading.ONE, Reading.FRESH)
     ]
-    wanted.append(Task(ROW, "mle", Reading.LUCK, (20,), share=0.04))
+    wanted.append(Task(ROW, "mle", Reading.LUCK, tuple(range(20)), share=0.04))
     run(wanted, folder, jobs=1)
     return read(wanted, folder)
 
@@ -43,20 +43,21 @@ def test_tidy_measures_from_the_floor_of_the_same_data(records):
 
 def test_metric_table_shows_mean_interval_and_print(records):
     frame = tables.tidy(records)
-    header, line = tables.metric_table(frame, [ROW], "mape", Reading.FRESH)
-    cell = line[header.index("infinity-SGD (paper)")]
+    line = tables.metric_table(frame, [ROW], "mape", Reading.FRESH).iloc[0]
     mine = tables.select(frame, method="infinity", reading=Reading.FRESH)["mape"]
     mean, half = cells.interval(mine)
-    assert cell == f"{cells.number(mean)} ± {cells.number(half)} [0.0118]"
-    assert line[header.index("predict zero")] == "1 ± 0"
+    shown = f"{cells.number(mean)} ± {cells.number(half)} [0.0118]"
+    assert line["infinity-SGD (paper)"] == shown
+    assert line["predict zero"] == "1 ± 0"
 
 
 def test_floor_table_counts_the_lucky_data_sets(records):
-    _, line = tables.floor_table(records, [ROW])
-    mape = np.array(next(r for r in records if r["reading"] == Reading.LUCK)["mape"])
-    assert line[1] == "20"
-    assert line[2] == "100.0%"
-    assert line[6] == f"{(mape <= 0.0118).mean():.1%}"
+    luck = tables.lucky(records)
+    line = tables.floor_table(luck, [ROW]).iloc[0]
+    better = (luck[ROW.name]["mape"] <= 0.0118).mean()
+    assert line["data sets"] == "20"
+    assert line["converged"] == "100.0%"
+    assert line["data sets where the MLE does as well"] == f"{better:.1%}"
 
 
 def test_agreement_names_the_side():
@@ -69,12 +70,12 @@ def test_agreement_names_the_side():
             "mse": [1e-5, 1e-5, 1e-4],
         }
     )
-    lines = tables.agreement_table(frame, [ROW])[1:]
-    assert [line[-1] for line in lines] == ["printed is better", "agrees"]
+    verdicts = tables.agreement_table(frame, [ROW])["verdict"]
+    assert verdicts.tolist() == ["printed is better", "agrees"]
 
 
 def test_theta_table_evaluates_the_printed_estimate(records):
-    _, line = tables.theta_table(tables.tidy(records), records, [ROW])
+    table = tables.theta_table(tables.tidy(records), tables.lucky(records), [ROW])
     # M/M/1/K far above saturation loses 1 - theta / x, and theta / x - 1 falls off with x.
     x = np.arange(31, 61)
 
@@ -83,7 +84,7 @@ def test_theta_table_evaluates_the_printed_estimate(records):
         return rho**19 * (1 - rho) / (1 - rho**20)
 
     implied = np.mean(abs(loss(25.083) - loss(25.0)) / loss(25.0))
-    assert line[3] == cells.number(implied)
+    assert table["MAPE/100 at the printed"].item() == cells.number(implied)
 
 
 @pytest.mark.parametrize(
@@ -95,46 +96,30 @@ def test_numbers_have_three_digits(value, text):
 
 
 def test_markdown_is_a_table():
-    text = cells.markdown([["a", "b"], ["1", "22"]])
+    text = cells.markdown(pd.DataFrame({"a": ["1"], "b": ["22"]}))
     assert text == "| a | b  |\n| - | -- |\n| 1 | 22 |\n"
 
 
-def test_example_a1_is_the_papers():
-    _, first, second = examples.unidentifiable()
-    assert first[1] == first[2] == "0.4, 0.3, 0.2, 0.1"
-    assert second[1] == second[2] == "0.4, 0.3, 0.1, 0.2"
-    assert first[3] == second[3]  # what is observed agrees
-    assert first[4] != second[4]  # what is asked for does not
-
-
-def test_example_a2_mixing_times():
-    _, slow, fast = examples.mixing()
-    assert (slow[3], fast[3]) == ("371", "27")
+def test_the_examples_of_the_appendix():
+    a1 = examples.unidentifiable()
+    assert a1["steady state"].tolist() == ["0.4, 0.3, 0.2, 0.1", "0.4, 0.3, 0.1, 0.2"]
+    assert a1["printed"].equals(a1["steady state"].rename("printed"))
+    assert a1["observed, conditional"].nunique() == 1  # what is observed agrees
+    assert a1["last state"].nunique() == 2  # what is asked for does not
+    assert examples.mixing()["mix(P, 1e-05)"].tolist() == ["371", "27"]
 
 
 def test_through_time_finds_the_epoch_of_the_print():
     """A run that passes the printed pair of errors on its way from bad to good."""
     mape, mse = ROW.mape["dc128"][0], ROW.mse["dc128"][0]
-    curves = pd.DataFrame(
-        {
-            "row": ROW.name,
-            "method": "dc128",
-            "reading": "one",
-            "metric": ["mape"] * 3 + ["mse"] * 3,
-            "epoch": [0, 1, 2] * 2,
-            "mean": [2 * mape, 1.01 * mape, 0.1 * mape, 2 * mse, 0.99 * mse, 0.1 * mse],
-        }
-    )
-    frame = pd.DataFrame(
-        {
-            "row": [ROW.name],
-            "method": "dc128",
-            "reading": "one",
-            "mape_steady": 0.1,
-            "mse_steady": 0.01,
-        }
-    )
-    _, line = tables.through_time_table(frame, curves, [ROW])
-    assert line[3] == "2.64, 0.49"
-    assert line[4] == "1: 1.33, 0.243"
-    assert line[6] == "0.1, 0.01"
+    which = {"row": ROW.name, "method": "dc128", "reading": "one"}
+    path = {
+        "metric": ["mape"] * 3 + ["mse"] * 3,
+        "epoch": [0, 1, 2] * 2,
+        "mean": [2 * mape, 1.01 * mape, 0.1 * mape, 2 * mse, 0.99 * mse, 0.1 * mse],
+    }
+    frame = pd.DataFrame([{**which, "mape_steady": 0.1, "mse_steady": 0.01}])
+    line = tables.through_time_table(frame, pd.DataFrame({**which, **path}), [ROW]).iloc[0]
+    assert line["before training"] == "2.64, 0.49"
+    assert line["epoch nearest to the printed"] == "1: 1.33, 0.243"
+    assert line["its chain's steady state"] == "0.1, 0.01"

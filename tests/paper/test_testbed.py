@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
+import stationary as st
 from stationary.errors import InputError
 from stationary.paper import chains, testbed
 from stationary.paper.columns import METHODS
 from stationary.paper.runner import errors
-from stationary.steady import steady_state
 
 
 @pytest.fixture(scope="module")
@@ -41,28 +41,24 @@ def test_columns_are_read_and_cut(tmp_path):
     assert found.agree == 1  # the first window's 1 + 2 + ... + 24
 
 
-def test_a_file_that_is_no_recording(tmp_path):
-    with pytest.raises(InputError, match="there is no such file"):
+CALLS = {"callrate": [500, 1500], "successful_calls": [24, 24], "failed_calls": [0, 0]}
+LEVELS = {f"Q={k}": [1, 1] for k in range(24)}
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        ({"callrate": [500], "Q=0": [3], "Q=1": [4]}, "no column 'successful_calls'"),
+        ({**CALLS, "Q=0": [3, 3], "Q=1": [4, 4]}, "columns Q=0 to Q=21 or more"),
+        ({**CALLS, "failed_calls": [0, "abc"], **LEVELS}, "line 3, column 'failed_calls'"),
+        ({**CALLS, "callrate": [500, 600], **LEVELS}, "loads below and above 1000"),
+    ],
+)
+def test_a_file_that_is_no_recording(tmp_path, columns, names):
+    with pytest.raises(InputError, match=names):
+        testbed.read_recording(write(tmp_path / "r.csv", **columns))
+    with pytest.raises(InputError, match=r"none.csv: there is no such file"):
         testbed.read_recording(tmp_path / "none.csv")
-    file = write(tmp_path / "r.csv", callrate=[500], **{"Q=0": [3], "Q=1": [4]})
-    with pytest.raises(InputError, match="there is no column 'successful_calls'"):
-        testbed.read_recording(file)
-    calls = {"callrate": [500, 1500], "successful_calls": [7, 7], "failed_calls": [0, 1]}
-    file = write(tmp_path / "r.csv", **calls, **{"Q=0": [3, 3], "Q=1": [4, 4]})
-    with pytest.raises(InputError, match="has columns Q=0 to Q=21 or more"):
-        testbed.read_recording(file)
-
-
-def test_a_recording_with_a_word_or_without_heavy_load(tmp_path):
-    levels = {f"Q={k}": [1, 1] for k in range(24)}
-    calls = {"callrate": [500, 1500], "successful_calls": [24, 24]}
-    file = write(tmp_path / "r.csv", **calls, failed_calls=[0, "abc"], **levels)
-    with pytest.raises(InputError, match="line 3, column 'failed_calls'"):
-        testbed.read_recording(file)
-    calls = {"callrate": [500, 600], "successful_calls": [24, 24], "failed_calls": [0, 0]}
-    file = write(tmp_path / "r.csv", **calls, **levels)
-    with pytest.raises(InputError, match="loads below and above 1000"):
-        testbed.read_recording(file)
 
 
 @pytest.mark.parametrize("phases", [1, 3])
@@ -72,7 +68,7 @@ def test_burst_queue_is_a_chain_whose_clock_runs_at_its_rate(phases):
     chain = model([200.0, 900.0])
     chain.check_irreducible()
     assert model.visible == tuple(map(str, range(22)))
-    pi = steady_state(chain).pi.reshape(2, -1, phases).sum(1)
+    pi = st.steady_state(chain).pi.reshape(2, -1, phases).sum(1)
     assert torch.allclose(pi, torch.full_like(pi, 1 / phases), rtol=1e-9)
 
 
@@ -94,36 +90,23 @@ def test_burst_queue_of_one_phase_by_hand():
     A = np.vstack([Q.T, np.ones(n)])
     expected = np.linalg.lstsq(A, np.eye(n + 1)[-1], rcond=None)[0]
     theta = torch.tensor([service, stall], dtype=torch.float64)
-    found = steady_state(model.generator(model.as_inputs([load]), theta)).pi[0]
+    found = st.steady_state(model.generator(model.as_inputs([load]), theta)).pi[0]
     assert found.numpy() == pytest.approx(expected, rel=1e-8)
 
 
-def test_the_recording_is_what_the_paper_says(recording):
+def test_facts_of_the_recording(recording):
     assert (len(recording.light), len(recording.heavy)) == (86, 137)
     low, high = recording.target.aminmax()
     assert (round(low.item(), 4), round(high.item(), 4)) == (0.0045, 0.1629)
-
-
-def test_predicting_zero(recording):
-    score = errors(torch.zeros_like(recording.target), recording.target)
-    assert score["mape"] == 1.0
-    assert score["mse"] == pytest.approx(8.5e-3, abs=5e-5)
-
-
-def test_facts_of_the_recording(recording):
-    facts = dict(testbed.facts(recording))
+    zero = errors(torch.zeros_like(recording.target), recording.target)
+    assert (zero["mape"], zero["mse"]) == (1.0, pytest.approx(8.5e-3, abs=5e-5))
+    assert recording.agree == 223  # windows whose counts add up to the successful calls
+    slope, at_zero = testbed.plateau(recording.light)
+    assert 0.009 < slope < 0.013  # bursts of about 10 ms
+    assert abs(at_zero) < 1
+    facts = testbed.facts(recording).set_index("question")["answer"]
     assert facts["overload at light load"].startswith("1.9%")
     assert "129 of 137" in facts["overload, the target, against calls that failed, test windows"]
-
-
-def test_counts_add_up_to_the_successful_calls(recording):
-    assert recording.agree == 223
-
-
-def test_the_light_load_shows_bursts_of_about_10_ms(recording):
-    slope, at_zero = testbed._plateau(recording.light)
-    assert 0.009 < slope < 0.013
-    assert abs(at_zero) < 1
 
 
 def test_upper_triangular_on_two_states_forecasts_anything(recording):

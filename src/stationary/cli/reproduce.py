@@ -149,5 +149,5 @@ def _list_rows() -> None:
     lines = []
     for row in settings.rows().values():
         shown = [p for p in plan.parts(plan.Part.ALL) if row in plan.rows_of(p, [row.name])]
-        lines.append([row.name, row.title, ", ".join(shown), row.reading])
-    table("Rows for --row", ["row", "what it is", "parts", "reading"], lines, left=4)
+        lines.append([row.name, row.title, ", ".join(shown), row.source])
+    table("Rows for --row", ["row", "what it is", "parts", "settings from"], lines, left=4)

@@ -1,9 +1,4 @@
-"""Stochastic fitting: one window or a few at a time, with any gradient strategy.
-
-A step takes the mean negative log-likelihood of its windows plus the model's penalty over the
-number of all windows, the objective of the full fit per window; clips the gradient; moves; and
-projects positive parameters to ``max(theta, floor)``, the paper's rule.
-"""
+"""Stochastic fitting: one window or a few at a time, with any gradient strategy."""
 
 from __future__ import annotations
 
@@ -20,7 +15,7 @@ from torch import Tensor
 
 from stationary._support.files import replacing
 from stationary.data.windows import Windows
-from stationary.errors import InputError, RunError, SolverError
+from stationary.errors import InputError, RunError
 from stationary.gradients import Exact, Gradient
 from stationary.learning import checkpoints
 from stationary.learning.estimate import (
@@ -33,11 +28,11 @@ from stationary.learning.estimate import (
     largest_slope,
 )
 from stationary.learning.inference import nats_above_minimum
+from stationary.learning.iterates import Iterates
 from stationary.learning.likelihood import Likelihood
 from stationary.learning.optimisers import Adam, StepRule
-from stationary.models import Model, Point
-from stationary.models.chunks import split
-from stationary.solvers import Auto, Solver
+from stationary.models import Model
+from stationary.solvers import Solver
 
 _EVERY = 2.0
 """Seconds between checkpoints, at least."""
@@ -136,7 +131,7 @@ class Stochastic(Method):
         return replace(found, history=trainer.frame(), heavy_tails=trainer.heavy_tails)
 
 
-class Trainer:
+class Trainer(Iterates):
     """A stochastic fit in progress: its whole state, which it can save and take up again.
 
     Parameters
@@ -157,23 +152,13 @@ class Trainer:
         solver: Solver | None = None,
         seed: int = 0,
     ) -> None:
-        self.model, self.windows, self.gradient = model, windows, training.gradient.fresh()
-        self.training = training
-        self.solver = Auto() if solver is None else solver
-        self.x = model.as_inputs(windows.x)
-        self.observations = [kind.on(model) for kind in windows.observations]
-        start = model.start(self.x).clamp_min(training.floor)
-        self.theta = torch.where(model.positive, start, model.start(self.x)).requires_grad_()
-        self.heavy_tails = any(
-            self.gradient.has_heavy_tails(model.generator(part, self.theta.detach()))
-            for part in split(self.x, model.edges)
-        )
-        self.optimiser = training.rule.make(self.theta, self.heavy_tails)
+        x, self.windows = model.as_inputs(windows.x), windows
+        start = model.start(x)
+        super().__init__(model, x, windows.observations, windows.data, start, training, solver)
         self.order = torch.Generator().manual_seed(seed)
-        self.epoch = self.position = self.step = 0
+        self.epoch = self.position = 0
         self.permutation = torch.empty(0, dtype=torch.long)
         self.loss_sum, self.best, self.stale = 0.0, float("inf"), 0
-        self.mean, self.averaged = torch.zeros_like(self.theta, requires_grad=False), 0
         self.history: list[Step] = []
         self.ended: Ended | None = None
         self._written = 0
@@ -199,53 +184,23 @@ class Trainer:
         rows = [[getattr(s, name) for name in _COLUMNS] + list(s.theta) for s in self.history]
         return pd.DataFrame(rows, columns=[*_COLUMNS, *self.model.param_names])
 
-    @property
-    def estimate(self) -> Tensor:
-        """The last iterate, or the mean of the second half."""
-        return self.mean.clone() if self.averaged else self.theta.detach().clone()
-
     def _advance(self) -> None:
         """Take one step, and close the epoch at its end."""
-        training, count = self.training, len(self.windows)
+        training, count = self.training, self.count
         if self.position == 0:
             self.permutation = torch.randperm(count, generator=self.order)
         chosen = self.permutation[self.position : self.position + training.batch]
-        loss, norm = self._move(chosen)
+        number = self.step
+        loss, norm = (value.item() for value in self.move(chosen, self.epoch))
         self.loss_sum += loss * len(chosen)
         terms, theta = self.gradient.terms_taken(), tuple(self.theta.tolist())
-        record = Step(self.step, self.epoch, loss, norm, terms, theta)
+        record = Step(number, self.epoch, loss, norm, terms, theta)
         self.history.append(record)
-        self.step += 1
         self.position += len(chosen)
-        if training.average and 2 * self.epoch >= training.epochs:
-            self.averaged += 1
-            self.mean += (self.theta.detach() - self.mean) / self.averaged
         if self.position >= count:
             self._close_epoch()
         if training.callback is not None and training.callback(record):
             self.ended = self.ended or Ended(End.STOPPED, False, epochs=self.epoch)
-
-    def _move(self, chosen: Tensor) -> tuple[float, float]:
-        """Loss and gradient norm of these windows, after the step along them."""
-        point = Point(self.model, self.x[chosen], self.theta, self.solver, self.gradient, chosen)
-        terms = torch.cat([kind.log_terms(point) for kind in self.observations], -1)
-        nll = -(self.windows.data[chosen] * terms).sum(-1).mean()
-        loss = nll + self.model.penalty(self.theta) / len(self.windows)
-        self.optimiser.zero_grad()
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_([self.theta], self.training.clip)
-        if not bool(norm.isfinite()):
-            raise SolverError(
-                f"the gradient of step {self.step} is {norm.item()}; use a smaller learning rate, "
-                f"or a gradient strategy of smaller variance"
-            )
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.training.rule.rate(self.step)
-        self.optimiser.step()
-        with torch.no_grad():
-            floored = self.theta.clamp_min(self.training.floor)
-            self.theta.copy_(torch.where(self.model.positive, floored, self.theta))
-        return loss.item(), norm.item()
 
     def _close_epoch(self) -> None:
         mean = self.loss_sum / len(self.windows)

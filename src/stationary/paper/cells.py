@@ -6,21 +6,28 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import pandas as pd
 from scipy.stats import t as student
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and half-width of the 95 % t-interval; no width where there is one value."""
+    """Mean and half-width of the 95 % t-interval; a single value has no width (NaN)."""
     data = np.asarray(values, dtype=float)
     mean = float(data.mean()) if len(data) else math.nan
     if len(data) < 2:
         return mean, math.nan
-    half = student.ppf(0.975, len(data) - 1) * data.std(ddof=1) / math.sqrt(len(data))
-    return mean, float(half) if half > 1e-9 * abs(mean) else 0.0  # or the rounding of equal values
+    half = half_width(data, len(data))
+    # Equal values differ by rounding, which is not a width.
+    return mean, half if half > 1e-9 * abs(mean) else 0.0
+
+
+def half_width(values: np.ndarray, repeats: int) -> float:
+    """Half-width of the 95 % t-interval of so many repeats that scatter as these values do."""
+    return float(student.ppf(0.975, repeats - 1) * values.std(ddof=1) / math.sqrt(repeats))
 
 
 def number(value: float) -> str:
-    """Three significant digits."""
+    """Return a number with three significant digits."""
     plain = not math.isfinite(value) or value == 0 or 1e-3 <= abs(value) < 1e4
     return format(value, ".3g" if plain else ".2e")
 
@@ -30,19 +37,25 @@ def plus_minus(mean: float, half: float = math.nan) -> str:
     return number(mean) + (f" ± {number(half)}" if math.isfinite(half) else "")
 
 
+def mean_text(values: Sequence[float]) -> str:
+    """Return the mean of values with its 95 % interval."""
+    return plus_minus(*interval(values))
+
+
 def listed(values: Iterable[float]) -> str:
-    """Several numbers."""
+    """Return several numbers."""
     return ", ".join(map(number, values))
 
 
 def vector(values: Iterable[float]) -> str:
-    """Several parameters, with four digits."""
+    """Return several parameters, with four digits."""
     return ", ".join(f"{value:.4g}" for value in values)
 
 
-def markdown(lines: list[list[str]]) -> str:
-    """A table as GitHub shows it, padded to be read as text too."""
-    widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
-    lines = [lines[0], ["-" * width for width in widths], *lines[1:]]
+def markdown(table: pd.DataFrame) -> str:
+    """Return a table of texts as GitHub shows it, padded so that it also reads well as text."""
+    lines = [list(table.columns), *table.to_numpy().tolist()]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
     padded = ((cell.ljust(w) for cell, w in zip(line, widths, strict=True)) for line in lines)
     return "\n".join("| " + " | ".join(cells) + " |" for cells in padded) + "\n"

@@ -7,22 +7,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stationary.models import FromFunction, MMmK, Model
+import stationary as st
 
 FULL = 21
 """Estimated queue sizes from here on count as overload."""
 
 _BURSTS = 100.0
-"""Bursts a second. Not fitted: the training windows show a period of 10 to 12 ms (`facts`)."""
+"""Bursts per second. Not fitted: the training windows show a period of 10 to 12 ms (`facts`)."""
 
 
-def candidates() -> dict[str, Model]:
-    """The ladder's chains: the paper's, ones with a leak to overload, ones with bursts.
+def candidates() -> dict[str, st.Model]:
+    """Return the chains of the ladder: the paper's, chains with a leak, chains with bursts.
 
     All of them count queue sizes 0 to 20 and, as 21, overload.
     """
     return {
-        "M/M/1/K": MMmK(servers=1, capacity=FULL),
+        "M/M/1/K": st.models.MMmK(servers=1, capacity=FULL),
         "M/M/1/K, leak": _leaking(resets=False),
         "M/M/1/K, leak, reset": _leaking(resets=True),
         "bursts, 1 phase, stalls": bursts(1),
@@ -30,12 +30,12 @@ def candidates() -> dict[str, Model]:
     }
 
 
-def bursts(phases: int, rate: float = _BURSTS) -> Model:
-    """A server that stalls now and then, and arrivals in bursts that find it empty again.
+def bursts(phases: int, rate: float = _BURSTS) -> st.Model:
+    """Return a chain of a server that stalls now and then, with arrivals in bursts.
 
-    State ``n.j``: n requests, or ``full``, or ``stalled``; j is the phase of the clock between
-    bursts, Erlang with the given number of phases and rate. When it rings the burst is over, the
-    backlog with it.
+    In state ``n.j`` there are n requests, or the server is ``full`` or ``stalled``; j is the phase
+    of the clock between bursts, whose period is Erlang with the given number of phases and rate.
+    At the end of a period the burst is over and the server is empty.
     """
     levels = [*range(FULL), "full", "stalled"]
     stalled = len(levels) - 1
@@ -52,7 +52,7 @@ def bursts(phases: int, rate: float = _BURSTS) -> Model:
             if n < FULL:
                 move((n, j), (n + 1, j), 0)
             if 1 <= n <= FULL:
-                # Where both lead from 1 to 0, one edge carries service and clock.
+                # With one phase both service and clock lead from 1 to 0: one edge has both rates.
                 move((n, j), (n - 1, j), 4 if last and phases == 1 and n == 1 else 1)
             if n < stalled:
                 move((n, j), (stalled, j), 2)
@@ -67,7 +67,7 @@ def bursts(phases: int, rate: float = _BURSTS) -> Model:
         each = torch.broadcast_tensors(load, p.service, p.stall, clock, p.service + clock)
         return torch.cat(each, -1)[..., kind]
 
-    return FromFunction(
+    return st.models.FromFunction(
         rates,
         states=[f"{n}.{j + 1}" for n in levels for j in range(phases)],
         params={"service": 500.0, "stall": 3.0},
@@ -76,8 +76,8 @@ def bursts(phases: int, rate: float = _BURSTS) -> Model:
     )
 
 
-def _leaking(resets: bool) -> Model:
-    """M/M/1/K with a leak to overload from everywhere, left by service or by a reset to 0."""
+def _leaking(resets: bool) -> st.Model:
+    """Return M/M/1/K with a leak to overload from every state; service or a reset to 0 ends it."""
     n = FULL + 1
     up = [(k, k + 1) for k in range(n - 1)]
     down = [(k, k - 1) for k in range(1, n - 1)] + [(n - 1, 0 if resets else n - 2)]
@@ -90,4 +90,4 @@ def _leaking(resets: bool) -> Model:
         return torch.cat(each, -1)[..., kind]
 
     params = {"service": 500.0, "leak": 3.0} | ({"reset": 100.0} if resets else {})
-    return FromFunction(rates, states=n, params=params, edges=up + down + leak)
+    return st.models.FromFunction(rates, states=n, params=params, edges=up + down + leak)

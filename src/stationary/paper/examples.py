@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import torch
 
-from stationary.generator import Generator
+import stationary as st
 from stationary.paper.cells import listed, number
 from stationary.paper.settings import section
-from stationary.spectrum import mixing_time
-from stationary.steady import steady_state
 
 
-def unidentifiable() -> list[list[str]]:
+def unidentifiable() -> pd.DataFrame:
     """A1: two chains whose observed states agree and whose last states do not."""
     given = section("examples")["unidentifiable"]
-    lines = [["chain", "steady state", "printed", "observed, conditional", "last state"]]
+    lines = []
     for name in ("first", "second"):
-        P = torch.tensor(given[name], dtype=torch.float64)
-        pi = steady_state(Generator.from_dense(P)).pi
-        seen = pi[given["observe"]] / pi[given["observe"]].sum()
+        rates = torch.tensor(given[name], dtype=torch.float64)
+        pi = st.steady_state(st.Generator.from_dense(rates)).pi
+        observed = pi[given["observe"]] / pi[given["observe"]].sum()
         lines.append(
-            [
-                name,
-                listed(pi.tolist()),
-                listed(given[f"pi_{name}"]),
-                ", ".join(f"{value:.6f}" for value in seen.tolist()),
-                number(pi[-1].item()),
-            ]
+            {
+                "chain": name,
+                "steady state": listed(pi.tolist()),
+                "printed": listed(given[f"pi_{name}"]),
+                "observed, conditional": ", ".join(f"{p:.6f}" for p in observed.tolist()),
+                "last state": number(pi[-1].item()),
+            }
         )
-    return lines
+    return pd.DataFrame(lines)
 
 
-def mixing() -> list[list[str]]:
-    """A2: steps until a slow and a fast chain have mixed."""
+def mixing() -> pd.DataFrame:
+    """A2: how many steps a slow and a fast chain take to mix."""
     given = section("examples")["mixing"]
-    lines = [["chain", "arrivals", "service", f"mix(P, {given['eps']:g})", "printed"]]
+    ends, arrival, eps = given["states"] - 1, given["arrival"], given["eps"]
+    lines = []
     for name, service in given["service"].items():
-        ends = given["states"] - 1
-        up = torch.diag(torch.full((ends,), given["arrival"], dtype=torch.float64), 1)
+        up = torch.diag(torch.full((ends,), arrival, dtype=torch.float64), 1)
         down = torch.diag(torch.full((ends,), service, dtype=torch.float64), -1)
-        steps = int(mixing_time(Generator.from_dense(up + down), eps=given["eps"]))
-        printed = given["printed"][name]
-        lines.append([name, f"{given['arrival']:g}", f"{service:g}", str(steps), str(printed)])
-    return lines
+        steps = st.mixing_time(st.Generator.from_dense(up + down), eps=eps)
+        lines.append(
+            {
+                "chain": name,
+                "arrivals": f"{arrival:g}",
+                "service": f"{service:g}",
+                f"mix(P, {eps:g})": str(int(steps)),
+                "printed": str(given["printed"][name]),
+            }
+        )
+    return pd.DataFrame(lines)

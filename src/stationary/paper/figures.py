@@ -1,4 +1,4 @@
-"""The paper's figures, and the ones it did not have."""
+"""The paper's figures, and some that it does not have."""
 
 from __future__ import annotations
 
@@ -20,31 +20,20 @@ from stationary.paper.testbed import Recording
 
 def curve_frame(records: Iterable[Record]) -> pd.DataFrame:
     """Mean and 5 % and 95 % quantiles over repeats, after every epoch of every stochastic run."""
-    groups: dict[tuple[str, str, str], list[Record]] = {}
-    for record in records:
-        if record["reading"] != Reading.LUCK and METHODS[record["method"]].random:
-            key = (record["row"], record["method"], record["reading"])
-            groups.setdefault(key, []).append(record)
-    parts = []
-    for (row, method, reading), members in groups.items():
-        for metric in ("mape", "mse", "nll"):
-            values = np.array([record["curves"][metric] for record in members])
-            low, high = np.quantile(values, [0.05, 0.95], axis=0)
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "row": row,
-                        "method": method,
-                        "reading": reading,
-                        "metric": metric,
-                        "epoch": range(values.shape[1]),
-                        "mean": values.mean(0),
-                        "low": low,
-                        "high": high,
-                    }
-                )
-            )
-    return pd.concat(parts, ignore_index=True)
+    keys = ["row", "method", "reading", "metric", "epoch"]
+    values = pd.DataFrame(
+        [
+            (record["row"], record["method"], record["reading"], metric, epoch, value)
+            for record in records
+            if METHODS[record["method"]].random
+            for metric, path in record["curves"].items()
+            for epoch, value in enumerate(path)
+        ],
+        columns=[*keys, "value"],
+    ).groupby(keys, sort=False)["value"]
+    return pd.DataFrame(
+        {"mean": values.mean(), "low": values.quantile(0.05), "high": values.quantile(0.95)}
+    ).reset_index()
 
 
 def plot_curves(
@@ -55,7 +44,7 @@ def plot_curves(
     metric: str,
     reading: Reading,
 ) -> Figure:
-    """A panel a row: the metric over epochs, one line a method, with the exact optimum's level."""
+    """One panel per row: the metric over epochs, one line per method, and the exact optimum."""
     figure = Figure(figsize=(4.2 * min(4, len(rows)), 3.4 * -(-len(rows) // 4)))
     figure.set_layout_engine("constrained")
     panels = figure.subplots(-(-len(rows) // 4), min(4, len(rows)), squeeze=False).ravel()
@@ -74,7 +63,7 @@ def plot_curves(
         ax.grid(alpha=0.3)
     for ax in panels[len(rows) :]:
         ax.set_visible(False)
-    panels[0].set_ylabel(METRICS.get(metric, "training loss a window"))
+    panels[0].set_ylabel(METRICS[metric])
     handles = panels[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside upper center", ncols=len(handles[0]))
     return figure
@@ -88,7 +77,7 @@ def plot_overview(
     panels = figure.subplots(1, 2, sharey=True)
     for ax, metric in zip(panels, ("mape", "mse"), strict=True):
         for k, name in enumerate(methods):
-            # Apart from one another within the row, so that no dot hides another.
+            # Shifted within the row, so that no dot hides another.
             shift = 0.7 * ((k + 0.5) / len(methods) - 0.5)
             for level, row in enumerate(rows):
                 reading = Reading.FRESH if row.simulated else Reading.ONE
@@ -110,7 +99,7 @@ def plot_overview(
 
 
 def plot_learned(record: Record, states: int) -> Figure:
-    """The learnt lower triangle of the upper-triangular model, as the paper draws it."""
+    """The rates learnt below the diagonal of the upper-triangular model, as in the paper."""
     rates = np.full((states, states), np.nan)
     below = np.tril_indices(states, -1)
     rates[below] = np.maximum(record["theta"], 1e-3)
@@ -127,9 +116,12 @@ def plot_learned(record: Record, states: int) -> Figure:
 
 
 def plot_testbed(
-    recording: Recording, equal: pd.DataFrame, ladder: pd.DataFrame, records: Sequence[Record]
+    recording: Recording, equal: pd.DataFrame, ladder: pd.DataFrame, learnt: Sequence[Record]
 ) -> Figure:
-    """Forecasts against what was measured: equally likely ones, and the ladder's pick."""
+    """Forecasts against measurements: equally likely ones, and the chain that the backtest picks.
+
+    ``learnt`` are the repeats of infinity-SGD on the testbed.
+    """
     x = recording.heavy.loads.numpy()
     order = np.argsort(x)
     figure = Figure(figsize=(12, 4.6), layout="constrained")
@@ -140,13 +132,12 @@ def plot_testbed(
 
     for ax in (left, right):
         ax.plot(x, recording.target.numpy(), ".", color="0.4", label="measured", alpha=0.6)
-        ax.set_xlabel("calls a second")
+        ax.set_xlabel("calls per second")
         ax.grid(alpha=0.3)
     for _, fit in equal.iterrows():
         line(left, fit["predicted"], f"{fit['overload']:g} at load 1500")
-    found = [r for r in records if r["row"] == "testbed" and r["method"] == "infinity"]
-    if found:
-        median = sorted(found, key=lambda record: record["mape"])[len(found) // 2]
+    if learnt:
+        median = sorted(learnt, key=lambda record: record["mape"])[len(learnt) // 2]
         line(left, median["predicted"], "infinity-SGD (paper), median repeat", color="k", lw=2.5)
     left.set_yscale("log")
     left.set_ylim(1e-7, 1.5)

@@ -6,22 +6,20 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.data.states import ObservationMap
-from stationary.gradients import Exact, Gradient
+import stationary as st
+from stationary.gradients import Gradient
+from stationary.learning.checkpoints import identity
+from stationary.learning.iterates import Iterates
 from stationary.learning.least_squares import conditional_least_squares
 from stationary.learning.likelihood import Likelihood
-from stationary.learning.newton import Newton
-from stationary.learning.optimisers import Adam
-from stationary.learning.stochastic import Stochastic
-from stationary.models import Model, Relaxed
-from stationary.paper.ensemble import train
 from stationary.paper.settings import Problem, Row, defaults, section
-from stationary.steady import steady_state
+from stationary.trust.baselines import trend
 
 
 @dataclass(frozen=True)
@@ -35,14 +33,14 @@ class Outcome:
     seconds : float
         Wall time; of repeats that ran side by side, each one's share.
     theta : list of float
-        Estimates, parametric ones only; empty if there are none.
+        Estimates of the parametric chain; empty if there are none.
     nll : list of float
-        Exact negative log-likelihood a window after each epoch, without penalty; empty for
+        Exact negative log-likelihood per window after each epoch, without penalty; empty for
         forecasts that come from no chain.
     steady : Tensor [T], optional
-        Forecast by the steady state of the learnt chain, where the method has another of its own.
+        Forecast by the steady state of the learnt chain, where the method's own forecast differs.
     converged : bool
-        Whether an optimiser that can tell says so.
+        Whether the optimiser converged; True for methods that cannot tell.
     """
 
     predicted: Tensor
@@ -60,14 +58,17 @@ class Column(ABC):
     Parameters
     ----------
     name, title : str
-        What the cache and what the reader calls it.
+        Its name in files, and in tables.
     alpha : float, optional
         Price at which the model is relaxed, if it is.
+    exact : str
+        Name of the column that has the exact optimum of the same objective.
     """
 
     name: str
     title: str
     alpha: float | None = field(default=None, kw_only=True)
+    exact: str = field(default="mle", kw_only=True)
 
     random = False
     """Whether repeats on one data set differ."""
@@ -75,19 +76,17 @@ class Column(ABC):
     trains = False
     """Whether it takes epochs, of which a quick run takes a share."""
 
+    effort = 1.0
+    """Rough work of a repeat on a small model; the longest runs start first."""
+
     @abstractmethod
     def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
-        """Learn from every problem, with a seed each and a share of the row's epochs."""
+        """Learn from every problem, with one seed each and a share of the row's epochs."""
 
-    def describe(self, row: Row) -> str:
-        """All its settings on a row; kept runs with others are made again."""
+    def settings(self, row: Row) -> Any:
+        """Return all settings of a run on a row, as plain data; they identify kept runs."""
         del row
-        return self.name
-
-    def cost(self, row: Row) -> float:
-        """Rough work of a repeat, to start the longest runs first."""
-        del row
-        return 1.0
+        return self.alpha
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class Trained(Column):
     Parameters
     ----------
     gradient : callable
-        Makes the strategy from the row and the repeats' seeds.
+        Makes the strategy from the row and the seeds of the repeats.
     training : callable, optional
         Makes the training from the strategy, the row and the start; the paper's by default.
     at_zero : bool
@@ -105,85 +104,95 @@ class Trained(Column):
     """
 
     gradient: Callable[[Row, tuple[int, ...]], Gradient]
-    training: Callable[[Gradient, Row, Tensor], Stochastic] | None = None
+    training: Callable[[Gradient, Row, Tensor], st.Stochastic] | None = None
     at_zero: bool = True
 
     random = True
     trains = True
+    effort = 5e3
 
     def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
-        """Run the repeats side by side and follow their forecasts from epoch to epoch."""
+        """Run the repeats side by side, and follow their forecasts from epoch to epoch."""
         row, began = problems[0].row, time.perf_counter()
         model = _model(row, self.alpha)
-        x = torch.stack([problem.windows.x for problem in problems])
-        counts = torch.stack([problem.counts for problem in problems])
-        start = self._start(model, x[0])
-        # Draws and order of windows come from streams of their own.
-        training = self._training(row, tuple(_stream(seed) for seed in seeds), start)
+        start = self._start(model, problems[0].windows.x)
+        # The order of the windows comes from the seed, the draws from another stream of it.
+        training = self._training(row, tuple(map(_stream, seeds)), start)
         training = replace(training, epochs=max(1, round(row.epochs * share)))
-        observation = ObservationMap.of_states(row.observe, model.edges.n)
-        thetas = train(model, x, counts, observation, start, training, seeds)
-        paths = torch.stack(list(thetas), 1)
+        paths = train(model, problems, start, training, seeds)
         seconds = (time.perf_counter() - began) / len(problems)
-        known = len(row.family().param_names)
+        gradient = training.gradient
+        outcomes = []
+        for problem, path in zip(problems, paths, strict=True):
+            own = _outcome(model, problem, path, seconds, gradient=gradient)
+            if not gradient.exact_forward:
+                own = replace(own, steady=_forecast(model, problem, path[-1:], st.Exact())[0])
+            outcomes.append(own)
+        return outcomes
 
-        def outcome(problem: Problem, path: Tensor) -> Outcome:
-            own = not training.gradient.exact_forward
-            return Outcome(
-                predicted=_forecast(model, problem, path, training.gradient),
-                seconds=seconds,
-                theta=path[-1, :known].tolist(),
-                nll=_losses(model, problem, path),
-                steady=_forecast(model, problem, path[-1:], Exact())[0] if own else None,
-            )
+    def settings(self, row: Row) -> Any:
+        """Return the strategy and the training."""
+        start = self._start(_model(row, self.alpha), torch.ones(1, 1, dtype=torch.float64))
+        return [identity(self._training(row, (0,), start)), self.alpha, self.at_zero]
 
-        return [outcome(problem, path) for problem, path in zip(problems, paths, strict=True)]
-
-    def describe(self, row: Row) -> str:
-        """The strategy and the training, as they print themselves."""
-        model = _model(row, self.alpha)
-        start = self._start(model, torch.ones(1, 1, dtype=torch.float64))
-        return f"{self._training(row, (0,), start)} {self.alpha} {self.at_zero}"
-
-    def _start(self, model: Model, x: Tensor) -> Tensor:
+    def _start(self, model: st.Model, x: Tensor) -> Tensor:
         floor = torch.full_like(model.theta.detach(), defaults()["floor"])
         return floor if self.at_zero else model.start(x)
 
-    def _training(self, row: Row, seeds: tuple[int, ...], start: Tensor) -> Stochastic:
+    def _training(self, row: Row, seeds: tuple[int, ...], start: Tensor) -> st.Stochastic:
         return (self.training or _paper_training)(self.gradient(row, seeds), row, start)
 
-    def cost(self, row: Row) -> float:
-        """Steps, weighed by the size of the model."""
-        size = 3.0 if self.alpha is not None or row.model["name"] == "uppertriangular" else 1.0
-        windows = len(row.train_loads()) if row.simulated else 100
-        return 1e3 + row.epochs * windows * size
+
+def train(
+    model: st.Model,
+    problems: Sequence[Problem],
+    start: Tensor,
+    training: st.Stochastic,
+    seeds: Sequence[int],
+) -> Tensor:
+    """Return the estimates ``[R, E + 1, P]`` of R repeats, at the start and after every epoch.
+
+    Every repeat goes the way `stationary.fit` would take it alone, except that a window in which
+    no observed state was counted, which `fit` refuses, is a step without a gradient.
+    """
+    fits = Iterates(
+        model,
+        torch.cat([problem.windows.x for problem in problems]),
+        problems[0].observed().observations,
+        torch.cat([problem.counts for problem in problems]),
+        start.repeat(len(problems), 1),
+        training,
+    )
+    orders = [torch.Generator().manual_seed(seed) for seed in seeds]
+    first = fits.count * torch.arange(len(problems))[:, None]
+    path = [fits.estimate]
+    for epoch in range(training.epochs):
+        order = torch.stack([torch.randperm(fits.count, generator=each) for each in orders])
+        for chosen in (order + first).split(training.batch, 1):
+            fits.move(chosen, epoch)
+        path.append(fits.estimate)
+    return torch.stack(path, 1)
 
 
 @dataclass(frozen=True)
 class MaximumLikelihood(Column):
-    """The exact optimum: the best that the data allows in the likelihood's own terms."""
+    """The exact optimum: the best that the data allow in terms of the likelihood."""
+
+    effort = 10.0
 
     def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
-        """Second-order steps on each problem."""
+        """Take second-order steps on each problem."""
         del share
-        return [self._one(problem, seed) for problem, seed in zip(problems, seeds, strict=True)]
-
-    def _one(self, problem: Problem, seed: int) -> Outcome:
-        began = time.perf_counter()
-        model = _model(problem.row, self.alpha)
-        windows = problem.observed()
-        found = Newton(starts=problem.row.starts).run(Likelihood(model, windows), windows, seed)
-        seconds = time.perf_counter() - began
-        return _of_theta(model, problem, found.theta, seconds, found.ended.converged)
-
-    def describe(self, row: Row) -> str:
-        """The relaxation; the rest is in the row."""
-        del row
-        return f"exact {self.alpha}"
-
-    def cost(self, row: Row) -> float:
-        """Little, unless there are many parameters."""
-        return 1e3 if self.alpha is not None or row.model["name"] == "uppertriangular" else 10.0
+        outcomes = []
+        for problem, seed in zip(problems, seeds, strict=True):
+            began = time.perf_counter()
+            model, windows = _model(problem.row, self.alpha), problem.observed()
+            likelihood = Likelihood(model, windows)
+            found = st.Newton(starts=problem.row.starts).run(likelihood, windows, seed)
+            seconds = time.perf_counter() - began
+            converged = found.ended.converged
+            outcomes.append(_outcome(model, problem, found.theta[None], seconds, converged))
+        return outcomes
 
 
 @dataclass(frozen=True)
@@ -191,80 +200,122 @@ class LeastSquares(Column):
     """The paper's Lagrangian baseline."""
 
     trains = True
+    effort = 5e3
 
     def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
-        """Adam on each problem's Lagrangian."""
+        """Run Adam on the Lagrangian of each problem."""
         del seeds
-        return [self._one(problem, share) for problem in problems]
+        given, outcomes = section("least_squares"), []
+        for problem in problems:
+            began = time.perf_counter()
+            model, steps = problem.row.family(), round(given["steps"] * share)
+            found = conditional_least_squares(model, problem.observed(), given["weight"], steps)
+            seconds = time.perf_counter() - began
+            outcomes.append(_outcome(model, problem, found.theta[None], seconds, found.converged))
+        return outcomes
 
-    def _one(self, problem: Problem, share: float) -> Outcome:
-        began = time.perf_counter()
-        settings = section("least_squares")
-        model = problem.row.family()
-        steps = round(settings["steps"] * share)
-        found = conditional_least_squares(model, problem.observed(), settings["weight"], steps)
-        seconds = time.perf_counter() - began
-        return _of_theta(model, problem, found.theta, seconds, found.converged)
-
-    def describe(self, row: Row) -> str:
-        """Weight and steps."""
+    def settings(self, row: Row) -> Any:
+        """Return weight and steps."""
         del row
-        return str(section("least_squares"))
-
-    def cost(self, row: Row) -> float:
-        """A few seconds."""
-        del row
-        return 5e3
+        return section("least_squares")
 
 
-def _paper_training(gradient: Gradient, row: Row, start: Tensor) -> Stochastic:
+@dataclass(frozen=True)
+class Baseline(Column):
+    """A forecast without a chain, from the failures in the training windows.
+
+    Parameters
+    ----------
+    forecast : callable
+        From training windows, with the counts of every state, and test loads.
+    """
+
+    forecast: Callable[[st.Windows, Tensor], Tensor]
+
+    def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
+        """Evaluate it."""
+        del seeds, share
+        outcomes = []
+        for problem in problems:
+            began = time.perf_counter()
+            predicted = self.forecast(problem.windows, problem.x[:, 0])[None]
+            outcomes.append(Outcome(predicted, seconds=time.perf_counter() - began))
+        return outcomes
+
+
+def zero(windows: st.Windows, x: Tensor) -> Tensor:
+    """Nothing ever fails."""
+    del windows
+    return torch.zeros_like(x)
+
+
+def mean(windows: st.Windows, x: Tensor) -> Tensor:
+    """As much fails as in the training windows."""
+    return (windows.counts[:, -1].sum() / windows.counts.sum()).expand_as(x)
+
+
+def logistic(windows: st.Windows, x: Tensor) -> Tensor:
+    """Logistic regression of the share of the last state on the load."""
+    failed = windows.counts[:, -1].numpy()
+    counts = np.column_stack([windows.counts.sum(-1).numpy() - failed, failed])
+    return torch.from_numpy(trend(counts, windows.loads.numpy(), x.numpy(), log=False)[:, 1])
+
+
+def _paper_training(gradient: Gradient, row: Row, start: Tensor) -> st.Stochastic:
     del start
-    settings = defaults()
-    return Stochastic(
+    given = defaults()
+    return st.Stochastic(
         gradient,
         epochs=row.epochs,
-        rule=Adam(lr=row.lr, amsgrad=False),
-        clip=settings["clip"],
-        floor=settings["floor"],
+        rule=st.optimisers.Adam(lr=row.lr, amsgrad=False),
+        clip=given["clip"],
+        floor=given["floor"],
     )
 
 
-def _model(row: Row, alpha: float | None) -> Model:
+def _model(row: Row, alpha: float | None) -> st.Model:
     model = row.family()
-    return model if alpha is None else Relaxed(model, alpha=alpha, initial=defaults()["floor"])
+    if alpha is None:
+        return model
+    return st.models.Relaxed(model, alpha=alpha, initial=defaults()["floor"])
 
 
 def _stream(seed: int) -> int:
-    """Seed of a stream that has nothing to do with the one the seed itself starts."""
+    """Seed of a stream that is independent of the one that the seed itself starts."""
     return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
 
 
-def _of_theta(
-    model: Model, problem: Problem, theta: Tensor, seconds: float, converged: bool
+def _outcome(
+    model: st.Model,
+    problem: Problem,
+    path: Tensor,
+    seconds: float,
+    converged: bool = True,
+    gradient: Gradient | None = None,
 ) -> Outcome:
+    """Return what the estimates ``path [E, P]`` forecast, and how likely they are."""
+    known = len(problem.row.family().param_names)
     return Outcome(
-        predicted=_forecast(model, problem, theta[None], Exact()),
+        predicted=_forecast(model, problem, path, gradient or st.Exact()),
         seconds=seconds,
-        theta=theta[: len(problem.row.family().param_names)].tolist(),
-        nll=_losses(model, problem, theta[None]),
+        theta=path[-1, :known].tolist(),
+        nll=_losses(model, problem, path),
         converged=converged,
     )
 
 
 @torch.no_grad()
-def _forecast(model: Model, problem: Problem, thetas: Tensor, strategy: Gradient) -> Tensor:
+def _forecast(model: st.Model, problem: Problem, path: Tensor, gradient: Gradient) -> Tensor:
     """Probability of the last state ``[E, T]``, by the forward value the method learnt with."""
-    forward = Exact() if strategy.exact_forward else strategy
-    return steady_state(model.generator(problem.x, thetas[:, None]), gradient=forward).pi[..., -1]
+    forward = st.Exact() if gradient.exact_forward else gradient
+    return st.steady_state(model.generator(problem.x, path[:, None]), gradient=forward).pi[..., -1]
 
 
-def _losses(model: Model, problem: Problem, thetas: Tensor) -> list[float]:
-    """Exact negative log-likelihood a window, windows without counts included."""
+def _losses(model: st.Model, problem: Problem, path: Tensor) -> list[float]:
+    """Exact negative log-likelihood per window, windows without counts included."""
     likelihood = Likelihood(model, problem.observed())
-    count = len(problem.windows)
     values = []
-    for theta in thetas:
-        penalty = float(model.penalty(theta))
+    for theta in path:
         value, _ = likelihood.value_and_gradient(likelihood.scale.free(theta).numpy())
-        values.append((value - penalty) / count)
+        values.append((value - float(model.penalty(theta))) / len(problem.windows))
     return values

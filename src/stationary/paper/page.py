@@ -21,7 +21,7 @@ class Page:
     folder : Path
         Where everything goes.
     name : str
-        Of the page and of its numbers; the folder's README if it is empty.
+        Name of the page and of its numbers; the page is the folder's README if it is empty.
     """
 
     folder: Path
@@ -32,18 +32,16 @@ class Page:
         """Add paragraphs."""
         self.text += [f"{paragraph}\n" for paragraph in paragraphs]
 
-    def table(self, name: str, lines: list[list[str]]) -> None:
-        """Add a table, if it has lines under its header."""
-        if len(lines) > 1:
-            self.file(f"tables/{name}.md", markdown(lines))
-            self.text.append(markdown(lines))
+    def table(self, name: str, table: pd.DataFrame) -> None:
+        """Add a table of texts, if it has rows."""
+        if len(table):
+            self.file(f"tables/{name}.md", markdown(table))
+            self.text.append(markdown(table))
 
     def figure(self, name: str, figure: Figure, caption: str) -> None:
         """Add a figure, as PNG on the page and as SVG beside it."""
         for ending in ("png", "svg"):
-            file = self.folder / "figures" / f"{name}.{ending}"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(file) as part:
+            with replacing(self._place(f"figures/{name}.{ending}")) as part:
                 figure.savefig(part, format=ending, dpi=110)
         self.write(f"![{caption}](figures/{name}.png)", caption)
 
@@ -52,14 +50,12 @@ class Page:
         self.file(f"{name}.csv", frame.to_csv(index=False, float_format="%.10g"))
 
     def file(self, name: str, text: str) -> None:
-        """Write a file whole."""
-        file = self.folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as part:
+        """Write a file in one step."""
+        with replacing(self._place(name)) as part:
             part.write_text(text, encoding="utf-8")
 
     def named(self, name: str) -> str:
-        """Name of a file of numbers that belongs to this page."""
+        """Return the name of a file of numbers that belongs to this page."""
         return f"{name}-{self.name}" if self.name else name
 
     def save(self) -> Path:
@@ -67,3 +63,8 @@ class Page:
         name = f"{self.name or 'README'}.md"
         self.file(name, "\n".join(self.text))
         return self.folder / name
+
+    def _place(self, name: str) -> Path:
+        file = self.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from stationary.paper.columns import METHODS, TABLE, study
+from stationary.paper.columns import METHODS, OURS, PAPER, TABLE, study
 from stationary.paper.runner import Reading, Task
 from stationary.paper.settings import Problem, Row, defaults, rows, section
 
@@ -51,20 +51,19 @@ def recorded_rows(part: Part, names: Sequence[str] = ()) -> list[str]:
 
 
 def rows_of(part: Part, names: Sequence[str] = ()) -> list[Row]:
-    """Return the rows a part shows: the default readings, or those named."""
+    """Return the rows a part shows: those that follow the printed numbers, or those named."""
     chosen = [row for row in rows().values() if set(row.studies) & set(_ROWS[part])]
     if names:
         return [row for row in chosen if row.name in names]
-    return [row for row in chosen if row.reading == "numbers"]
+    return [row for row in chosen if row.source == "numbers"]
 
 
 def methods_of(part: Part, row: Row) -> list[str]:
     """Names of the methods a part runs on a row."""
-    if part in (Part.ALPHA, Part.P):
-        lines = study(row, part)
-        varied, exact = [line.method for line in lines], [line.exact for line in lines]
-        return list(dict.fromkeys(["infinity", "ours", "mle", *varied, *exact]))
-    return [method.name for method in TABLE]
+    if part not in (Part.ALPHA, Part.P):
+        return [column.name for column in TABLE]
+    columns = [PAPER, OURS, *study(row, part).values()]
+    return list(dict.fromkeys([name for each in columns for name in (each.name, each.exact)]))
 
 
 def tasks(
@@ -82,11 +81,11 @@ def tasks(
     part : Part
         What is wanted.
     names : sequence of str
-        Rows, if not all.
+        Names of rows; all rows by default.
     quick : bool
         Few repeats and epochs.
     repeats : int, optional
-        Instead of the setting's.
+        How many repeats; those of the settings by default.
     recorded : dict, optional
         Problems of the rows that are not simulated; without it those rows are left out.
     """
@@ -108,5 +107,5 @@ def tasks(
                 if row.simulated:
                     want(row, method, Reading.FRESH, seeds)
             if row.simulated and each in _WITH_LUCK:
-                want(row, "mle", Reading.LUCK, (settings["luck"],))
+                want(row, "mle", Reading.LUCK, tuple(range(settings["luck"])))
     return list(wanted.values())

@@ -1,4 +1,4 @@
-"""The settings of ``paper.toml`` as objects: rows, what was printed, and the data they make."""
+"""The settings of ``paper.toml`` as objects: rows, printed numbers, and the data sets they make."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.data.windows import Windows
-from stationary.models import Model
+import stationary as st
 from stationary.models.registry import build
-from stationary.simulation.simulate import Events, simulate
-from stationary.steady import steady_state
+from stationary.simulation import Events
 
 Printed = dict[str, list[float]]
 """A printed mean and the half-width of its interval, where there is one, by method."""
@@ -42,7 +40,7 @@ class Row:
     test: list[float] | None = None
     windows: int = 1
     starts: int = 1
-    reading: str = "numbers"
+    source: str = "numbers"
     p: list[float] | None = None
     gaps: list[float] | None = None
     theta: list[float] | None = None
@@ -51,12 +49,12 @@ class Row:
     loss_alpha: Printed = field(default_factory=dict)
     loss_p: Printed = field(default_factory=dict)
 
-    def family(self) -> Model:
-        """Return the model that a method learns, which knows nothing of the truth."""
+    def family(self) -> st.Model:
+        """Return the model that a method learns, at its default parameters."""
         return build(dict(self.model))
 
-    def build(self) -> Model:
-        """Return the model, at its truth where it has one."""
+    def build(self) -> st.Model:
+        """Return the model at its true parameters, if they are known."""
         model = self.family()
         if self.truth is not None:
             model.set_theta(self.truth)
@@ -64,12 +62,12 @@ class Row:
 
     @property
     def simulated(self) -> bool:
-        """Whether there is a truth to simulate from, and not a recording."""
+        """Whether the data are simulated, and not recorded."""
         return self.truth is not None
 
     def settings(self) -> dict[str, Any]:
-        """What a run depends on: all fields but the titles and the printed numbers."""
-        shown = ("title", "studies", "reading", *PRINTED)
+        """Return what a run depends on: all fields but the titles and the printed numbers."""
+        shown = ("title", "studies", "source", *PRINTED)
         return {name: value for name, value in vars(self).items() if name not in shown}
 
     def train_loads(self) -> list[float]:
@@ -77,7 +75,7 @@ class Row:
         return [x for x in _grid(self.train) for _ in range(self.windows)]
 
     def test_loads(self) -> list[float]:
-        """Loads the forecast is judged at."""
+        """Loads at which the forecast is judged."""
         return _grid(self.test or self.train)
 
 
@@ -87,13 +85,13 @@ PRINTED = ("gaps", "theta", "mape", "mse", "loss_alpha", "loss_p")
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A data set of a row: all that a method may learn from, and what it is judged by.
+    """A data set of a row: what a method may learn from, and what it is judged by.
 
     Attributes
     ----------
     windows : Windows
-        Training windows with the counts of every state. Methods look at ``observe`` only; the
-        trivial baselines may look at the last state.
+        Training windows with the counts of every state. Methods use the states ``observe`` only;
+        the baselines also use the last state.
     x : Tensor [T, 1]
         Test loads.
     target : Tensor [T]
@@ -101,7 +99,7 @@ class Problem:
     """
 
     row: Row
-    windows: Windows
+    windows: st.Windows
     x: Tensor
     target: Tensor
 
@@ -110,10 +108,10 @@ class Problem:
         """Counts of the observed states ``[M, C]``; a window may have none."""
         return self.windows.counts[:, self.row.observe]
 
-    def observed(self) -> Windows:
-        """Windows a fit takes: the observed states, without windows that saw none of them."""
+    def observed(self) -> st.Windows:
+        """Return the windows for a fit: the observed states, without windows that count none."""
         seen = self.counts.sum(-1) > 0
-        return Windows(
+        return st.Windows(
             self.windows.x[seen], self.counts[seen], self.row.observe, self.windows.sampling
         )
 
@@ -123,14 +121,14 @@ def draw(row: Row, seed: int) -> Problem:
     model, loads = row.build(), row.train_loads()
     with torch.no_grad():
         gamma = model(loads).exit_rates().amax(-1) + row.margin
-        windows = simulate(model, loads, seed=seed, scheme=Events(gamma=gamma.tolist()))
+        windows = st.simulate(model, loads, seed=seed, scheme=Events(gamma=gamma.tolist()))
         x = model.as_inputs(row.test_loads())
-        return Problem(row, windows, x, steady_state(model(x)).pi[:, -1])
+        return Problem(row, windows, x, st.steady_state(model(x)).pi[:, -1])
 
 
 @cache
 def rows() -> dict[str, Row]:
-    """All rows by name; another reading of a row shares what is printed of it."""
+    """Return all rows by name; a row with the settings of the text shares what is printed."""
     found: dict[str, Row] = {}
     for entry in _file()["rows"]:
         given = dict(entry)
@@ -141,12 +139,12 @@ def rows() -> dict[str, Row]:
 
 
 def section(name: str) -> dict[str, Any]:
-    """A section of the file other than the rows."""
+    """Return a section of the file other than the rows."""
     return dict(_file()[name])
 
 
 def defaults() -> dict[str, Any]:
-    """What all rows share."""
+    """Return the settings that all rows share."""
     return section("defaults")
 
 

@@ -1,28 +1,39 @@
-"""From records to a tidy frame, and from it to the tables a reader looks at."""
+"""From records to a tidy frame, and from it to the tables a reader looks at.
+
+Every table is a frame of texts, with the headers as its columns.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import torch
-from scipy.stats import t as student
 
-from stationary.paper.cells import interval, listed, number, plus_minus, vector
-from stationary.paper.columns import METHODS, OURS, study
+import stationary as st
+from stationary.paper.cells import (
+    half_width,
+    interval,
+    listed,
+    mean_text,
+    number,
+    plus_minus,
+    vector,
+)
+from stationary.paper.columns import METHODS, OURS, THROUGH_TIME, study
 from stationary.paper.runner import Reading, Record, errors
 from stationary.paper.settings import Row
-from stationary.spectrum import spectral_gap
-from stationary.steady import steady_state
 
 METRICS = {
     "mape": "MAPE/100",
     "mse": "MSE",
     "median_ape": "median APE/100",
     "nll_gap": "nats above the optimum",
-    "seconds": "seconds a repeat",
+    "nll": "training loss per window",
+    "seconds": "seconds per repeat",
 }
 
 TITLES = {
@@ -30,36 +41,47 @@ TITLES = {
     Reading.FRESH: "a fresh data set every repeat",
 }
 
+_PAPER_REPEATS = 20
+
 
 def tidy(records: Iterable[Record]) -> pd.DataFrame:
-    """One line a repeat; ``nll_gap`` is in nats over all windows, above the exact optimum.
+    """Return one row per repeat; ``nll_gap`` is in nats over all windows, above the exact optimum.
 
-    Relaxed chains have more parameters than the optimum has, and no gap to it.
+    Relaxed chains have more parameters than the parametric optimum, and no gap to it.
     """
     kept = ("row", "method", "reading", "seed", "data", "mape", "median_ape", "mse")
     more = ("mape_steady", "mse_steady", "nll", "windows", "seconds", "side_by_side", "converged")
-    lines = [
+    frame = pd.DataFrame(
         {
             **{name: record[name] for name in (*kept, *more)},
             "theta": " ".join(f"{value:.6g}" for value in record["theta"][:3]),
         }
         for record in records
         if record["reading"] != Reading.LUCK
-    ]
-    frame = pd.DataFrame(lines)
+    )
     measured = ["nll", "mape_steady", "mse_steady"]
-    frame[measured] = frame[measured].astype(float)  # None where there is none
+    frame[measured] = frame[measured].astype(float)  # None becomes NaN
     best = frame[frame["method"] == "mle"].drop_duplicates(["row", "data"])
     best = best[["row", "data", "nll"]]
     frame = frame.merge(best, on=["row", "data"], how="left", suffixes=("", "_best"))
     gap = (frame["nll"] - frame["nll_best"]) * frame["windows"]
-    relaxed = [METHODS[name].alpha is not None for name in frame["method"]]
-    frame["nll_gap"] = gap.mask(relaxed)
+    frame["nll_gap"] = gap.mask(is_relaxed(frame["method"]))
     return frame.drop(columns="nll_best").sort_values(["row", "method", "reading", "seed"])
 
 
+def is_relaxed(methods: Iterable[str]) -> list[bool]:
+    """Whether each method relaxes the model."""
+    return [METHODS[name].alpha is not None for name in methods]
+
+
+def lucky(records: Iterable[Record]) -> dict[str, pd.DataFrame]:
+    """Return the exact optimum on many data sets, one frame per row of the paper."""
+    luck = [record for record in records if record["reading"] == Reading.LUCK]
+    return dict(list(pd.DataFrame(luck).groupby("row"))) if luck else {}
+
+
 def select(frame: pd.DataFrame, **wanted: str) -> pd.DataFrame:
-    """Lines whose columns have these values."""
+    """Return the rows of a frame whose columns have these values."""
     kept = np.ones(len(frame), dtype=bool)
     for column, value in wanted.items():
         kept &= (frame[column] == value).to_numpy()
@@ -72,161 +94,232 @@ def metric_table(
     metric: str,
     reading: Reading,
     with_printed: bool = True,
-) -> list[list[str]]:
-    """Rows by methods: mean, its interval, and in brackets what the paper prints."""
+) -> pd.DataFrame:
+    """Rows by methods: the mean, its interval, and in brackets what the paper prints."""
     methods = [name for name in METHODS if name in set(frame["method"])]
-    header = ["row", *(METHODS[name].title for name in methods)]
-    body = []
-    for row in rows:
-        cells = [row.title]
-        for name in methods:
-            chosen = select(frame, row=row.name, method=name, reading=reading)
-            printed = getattr(row, metric, {}).get(name) if with_printed else None
-            if metric == "seconds":  # repeats that ran side by side have no spread of their own
-                chosen = chosen.head(1).assign(seconds=chosen["seconds"].mean())
-            cells.append(_cell(chosen[metric], printed))
-        body.append(cells)
-    return [header, *body]
+    some = select(frame, reading=reading).dropna(subset=[metric])
+    # The times of repeats that ran side by side are equal shares, and have no spread.
+    text = (lambda values: number(values.mean())) if metric == "seconds" else mean_text
+    cells = some.groupby(["row", "method"])[metric].agg(text)
+
+    def cell(row: Row, name: str) -> str:
+        printed = getattr(row, metric, {}).get(name) if with_printed else None
+        shown: str = cells.get((row.name, name), "")
+        return f"{shown} [{number(printed[0])}]" if shown and printed else shown
+
+    return pd.DataFrame(
+        {"row": row.title, **{METHODS[name].title: cell(row, name) for name in methods}}
+        for row in rows
+    )
 
 
-def agreement_table(frame: pd.DataFrame, rows: Sequence[Row]) -> list[list[str]]:
-    """Every printed number beside ours, and a word on whether they agree."""
-    lines = [
-        ["row", "method", "metric", "printed", "one data set", "5..95 % of repeats *", "verdict"]
-    ]
+def agreement_table(frame: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
+    """Every printed number beside ours, and whether they agree."""
+    lines = []
     for row in rows:
         for metric in ("mape", "mse"):
             for name, printed in getattr(row, metric).items():
                 mine = select(frame, row=row.name, method=name)
-                one = select(mine, reading=Reading.ONE)[metric]
-                fresh = select(mine, reading=Reading.FRESH)[metric]
+                one, fresh = (select(mine, reading=reading)[metric] for reading in TITLES)
                 if one.empty:
                     continue
-                low, high = (fresh if len(fresh) else one).quantile([0.05, 0.95])
+                low, high = (one if fresh.empty else fresh).quantile([0.05, 0.95])
                 lines.append(
-                    [
-                        row.title,
-                        METHODS[name].title,
-                        METRICS[metric],
-                        plus_minus(*printed),
-                        plus_minus(*interval(one)),
-                        f"{number(low)} .. {number(high)}",
-                        _verdict(printed[0], low, high),
-                    ]
+                    {
+                        "row": row.title,
+                        "method": METHODS[name].title,
+                        "metric": METRICS[metric],
+                        "printed": plus_minus(*printed),
+                        "one data set": mean_text(one),
+                        "5..95 % of repeats *": f"{number(low)} .. {number(high)}",
+                        "verdict": _verdict(printed[0], low, high),
+                    }
                 )
-    return lines
+    return pd.DataFrame(lines)
 
 
 def through_time_table(
     frame: pd.DataFrame, curves: pd.DataFrame, rows: Sequence[Row]
-) -> list[list[str]]:
-    """Backpropagation through time on one data set: where in training the printed numbers lie."""
-    lines = [
-        [
-            "row",
-            "method",
-            "printed MAPE/100, MSE",
-            "before training",
-            "epoch nearest to the printed",
-            "after training",
-            "its chain's steady state",
-        ]
-    ]
+) -> pd.DataFrame:
+    """Backpropagation through time on one data set: the epoch nearest to the printed numbers."""
+    lines = []
     for row in rows:
-        for name in ("dc16", "dc128"):
-            mine = select(frame, row=row.name, method=name, reading=Reading.ONE)
-            if mine.empty or name not in row.mape:
+        for column in THROUGH_TIME:
+            which = {"row": row.name, "method": column.name, "reading": Reading.ONE}
+            mine, of = select(frame, **which), select(curves, **which)
+            if mine.empty or column.name not in row.mape:
                 continue
-            of = select(curves, row=row.name, method=name, reading=Reading.ONE)
             path = np.stack([select(of, metric=m)["mean"].to_numpy() for m in ("mape", "mse")], 1)
-            printed = (row.mape[name][0], row.mse[name][0])
+            printed = (row.mape[column.name][0], row.mse[column.name][0])
             nearest = int(np.abs(np.log(path / printed)).sum(1).argmin())
             lines.append(
-                [
-                    row.title,
-                    METHODS[name].title,
-                    listed(printed),
-                    listed(path[0]),
-                    f"{nearest}: {listed(path[nearest])}",
-                    listed(path[-1]),
-                    listed(mine[["mape_steady", "mse_steady"]].mean()),
-                ]
+                {
+                    "row": row.title,
+                    "method": column.title,
+                    "printed MAPE/100, MSE": listed(printed),
+                    "before training": listed(path[0]),
+                    "epoch nearest to the printed": f"{nearest}: {listed(path[nearest])}",
+                    "after training": listed(path[-1]),
+                    "its chain's steady state": listed(mine[["mape_steady", "mse_steady"]].mean()),
+                }
             )
-    return lines
+    return pd.DataFrame(lines)
 
 
-def readings_table(frame: pd.DataFrame, rows: Sequence[Row]) -> list[list[str]]:
-    """Half-widths of infinity-SGD's intervals: printed, and ours in both readings of a repeat."""
-    lines = [["row", "printed half-width of MAPE/100", *TITLES.values()]]
+def readings_table(frame: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
+    """Half-widths of infinity-SGD's intervals: printed, and ours for both kinds of repeats."""
+    lines = []
     for row in rows:
         printed = row.mape.get("infinity", [])
         mine = select(frame, row=row.name, method="infinity")
         if row.simulated and len(printed) > 1 and not mine.empty:
-            halves = [interval(select(mine, reading=reading)["mape"])[1] for reading in TITLES]
-            lines.append([row.title, number(printed[1]), *map(number, halves)])
-    return lines
+            halves = {
+                title: number(interval(select(mine, reading=reading)["mape"])[1])
+                for reading, title in TITLES.items()
+            }
+            of_print = {"printed half-width of MAPE/100": number(printed[1])}
+            lines.append({"row": row.title, **of_print, **halves})
+    return pd.DataFrame(lines)
 
 
-def floor_table(records: Iterable[Record], rows: Sequence[Row]) -> list[list[str]]:
-    """How the exact optimum scatters over data sets, and how often it beats the printed error."""
-    luck = {r["row"]: r for r in records if r["reading"] == Reading.LUCK}
-    lines = [
-        [
-            "row",
-            "data sets",
-            "converged",
-            "MLE mean MAPE/100",
-            "5 %, 50 %, 95 %",
-            "printed, infinity-SGD",
-            "data sets where the MLE does as well",
-            "the same of the MSE",
-            "half-width of 20 fresh repeats",
-            "printed half-width",
-        ]
-    ]
+def floor_table(luck: dict[str, pd.DataFrame], rows: Sequence[Row]) -> pd.DataFrame:
+    """How the exact optimum varies over data sets, and how often it beats the printed error."""
+    lines = []
     for row in rows:
         if row.name not in luck:
             continue
-        mape, mse = (np.array(luck[row.name][metric]) for metric in ("mape", "mse"))
-        printed = row.mape.get("infinity")
-        half = student.ppf(0.975, 19) * mape.std(ddof=1) / math.sqrt(20)
+        mape, mse = (luck[row.name][metric].to_numpy() for metric in ("mape", "mse"))
+        printed, printed_mse = row.mape.get("infinity"), row.mse.get("infinity")
         lines.append(
-            [
-                row.title,
-                str(len(mape)),
-                f"{np.mean(luck[row.name]['converged']):.1%}",
-                number(mape.mean()),
-                listed(np.quantile(mape, [0.05, 0.5, 0.95])),
-                number(printed[0]) if printed else "",
-                f"{np.mean(mape <= printed[0]):.1%}" if printed else "",
-                f"{np.mean(mse <= row.mse['infinity'][0]):.1%}" if printed else "",
-                number(half),
-                number(printed[1]) if printed else "",
-            ]
+            {
+                "row": row.title,
+                "data sets": str(len(mape)),
+                "converged": f"{luck[row.name]['converged'].mean():.1%}",
+                "MLE mean MAPE/100": number(mape.mean()),
+                "5 %, 50 %, 95 %": listed(np.quantile(mape, [0.05, 0.5, 0.95])),
+                "printed, infinity-SGD": number(printed[0]) if printed else "",
+                "data sets where the MLE does as well": _share_within(mape, printed),
+                "the same of the MSE": _share_within(mse, printed_mse),
+                "half-width of 20 fresh repeats": number(half_width(mape, _PAPER_REPEATS)),
+                "printed half-width": number(printed[1]) if printed else "",
+            }
         )
-    return lines
+    return pd.DataFrame(lines)
 
 
-def gap_table(rows: Sequence[Row]) -> list[list[str]]:
+def gap_table(rows: Sequence[Row]) -> pd.DataFrame:
     """Spectral gaps of the training loads at the truth, beside the printed range.
 
     Equal means that three decimals, rounded or cut off, are the printed ones: the paper does both.
     """
-    lines = [["row", "gamma above the largest exit rate", "computed", "printed", "equal"]]
+    lines = []
     for row in rows:
         low, high = spectral_gaps(row)
         printed = row.gaps or []
         equal = all(map(_prints_as, (low, high), printed))
         lines.append(
-            [
-                row.title,
-                f"{row.margin:g}",
-                f"{low:.4f} .. {high:.4f}",
-                f"{printed[0]:g} .. {printed[1]:g}",
-                "yes" if equal else "no",
-            ]
+            {
+                "row": row.title,
+                "gamma above the largest exit rate": f"{row.margin:g}",
+                "computed": f"{low:.4f} .. {high:.4f}",
+                "printed": " .. ".join(f"{value:g}" for value in printed),
+                "equal": "yes" if equal else "no",
+            }
         )
-    return lines
+    return pd.DataFrame(lines)
+
+
+@torch.no_grad()
+def spectral_gaps(row: Row) -> tuple[float, float]:
+    """Smallest and largest gap over the training loads, at the true parameters."""
+    chains = row.build()(sorted(set(row.train_loads())))
+    gaps = st.spectral_gap(chains, chains.exit_rates().amax(-1) + row.margin)
+    return gaps.min().item(), gaps.max().item()
+
+
+def theta_table(
+    frame: pd.DataFrame, luck: dict[str, pd.DataFrame], rows: Sequence[Row]
+) -> pd.DataFrame:
+    """Printed estimates, the error that they imply, and ours."""
+    lines = []
+    for row in rows:
+        if row.theta is None or row.name not in luck:
+            continue
+        estimates = np.array(luck[row.name]["theta"].tolist())
+        mine = partial(_mean_theta, frame, row)
+        lines.append(
+            {
+                "row": row.title,
+                "truth": vector(row.truth or []),
+                "printed": vector(row.theta),
+                "MAPE/100 at the printed": number(_mape_at(row, row.theta)),
+                "infinity-SGD (paper), one data set": mine("infinity"),
+                "infinity-SGD (ours), one data set": mine("ours"),
+                "MLE, one data set": mine("mle"),
+                "MLE over data sets: mean; sd": (
+                    f"{vector(estimates.mean(0))}; {vector(estimates.std(0))}"
+                ),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def loss_table(frame: pd.DataFrame, rows: Sequence[Row], name: str) -> pd.DataFrame:
+    """Training loss per window by ``alpha`` or by ``p``, and that of our infinity-SGD."""
+    lines = []
+    for row in rows:
+        printed_all = row.loss_alpha if name == "alpha" else row.loss_p
+        for key, column in {**study(row, name), "ours": OURS}.items():
+            mine = select(frame, row=row.name, method=column.name)
+            floor = select(frame, row=row.name, method=column.exact, reading=Reading.FRESH)
+            one, fresh = (select(mine, reading=reading) for reading in TITLES)
+            lines.append(
+                {
+                    "row": row.title,
+                    name: key,
+                    "printed": plus_minus(*printed_all[key]) if key in printed_all else "",
+                    "one data set": mean_text(one["nll"]),
+                    "fresh data sets": mean_text(fresh["nll"]),
+                    "exact, fresh": mean_text(floor["nll"]),
+                    "MAPE/100, fresh": mean_text(fresh["mape"]),
+                }
+            )
+    return pd.DataFrame(lines)
+
+
+def equal_table(equal: pd.DataFrame) -> pd.DataFrame:
+    """Fits of equal likelihood to the testbed."""
+    return pd.DataFrame(
+        {
+            "overload at load 1500": equal["overload"].map("{:g}".format),
+            "negative log-likelihood": equal["nll"].map("{:.4f}".format),
+            "MAPE/100": equal["mape"].map(number),
+            "MSE": equal["mse"].map(number),
+        }
+    )
+
+
+def ladder_table(ladder: pd.DataFrame) -> pd.DataFrame:
+    """The chains of the testbed by their backtest, then forecasts without a chain."""
+
+    def column(name: str, form: str) -> pd.Series:
+        return ladder[name].map(form.format, na_action="ignore").fillna("")
+
+    return pd.DataFrame(
+        {
+            "model": ladder["model"].mask(ladder["picked"], "**" + ladder["model"] + "** (picked)"),
+            "parameters": column("parameters", "{:.0f}"),
+            "train NLL": column("nll", "{:.1f}"),
+            "backtest": column("backtest", "{:.4f}"),
+            "test MAPE/100": ladder["mape"].map(number),
+            "test MSE": ladder["mse"].map(number),
+            "estimates": column("estimates", "{}"),
+        }
+    )
+
+
+def _share_within(errors: np.ndarray, printed: list[float] | None) -> str:
+    return f"{np.mean(errors <= printed[0]):.1%}" if printed else ""
 
 
 def _prints_as(value: float, printed: float) -> bool:
@@ -234,92 +327,8 @@ def _prints_as(value: float, printed: float) -> bool:
     return printed in (round(value, 3), math.floor(value * 1e3) / 1e3)
 
 
-@torch.no_grad()
-def spectral_gaps(row: Row) -> tuple[float, float]:
-    """Smallest and largest gap over the training loads, at the true parameters."""
-    chains = row.build()(sorted(set(row.train_loads())))
-    gaps = spectral_gap(chains, chains.exit_rates().amax(-1) + row.margin)
-    return gaps.min().item(), gaps.max().item()
-
-
-def theta_table(
-    frame: pd.DataFrame, records: Iterable[Record], rows: Sequence[Row]
-) -> list[list[str]]:
-    """Printed estimates, what error they imply, and ours."""
-    luck = {r["row"]: r for r in records if r["reading"] == Reading.LUCK}
-    lines = [
-        [
-            "row",
-            "truth",
-            "printed",
-            "MAPE/100 at the printed",
-            "infinity-SGD (paper), one data set",
-            "infinity-SGD (ours), one data set",
-            "MLE, one data set",
-            "MLE over data sets: mean; sd",
-        ]
-    ]
-    for row in rows:
-        if row.theta is None or row.name not in luck:
-            continue
-        scatter = np.array(luck[row.name]["theta"])
-        mean, sd = scatter.mean(0), scatter.std(0)
-        lines.append(
-            [
-                row.title,
-                vector(row.truth or []),
-                vector(row.theta),
-                number(_mape_at(row, row.theta)),
-                *(_mean_theta(frame, row, name) for name in ("infinity", "ours", "mle")),
-                f"{vector(mean)}; {vector(sd)}",
-            ]
-        )
-    return lines
-
-
-def loss_table(frame: pd.DataFrame, rows: Sequence[Row], name: str) -> list[list[str]]:
-    """Training loss a window by alpha or by p, in both readings, and of our infinity-SGD."""
-    lines = [
-        [
-            "row",
-            name,
-            "printed",
-            "one data set",
-            "fresh data sets",
-            "exact, fresh",
-            "MAPE/100, fresh",
-        ]
-    ]
-    for row in rows:
-        printed_all = row.loss_alpha if name == "alpha" else row.loss_p
-        for key, method, exact in [*study(row, name), OURS]:
-            mine = select(frame, row=row.name, method=method)
-            floor = select(frame, row=row.name, method=exact, reading=Reading.FRESH)
-            one, fresh = (select(mine, reading=reading) for reading in TITLES)
-            printed = printed_all.get(key)
-            lines.append(
-                [
-                    row.title,
-                    key,
-                    plus_minus(*printed) if printed else "",
-                    plus_minus(*interval(one["nll"])),
-                    plus_minus(*interval(fresh["nll"])),
-                    plus_minus(*interval(floor["nll"])),
-                    plus_minus(*interval(fresh["mape"])),
-                ]
-            )
-    return lines
-
-
-def _cell(values: pd.Series, printed: list[float] | None) -> str:
-    if values.empty or values.isna().all():
-        return ""
-    shown = plus_minus(*interval(values))
-    return f"{shown} [{number(printed[0])}]" if printed else shown
-
-
 def _verdict(printed: float, low: float, high: float) -> str:
-    """Agreement is to lie in the range of our repeats, widened by rounding."""
+    """Whether the printed value lies in the range of our repeats, widened by rounding."""
     if low * 0.99 <= printed <= high * 1.01:
         return "agrees"
     return "printed is better" if printed < low else "printed is worse"
@@ -337,6 +346,6 @@ def _mape_at(row: Row, theta: Sequence[float]) -> float:
     """MAPE/100 of the forecast at given parameters."""
     model = row.build()
     x = model.as_inputs(row.test_loads())
-    target = steady_state(model(x)).pi[:, -1]
+    target = st.steady_state(model(x)).pi[:, -1]
     there = model.generator(x, torch.tensor(theta, dtype=torch.float64))
-    return float(errors(steady_state(there).pi[:, -1], target)["mape"])
+    return float(errors(st.steady_state(there).pi[:, -1], target)["mape"])

@@ -1,12 +1,12 @@
-r"""The paper's testbed recording, looked at with exact maximum likelihood.
+"""The paper's testbed recording, studied with exact maximum likelihood.
 
-Three findings, each a function that makes its table:
+Three results, each a function that makes its table:
 
 - `facts`: what the recording counts, and what its light load already shows.
 - `undetermined`: the upper-triangular model on states {1, 2} says nothing about overload. Multiply
-  every rate out of the overload state by s: what flows in and how it is split on the way out stay
-  the same, so all other states keep their ratios, and with them the likelihood, while the odds of
-  overload are divided by s. Any forecast at all has the same likelihood.
+  every rate out of the overload state by s. The flow into it and the shares in which it leaves stay
+  the same, so all other states keep their ratios and the likelihood does not change, while the odds
+  of overload are divided by s. Any forecast has the same likelihood.
 - `ladder`: with all states of the training windows observed, chains chosen by a backtest inside the
   training windows. The one it picks has arrivals in bursts and a server that stalls.
 """
@@ -25,19 +25,16 @@ import torch
 from scipy.optimize import brentq, isotonic_regression
 from torch import Tensor
 
-from stationary.data.readers import read_windows
-from stationary.data.states import Sampling
-from stationary.data.windows import Windows
+import stationary as st
+from stationary.data import Sampling
 from stationary.errors import InputError
 from stationary.learning.estimate import FitResult
 from stationary.learning.likelihood import Likelihood, log_terms
-from stationary.learning.newton import Newton
-from stationary.models import Model
 from stationary.paper.chains import FULL, candidates
 from stationary.paper.columns import METHODS
 from stationary.paper.runner import errors
 from stationary.paper.settings import Problem, rows
-from stationary.steady import steady_state
+from stationary.trust.backtest import held_out, score
 
 _LIGHT = 1000.0
 """Heaviest load of the training windows."""
@@ -57,11 +54,11 @@ class Recording:
     failed : Tensor
         Calls that really failed, in each test window.
     agree : int
-        Windows in which the counts of all queue sizes add up to the successful calls.
+        st.Windows in which the counts of all queue sizes add up to the successful calls.
     """
 
-    light: Windows
-    heavy: Windows
+    light: st.Windows
+    heavy: st.Windows
     failed: Tensor
     agree: int
 
@@ -74,9 +71,9 @@ class Recording:
 def read_recording(path: str | os.PathLike[str]) -> Recording:
     """Read the recording; idle windows are left out."""
     if not Path(path).is_file():
-        raise InputError(f"{path}: there is no such file")
+        raise InputError(f"{path}: there is no such file; name the CSV of the recording")
     given = ("callrate", "successful_calls", "failed_calls")
-    windows = read_windows(path, x=given, counts="Q={}", loads=(1.0, None))
+    windows = st.read_windows(path, x=given, counts="Q={}", loads=(1.0, None))
     if len(windows.observe) <= FULL:
         raise InputError(f"{path}: the testbed recording has columns Q=0 to Q={FULL} or more")
     x, (_, successful, failed) = windows.x[:, :1], windows.x.T
@@ -87,15 +84,15 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
     if not bool(light.any() and (~light).any()):
         raise InputError(f"{path}: the testbed recording has loads below and above {_LIGHT:g}")
 
-    def part(kept: Tensor) -> Windows:
-        return Windows(x[kept], counts[kept], range(FULL + 1), Sampling.ARRIVAL)
+    def part(kept: Tensor) -> st.Windows:
+        return st.Windows(x[kept], counts[kept], range(FULL + 1), Sampling.ARRIVAL)
 
     agree = int((counts.sum(-1) == successful).sum())
     return Recording(part(light), part(~light), failed[~light], agree)
 
 
 def problems(recording: Recording) -> dict[str, Problem]:
-    """The testbed rows' problems."""
+    """Return the problems of the testbed rows."""
     return {
         row.name: Problem(row, recording.light, recording.heavy.x, recording.target)
         for row in rows().values()
@@ -103,50 +100,48 @@ def problems(recording: Recording) -> dict[str, Problem]:
     }
 
 
-def facts(recording: Recording) -> list[list[str]]:
-    """What the recording counts, line by line."""
+def facts(recording: Recording) -> pd.DataFrame:
+    """What the recording counts, as questions and answers."""
     light, heavy = recording.light, recording.heavy
     over, failed = heavy.counts[:, -1], recording.failed
-    train = light.counts[:, -1].sum() / light.counts.sum()
+    at_light_load = light.counts[:, -1].sum() / light.counts.sum()
     agree = np.corrcoef(over / heavy.loads, failed / heavy.loads)[0, 1]
-    slope, at_zero = _plateau(light)
+    slope, at_zero = plateau(light)
     most = heavy.counts.sum(-1).max().item()
     some = (light.loads >= 500) & (light.loads <= 600)
     waiting = 1 - (light.counts[some, 0].sum() / light.counts[some].sum()).item()
     load = light.loads[some].mean().item()
-    return [
-        ["question", "answer"],
-        ["training and test windows", f"{len(light)} and {len(heavy)}"],
-        [
-            "overload, the target, against calls that failed, test windows",
+    answers = {
+        "training and test windows": f"{len(light)} and {len(heavy)}",
+        "overload, the target, against calls that failed, test windows": (
             f"{over.sum():.0f} against {failed.sum():.0f}; the target is above the failures in "
-            f"{int((over > failed).sum())} of {len(heavy)} windows, correlation {agree:.2f}",
-        ],
-        [
-            "windows in which the counts of all queue sizes add up to the successful calls",
+            f"{int((over > failed).sum())} of {len(heavy)} windows, correlation {agree:.2f}"
+        ),
+        "windows in which the counts of all queue sizes add up to the successful calls": (
             f"{recording.agree} of {len(light) + len(heavy)}; where they do, the target counts "
-            f"calls that were slow and succeeded",
-        ],
-        ["overload at light load", f"{train:.1%} of requests, at most {_LIGHT:g} calls a second"],
-        [
-            "requests that found others waiting, load 500 to 600",
+            f"calls that were slow and succeeded"
+        ),
+        "overload at light load": (
+            f"{at_light_load:.1%} of requests, at most {_LIGHT:g} calls per second"
+        ),
+        "requests that found others waiting, load 500 to 600": (
             f"{waiting:.0%}; with Poisson arrivals it would be the utilisation, at most "
-            f"{load / most:.0%} (the server has answered {most:.0f} a second)",
-        ],
-        [
-            "queue size up to which all sizes are about equally frequent",
-            f"{at_zero:.1f} + {1e3 * slope:.1f} for every 1000 calls a second: as many as arrive "
-            f"in {1e3 * slope:.0f} ms, as if they came in bursts of that period",
-        ],
-    ]
+            f"{load / most:.0%} (the server has answered {most:.0f} per second)"
+        ),
+        "queue size up to which all sizes are about equally frequent": (
+            f"{at_zero:.1f} + {1e3 * slope:.1f} for every 1000 calls per second: as many as arrive "
+            f"in {1e3 * slope:.0f} ms, as if they came in bursts of that period"
+        ),
+    }
+    return pd.DataFrame(answers.items(), columns=["question", "answer"])
 
 
 def undetermined(recording: Recording, at: float = 1500.0) -> pd.DataFrame:
-    """Fits of equal likelihood that forecast any overload at a load of ``at``."""
+    """Return fits of equal likelihood whose forecasts of overload at load ``at`` differ widely."""
     problem = problems(recording)["testbed"]
     model, windows = problem.row.family(), problem.observed()
     likelihood = Likelihood(model, windows)
-    theta = Newton(starts=problem.row.starts).run(likelihood, windows, seed=0).theta
+    theta = st.Newton(starts=problem.row.starts).run(likelihood, windows, seed=0).theta
     # The parameters are the rates of the edges down, which are listed last.
     leaving = model.edges.src[-len(theta) :] == FULL
 
@@ -176,16 +171,16 @@ def undetermined(recording: Recording, at: float = 1500.0) -> pd.DataFrame:
 def ladder(
     recording: Recording, progress: Callable[[int, str], None] | None = None
 ) -> pd.DataFrame:
-    """Chains on all states, ranked by the backtest; then forecasts that need no chain.
+    """Return chains on all states, ranked by the backtest; then forecasts that need no chain.
 
     The backtest fits the training windows up to each of five loads and scores those above: the
-    negative log-likelihood a request, every window with the same weight. Test windows play no part
-    in the choice; their scores stand beside it.
+    negative log-likelihood per request, every window with the same weight. Test windows play no
+    part in the choice; the table shows their scores beside it.
     """
     light, heavy = recording.light, recording.heavy
     lines = []
     for done, (name, model) in enumerate(candidates().items(), 1):
-        held = [_held_out(model, light, cut) for cut in _CUTS]
+        held = [_held_out_score(model, light, cut) for cut in _CUTS]
         found = _fitted(model, light)
         estimates = zip(model.param_names, found.theta.tolist(), strict=True)
         predicted = torch.from_numpy(np.exp(log_terms(model, heavy, found.theta))[:, -1])
@@ -208,20 +203,18 @@ def ladder(
     return pd.concat([frame, _without_a_chain(recording)], ignore_index=True)
 
 
-def _held_out(model: Model, windows: Windows, cut: float) -> float:
-    """Negative log-likelihood a request above the cut, of a fit to what lies below."""
-    theta = _fitted(model, windows.between(None, cut)).theta
-    above = windows.select(windows.loads > cut)
-    nll = -(above.data.numpy() * log_terms(model, above, theta)).sum(-1)
-    return float((nll / above.size.numpy()).mean())
+def _held_out_score(model: st.Model, windows: st.Windows, cut: float) -> float:
+    """Negative log-likelihood per request above the cut, of a fit to the windows below."""
+    held, theta = held_out(windows, cut), _fitted(model, windows.between(None, cut)).theta
+    return score(log_terms(model, held, theta), held).mean
 
 
-def _fitted(model: Model, windows: Windows) -> FitResult:
-    return Newton().run(Likelihood(model, windows), windows, seed=0)
+def _fitted(model: st.Model, windows: st.Windows) -> FitResult:
+    return st.Newton().run(Likelihood(model, windows), windows, seed=0)
 
 
 def _without_a_chain(recording: Recording) -> pd.DataFrame:
-    """Trivial baselines, and how well a curve fitted to the test windows themselves can do."""
+    """Return the baselines, and the best that a monotone curve through the test windows can do."""
     target, x = recording.target, recording.heavy.loads
     order = x.argsort()
     curve = torch.empty_like(target)
@@ -246,11 +239,11 @@ def _scores(predicted: Tensor, target: Tensor) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _pi(model: Model, x: Tensor, theta: Tensor) -> Tensor:
-    return steady_state(model.generator(x, theta)).pi
+def _pi(model: st.Model, x: Tensor, theta: Tensor) -> Tensor:
+    return st.steady_state(model.generator(x, theta)).pi
 
 
-def _plateau(windows: Windows) -> tuple[float, float]:
+def plateau(windows: st.Windows) -> tuple[float, float]:
     """Slope and intercept over load of the queue size at which the counts fall to half."""
     edges, loads = [], []
     for counts, load in zip(windows.counts.numpy(), windows.loads.tolist(), strict=True):
@@ -260,6 +253,9 @@ def _plateau(windows: Windows) -> tuple[float, float]:
             edges.append(int(below[0]))
             loads.append(load)
     if len(set(loads)) < 2:
-        raise InputError("the recording has too few windows at loads of 300 to 1000 to go by")
+        raise InputError(
+            "the recording has too few windows at loads of 300 to 1000 to measure bursts; use the "
+            "recording that was published with the paper"
+        )
     slope, at_zero = np.polyfit(loads, edges, 1)
     return float(slope), float(at_zero)

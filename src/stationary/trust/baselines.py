@@ -38,16 +38,16 @@ def last_shares(counts: Array, seen: Array, ahead: Array) -> Array:
     return _shares(counts[seen >= np.quantile(seen, 1 - _LAST)], ahead)
 
 
-def trend(counts: Array, seen: Array, ahead: Array) -> Array:
-    """Multinomial logistic regression on the logarithm of the load, by maximum likelihood."""
+def trend(counts: Array, seen: Array, ahead: Array, log: bool = True) -> Array:
+    """Multinomial logistic regression on the load or its logarithm, by maximum likelihood."""
     loads = np.concatenate([seen, ahead])
-    if not (loads > 0).all():
+    if log and not (loads > 0).all():
         raise InputError(f"a trend in the logarithm needs positive loads; got {loads.min():g}")
-    log = np.log(seen)
-    centre, spread = log.mean(), float(log.std())
+    at, later = (np.log(seen), np.log(ahead)) if log else (seen, ahead)
+    centre, spread = at.mean(), float(at.std())
     if spread < 1e-9:  # one load has no trend
         return mean_shares(counts, seen, ahead)
-    z = np.append((log - centre) / spread, 0.0)
+    z = np.append((at - centre) / spread, 0.0)
     counts = np.vstack([counts, np.full(counts.shape[1], _HALF)])
     seen_in_all = counts.sum(-1, keepdims=True)
 
@@ -65,8 +65,10 @@ def trend(counts: Array, seen: Array, ahead: Array) -> Array:
         return value / counts.sum(), np.concatenate([off.sum(0), z @ off]) / counts.sum()
 
     start = np.zeros(2 * (counts.shape[1] - 1))
-    best = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000})
-    return shares(best.x.reshape(2, -1), (np.log(ahead) - centre) / spread)
+    # Far beyond the load seen, a forecast shows digits of the slope that the value hardly does.
+    tight = {"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9}
+    best = minimize(objective, start, jac=True, method="L-BFGS-B", options=tight)
+    return shares(best.x.reshape(2, -1), (later - centre) / spread)
 
 
 def scalability_law(seen: Windows, ahead: Windows) -> Array:
