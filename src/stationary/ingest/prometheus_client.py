@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import http.client
-import json
 import math
-import urllib.error
 import urllib.parse
 import urllib.request
 import warnings
 from dataclasses import dataclass, field
 from time import sleep
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stationary.errors import DataWarning, InputError, ProgramError
 from stationary.ingest.addresses import parse_web
+from stationary.ingest.prometheus_answers import Points, parse_matrix, receive
 
 Array = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -25,8 +23,13 @@ Times = NDArray[np.int64]
 _MOST_POINTS = 10_000
 """Points of one answer; Prometheus refuses more than 11,000."""
 _MOST_SAMPLES = 10_000_000
+_MOST_VALUES = 100_000_000
+"""Samples of all series together: 800 MB."""
+_MOST_WARNINGS = 5
 _WAIT = 0.5
 """Seconds before a question is repeated; twice as many before each further repeat."""
+_LONGEST_WAIT = 86_400.0
+_FINE = 200
 _PASSING = (429, 500, 502, 503, 504)
 """HTTP answers that may change after a moment."""
 
@@ -53,7 +56,7 @@ class Prometheus:
     step : float
         Seconds between samples: the scrape interval.
     timeout : float
-        Seconds to wait for an answer.
+        Seconds to wait for a complete answer.
     retries : int
         How often a question is repeated, after longer and longer waits, where there is no answer or
         the server is in trouble.
@@ -78,8 +81,10 @@ class Prometheus:
             raise InputError(
                 f"step must be a whole number of milliseconds; got {self.step!r} seconds"
             )
-        if not self.timeout > 0:
-            raise InputError(f"timeout must be positive, in seconds; got {self.timeout!r}")
+        if not 0 < self.timeout <= _LONGEST_WAIT:
+            raise InputError(
+                f"timeout must be positive, in seconds, and at most a day; got {self.timeout!r}"
+            )
         if not isinstance(self.retries, int) or self.retries < 0:
             raise InputError(f"retries must be a whole number, 0 or more; got {self.retries!r}")
 
@@ -125,13 +130,18 @@ class Prometheus:
         series: dict[frozenset[tuple[str, str]], Series] = {}
         for first in range(0, len(times), _MOST_POINTS):
             part = times[first : first + _MOST_POINTS]
-            for entry in self._matrix(what, query, part):
-                labels = dict(entry["metric"])
-                one = series.setdefault(
-                    frozenset(labels.items()), Series(labels, np.full(len(times), np.nan))
+            answered = self._matrix(what, query, part)
+            if len(answered) * len(times) > _MOST_VALUES:
+                raise InputError(
+                    f"{what}: {query!r} gives {len(answered)} series of {len(times)} samples, too "
+                    f"many to hold; ask for fewer series, as in sum({query}), or a shorter time"
                 )
-                answered = np.array(entry["values"], dtype=np.float64).reshape(-1, 2)
-                one.values[first + self._positions(answered[:, 0], part)] = answered[:, 1]
+            for points in answered:
+                one = series.setdefault(
+                    frozenset(points.labels.items()),
+                    Series(points.labels, np.full(len(times), np.nan)),
+                )
+                one.values[first + self._positions(points.times, part)] = points.values
         if not any(np.isfinite(one.values).any() for one in series.values()):
             raise InputError(
                 f"{what}: {query!r} has no value between {in_utc(times[0])} and "
@@ -145,27 +155,27 @@ class Prometheus:
         series = self.values(what, query, times)
         if len(series) > 1:
             raise InputError(
-                f"{what}: {query!r} gives {len(series)} series, such as {series[0].labels} and "
-                f"{series[1].labels}; make it one, as in sum({query})"
+                f"{what}: {query!r} gives {len(series)} series, such as {series[0].labels!s:.200} "
+                f"and {series[1].labels!s:.200}; make it one, as in sum({query})"
             )
         return series[0].values
 
     def _positions(self, seconds: Array, times: Times) -> Times:
         """Return which of the times an answer is for; a cache may have moved them."""
         step = round(1000 * self.step)
-        positions = np.rint((1000 * seconds - times[0]) / step).astype(np.int64)
-        inside = (positions >= 0) & (positions < len(times))
-        off = np.abs(1000 * seconds - times[0] - positions * step) > 1
+        nearest = np.rint((1000 * seconds - times[0]) / step)
+        inside = (nearest >= 0) & (nearest < len(times))
+        off = np.abs(1000 * seconds - times[0] - nearest * step) > 1
         if (off | ~inside).any():
             raise InputError(
                 f"{self.address} answers for {seconds[off | ~inside][0]:.3f} s since 1970, which "
                 f"is not one of the {len(times)} points asked for, {step} ms apart from "
                 f"{in_utc(times[0])}: is there a cache before it that moves them?"
             )
-        return positions
+        return nearest.astype(np.int64)
 
-    def _matrix(self, what: str, query: str, times: Times) -> list[dict[str, Any]]:
-        """One answer to ``query_range``: for each series its labels and its points."""
+    def _matrix(self, what: str, query: str, times: Times) -> list[Points]:
+        """Return the series of one answer to ``query_range``."""
         form = {
             "query": query,
             "start": f"{times[0] / 1000:.3f}",
@@ -173,18 +183,14 @@ class Prometheus:
             "step": f"{self.step:.3f}",
             "nocache": "1",  # VictoriaMetrics moves the points of what it may cache
         }
-        answer = self._ask(f"{what}: {query!r}", urllib.parse.urlencode(form).encode())
-        for note in answer.get("warnings") or ():
+        about = f"{what}: {query!r}"
+        body = self._ask(about, urllib.parse.urlencode(form).encode())
+        series, notes = parse_matrix(body, about, self.address)
+        for note in notes[:_MOST_WARNINGS]:
             warnings.warn(f"{what}: Prometheus warns: {note}", DataWarning, stacklevel=2)
-        entries: list[dict[str, Any]] = answer["data"]["result"]
-        if any("values" not in entry for entry in entries):
-            raise InputError(
-                f"{what}: {query!r} is a native histogram; only classic ones, with buckets `le`, "
-                f"are read: scrape it as one, too"
-            )
-        return entries
+        return series
 
-    def _ask(self, about: str, form: bytes) -> dict[str, Any]:
+    def _ask(self, about: str, form: bytes) -> bytes:
         """Send a form to ``query_range``, again where that may help, and return the answer."""
         address = f"{self.address}/api/v1/query_range"
         question = urllib.request.Request(address, form)  # noqa: S310 - http, as was checked
@@ -194,14 +200,17 @@ class Prometheus:
             if attempt:
                 sleep(_WAIT * 2 ** (attempt - 1))
             try:
-                with urllib.request.urlopen(question, timeout=self.timeout) as reply:  # noqa: S310
-                    return _answer(reply.read(), address)
-            except urllib.error.HTTPError as error:
-                trouble = f"HTTP {error.code}: {_reason(error)}"
-                if error.code not in _PASSING:
-                    raise InputError(f"{about}: Prometheus says {trouble}") from None
-            except (OSError, http.client.HTTPException) as error:
+                reply = receive(question, self.timeout)
+            except InputError:
+                raise
+            except (OSError, http.client.HTTPException, ValueError) as error:
                 trouble = str(getattr(error, "reason", error) or type(error).__name__)
+                continue
+            if reply.status == _FINE:
+                return reply.body
+            trouble = f"HTTP {reply.status}: {reply.explanation}"
+            if reply.status not in _PASSING:
+                raise InputError(f"{about}: Prometheus says {trouble}")
         tries = "once" if not self.retries else f"{self.retries + 1} times"
         raise ProgramError(
             f"no answer from the Prometheus at {self.address}, asked {tries}: {trouble}; is it "
@@ -212,25 +221,3 @@ class Prometheus:
 def in_utc(time: int) -> str:
     """Write a time in milliseconds since 1970 for people."""
     return f"{np.datetime_as_string(np.datetime64(int(time), 'ms'))}Z"
-
-
-def _answer(body: bytes, address: str) -> dict[str, Any]:
-    """Return the answer in a body, once it is what Prometheus sends."""
-    try:
-        answer = json.loads(body)
-        if answer["status"] == "success" and answer["data"]["resultType"] == "matrix":
-            return dict(answer)
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise InputError(
-        f"{address} does not answer as Prometheus does; got {body[:60]!r}: is this its address?"
-    )
-
-
-def _reason(error: urllib.error.HTTPError) -> str:
-    """Prometheus's own words, where there are some."""
-    try:
-        with error:
-            return str(json.loads(error.read())["error"])
-    except (ValueError, KeyError, TypeError, OSError, http.client.HTTPException):
-        return str(error.reason)
