@@ -5,11 +5,37 @@ command line prints it as it is and exits with code 2.
 """
 
 import difflib
+import re
 from collections.abc import Iterable
+
+# An address with a user and a password, unless these are the words of an example. A password may
+# hold blanks and @ where it should hold %20 and %40; what follows a port is no password.
+_USER = re.compile(
+    r"\b([a-z][a-z0-9+.-]{1,30}:/++)(?!user:password@)"
+    r"(?:[^\s/:@]*:(?![0-9]+(?:[\s/,;]|$))[^@]*@(?:\S*@)?|\S*@)",
+    re.IGNORECASE,
+)
+_PASSWORD = re.compile(
+    r"\b((?:ssl)?password|passwd)(\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]+)", re.IGNORECASE
+)
+
+
+def hide_passwords(text: str) -> str:
+    """Return a text with ``***`` for users and passwords in addresses of servers.
+
+    Examples
+    --------
+    >>> hide_passwords("postgresql://me:secret@host/base, or host=h password=secret")
+    'postgresql://***@host/base, or host=h password=***'
+    """
+    return _PASSWORD.sub(r"\1\2***", _USER.sub(r"\1***@", text))
 
 
 class StationaryError(Exception):
-    """Base of every error a user can cause and mend."""
+    """Base of every error a user can cause and mend; its message shows no password."""
+
+    def __str__(self) -> str:
+        return hide_passwords(super().__str__())
 
 
 class InputError(StationaryError, ValueError):

@@ -83,3 +83,39 @@ def test_too_many_states_are_refused(monkeypatch):
 def test_zero_has_one_name():
     model = RuleModel(**{**TANDEM, "count": "-q2"})
     assert model.visible == ("-3", "-2", "-1", "0")
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        (
+            "n > 0 -> n -= 1 at 2 - n",
+            r"rule 'other' has the rate -1 in state 'n=3' at load=1, mu=9",
+        ),
+        ("n < 3 -> n += 1 else lost at 2 - n", r"rule 'other' has the rate -1 in state 'n=3'"),
+        ("n = 3 -> n = 3 at 2 - n", r"rule 'other' has the rate -1 in state 'n=3'"),
+        ("n < 3 -> n += 1 else lost at 1 / (3 - n)", r"has the rate inf in state 'n=3'"),
+    ],
+)
+def test_a_bad_rate_is_not_hidden_by_another_rule(other, named):
+    rules = {"arrive": "n < 3 -> n += 1 at load", "serve": "n > 0 -> n -= 1 at mu", "other": other}
+    model = RuleModel({"n": (0, 3)}, rules, {"mu": 9.0})
+    with pytest.raises(RateError, match=named):
+        model([1.0])
+
+
+def test_many_variables_are_refused_before_memory_runs_out(monkeypatch):
+    monkeypatch.setattr("stationary.models.rules.states._MOST_CELLS", 1_000_000)
+    names = [f"v{k}" for k in range(61)]
+    rules = {f"up_{v}": f"{v} = 0 -> {v} = 1 at load" for v in names}
+    rules |= {f"down_{v}": f"{v} = 1 -> {v} = 0 at 1" for v in names}
+    with pytest.raises(InputError, match="reach more than 5464 states, the most for 61 variables"):
+        RuleModel(dict.fromkeys(names, (0, 1)), rules)
+
+
+def test_states_are_the_same_however_the_search_is_cut(monkeypatch):
+    whole = list(RuleModel(**TANDEM).states)
+    monkeypatch.setattr("stationary.models.rules.states._AT_ONCE", 10)
+    assert list(RuleModel(**TANDEM).states) == whole
+    monkeypatch.setattr("stationary.models.rules.states._MOST_FLAGS", 1)
+    assert list(RuleModel(**TANDEM).states) == whole

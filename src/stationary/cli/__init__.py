@@ -29,7 +29,7 @@ from stationary.cli.reproduce import reproduce
 from stationary.cli.rules import rules
 from stationary.cli.simulate import simulate
 from stationary.cli.testbed import testbed
-from stationary.errors import ConvergenceWarning, DataWarning, StationaryError
+from stationary.errors import ConvergenceWarning, DataWarning, StationaryError, hide_passwords
 
 app = typer.Typer(
     name="stationary",
@@ -93,7 +93,8 @@ def _written(details: str) -> str:
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", prefix="stationary-error-", suffix=".txt", delete=False
     ) as file:
-        file.write(f"{' '.join(sys.argv)}\n{details}")
+        said = " ".join(map(hide_passwords, sys.argv))
+        file.write(f"{said}\n{hide_passwords(details)}")
     return file.name
 
 
@@ -106,6 +107,7 @@ def _show_warning(
 
 
 def _complain(text: str) -> None:
-    """Print to the error stream; what a file says must not steer the terminal."""
-    safe = "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+    """Print to the error stream: no password, and nothing from a file that steers the terminal."""
+    shown = hide_passwords(text)
+    safe = "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in shown)
     typer.echo(safe, err=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from stationary.errors import InputError
+from stationary.errors import InputError, hide_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,5 +177,5 @@ def check_new(path: Path, overwrite: bool) -> None:
 
 
 def command_line() -> str:
-    """Return this command as a shell would take it."""
-    return shlex.join(["stationary", *sys.argv[1:]])
+    """Return this command as a shell would take it, without passwords."""
+    return shlex.join(["stationary", *map(hide_passwords, sys.argv[1:])])

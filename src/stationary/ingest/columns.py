@@ -12,6 +12,10 @@ from stationary.errors import InputError, did_you_mean
 from stationary.ingest.engines import Session, real
 from stationary.terms.spans import Unit
 
+_EARLIEST = datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC).timestamp()
+_LATEST = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
+"""Dates between which a log was written: from 10**9 seconds since 1970."""
+
 
 @dataclass(frozen=True)
 class Times:
@@ -204,6 +208,21 @@ def check(
                 f"{where}, column {column_name!r}: {int(bad)} of {row['rows']} rows are {what}; "
                 f"correct or delete them"
             )
+    _check_unit(time, (name, row["low"]), where)
     base = int(row["low"]) if time.whole else 0
     first, last = ((row[end] - base) / time.per_second for end in ("low", "high"))
     return Rows(raw, where, int(row["rows"]), first, last, base / time.per_second), base
+
+
+def _check_unit(time: Times, first: tuple[str, float], where: str) -> None:
+    """Raise where times would lie thousands of years ahead, and in a finer unit in our days."""
+    name, low = first
+    for unit in Unit:
+        finer = unit.per_second / time.per_second
+        if finer > 1 and _EARLIEST <= low / unit.per_second <= _LATEST:
+            raise InputError(
+                f"{where}, column {name!r}: {low:.0f} is "
+                f"{datetime.fromtimestamp(low // unit.per_second, UTC):%Y-%m-%d} in {unit.word} "
+                f"since 1970, and far in the future in the unit that was given: say --unit "
+                f"{unit.value}, and --response-unit if response times are in another"
+            )

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stationary.errors import InputError
-from stationary.ingest.addresses import database_name
+from stationary.errors import InputError, hide_passwords
+from stationary.ingest.addresses import check_no_password, database_name, is_postgres
 from stationary.ingest.columns import Rows, check, find, read_lengths, read_times, without_nan
 from stationary.ingest.engines import Session, real
 from stationary.ingest.formats import Format, format_of, load_format
 from stationary.terms.spans import Unit as Unit
+
+_OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+"""What text in other encodings begins with; UTF-32, little-endian, begins as UTF-16 does."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +80,13 @@ class Source:
     @property
     def is_database(self) -> bool:
         """Whether the location is a PostgreSQL server."""
-        return self.location.startswith(("postgresql://", "postgres://"))
+        return is_postgres(self.location)
 
     @property
     def name(self) -> str:
         """The location for a message, without a password."""
         if not self.is_database:
-            return self.location
+            return hide_passwords(self.location)
         return f"{self.table or 'the query'} in {database_name(self.location)}"
 
     def file_format(self) -> Format:
@@ -108,10 +112,16 @@ class Source:
             return
         if self.table is not None or self.query is not None:
             raise InputError("--table and --query go with a database, postgresql://user@host/name")
-        self.file_format()
         path = self.location
-        if "://" not in path and not Path(path).exists() and not glob.glob(path):  # noqa: PTH207
+        check_no_password(path)
+        self.file_format()
+        if "://" in path:
+            return
+        files = [path] if Path(path).exists() else glob.glob(path)  # noqa: PTH207
+        if not files:
             raise InputError(f"{path}: there is no such file; check the path")
+        for file in files:
+            _check_encoding(file)
 
 
 def open_table(session: Session, source: Source) -> Any:
@@ -129,6 +139,14 @@ def open_table(session: Session, source: Source) -> Any:
                 f"log into a table first"
             )
         return kind.read(session.backend, path)
+
+
+def _check_encoding(path: str) -> None:
+    """Raise where a file begins as text in UTF-16 or UTF-32 does."""
+    if Path(path).is_file():
+        with Path(path).open("rb") as file:
+            if file.read(4).startswith(_OTHER_MARKS):
+                raise InputError(f"{path}: this is text in UTF-16 or UTF-32; save it as UTF-8")
 
 
 def _open_database(session: Session, source: Source) -> Any:

@@ -37,6 +37,12 @@ class Unit(StrEnum):
         """How many of them are a second."""
         return {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[self.value]
 
+    @property
+    def word(self) -> str:
+        """Its name in a sentence."""
+        prefix = {"s": "", "ms": "milli", "us": "micro", "ns": "nano"}[self.value]
+        return f"{prefix}seconds"
+
 
 def parse_span(text: str, what: str) -> float:
     """Return the seconds in a text such as ``10ms`` or ``1h30m``; a bare number is seconds.

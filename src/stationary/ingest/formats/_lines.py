@@ -10,6 +10,7 @@ apart by chance.
 
 from __future__ import annotations
 
+import codecs
 import os
 import warnings
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ QUOTED = r'"(?:[^"\\]|\\.)*"'
 
 _COMMON_TIME = r"\[(\d{2}/[A-Za-z]{3}/\d{4}:\d{2}:\d{2}:\d{2})(\.\d+)? ([+-])(\d{2})(\d{2})\]"
 _COMMON = rf"^\S+ \S+ .*?{_COMMON_TIME} {QUOTED} (\d{{3}}|-) (?:\d+|-)(?: {QUOTED} {QUOTED})?(.*)$"
+_MARK = codecs.BOM_UTF8.decode("latin-1")
+"""What some editors put before the first line."""
 _SHOWN = 200
 """Characters of a line that an error shows."""
 
@@ -57,6 +60,8 @@ def fields(backend: Any, path: str, pattern: str, names: Sequence[str]) -> ir.Ta
     def groups(line: Any, pattern: Any, names: Any) -> Any: ...
 
     lines = lines.filter(lines.line.notnull())
+    marked = lines.line.startswith(_MARK)
+    lines = lines.mutate(line=ibis.ifelse(marked, lines.line.substr(len(_MARK)), lines.line))
     matched = lines.mutate(groups=groups(lines.line, pattern, list(names)))
     return matched.select("line", **{name: matched.groups[name] for name in names})
 

@@ -156,9 +156,9 @@ def from_prism(
 ) -> Prism:
     """Read a continuous-time Markov chain from a PRISM file; arguments as for `Prism`."""
     try:
-        source = Path(path).read_text(encoding="utf-8")
+        source = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not a PRISM model: it is not text in UTF-8") from None
+        raise InputError(f"{path} is not a PRISM model in UTF-8; save it as UTF-8 text") from None
     except OSError as error:
         raise InputError(
             f"{path}: the PRISM model cannot be read: {error.strerror or error}"

@@ -84,8 +84,8 @@ def _source(file: Path) -> str:
     if len(content) > _LARGEST:
         raise InputError(f"{file}: a model file has at most {_LARGEST} bytes")
     try:
-        # As tomllib reads lines, so that positions agree.
-        return content.decode("utf-8").replace("\r\n", "\n")
+        # Lines as tomllib reads them, so that positions agree; without the mark of some editors.
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{file}: byte {error.start} is not UTF-8; save it as UTF-8 text"

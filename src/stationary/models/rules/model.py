@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from stationary.models._point import Point
 from stationary.models.measures import FLOW_MEASURES, Flows, Measure
 from stationary.models.rules.base import (
     FormulaModel,
+    by_name,
     long_run_mean,
     mean_of_states,
     values_at,
@@ -26,8 +28,8 @@ from stationary.models.rules.errors import DescriptionError
 from stationary.models.rules.flows import request_flows
 from stationary.models.rules.formulas import Formula, on_arrays
 from stationary.models.rules.rates import StateFormulas
-from stationary.models.rules.reach import Move, edges_of, explored
-from stationary.models.rules.states import States
+from stationary.models.rules.reach import Move, edges_of, explored, unmoved
+from stationary.models.rules.states import Ints, States
 
 
 class RuleModel(FormulaModel):
@@ -137,18 +139,32 @@ class RuleModel(FormulaModel):
             groups=groups,
         )
         self.register_buffer("_edge", edge, persistent=False)
-        formulas = {}
+        rates, refusals, places = {}, {}, [torch.empty(0, dtype=torch.int64)]
         for rule in description.parsed_rules:
-            here = {key: column[sources[rule.name]] for key, column in states.columns.items()}
-            formulas[rule.name] = rule.rate, here
-        self._rates = StateFormulas(formulas)
+            rates[rule.name] = rule.rate, _in_states(states, sources[rule.name])
+            stays = unmoved(rule, moves[rule.name], len(states))
+            if len(stays):
+                refusals[rule.name] = rule.rate, _in_states(states, stays)
+                places.append(torch.from_numpy(stays))
+        self._rates = StateFormulas(rates)
+        # Rates of what happens without a move, such as a refusal; no edge shows these.
+        self._unmoved, self._unmoved_states = StateFormulas(refusals), torch.cat(places)
         self._measures = self._make_measures(moves)
 
     def rates(self, *args: Any) -> Tensor:
-        """Each rule's rate on its own edges; those of one edge are added."""
+        """Each rule's rate on its own edges; those of one edge are added.
+
+        They are NaN where the rate of a rule is invalid that another rule, or the lack of an edge,
+        would hide.
+        """
         found = super().rates(*args)
+        if self._unmoved.sizes:
+            *inputs, p = args
+            others = self._unmoved(by_name(self, inputs, p))
+            found = found + torch.where(_valid(others), 0.0, math.nan).sum(-1, keepdim=True)
         if self._edge is None:
             return found
+        found = torch.where(_valid(found), found, math.nan)
         zero = found.new_zeros((*found.shape[:-1], len(self.edges)))
         return zero.index_add(-1, self._edge, found)
 
@@ -158,22 +174,32 @@ class RuleModel(FormulaModel):
             return super().generator(x, theta, index)
         except RateError:
             with torch.no_grad():
-                found = super().rates(*x.split(1, -1), self.named(theta))
-                raise self._bad_rate(found, x, theta) from None
+                given = by_name(self, x.split(1, -1), self.named(theta))
+                src = self.edges.src if self._edge is None else self.edges.src[self._edge]
+                for formulas, where in ((self._rates, src), (self._unmoved, self._unmoved_states)):
+                    found = formulas(given) if formulas.sizes else torch.empty(0)
+                    if not _valid(found).all():
+                        raise self._bad_rate(formulas.sizes, where, found, x, theta) from None
+            raise
 
-    def _bad_rate(self, found: Tensor, x: Tensor, theta: Tensor) -> RateError:
-        *window, place = (~(found.isfinite() & (found >= 0))).nonzero()[0].tolist()
-        edge = place if self._edge is None else int(self._edge[place])
-        ends = np.cumsum(list(self._rates.sizes.values()))
-        rule = list(self._rates.sizes)[int(np.searchsorted(ends, place, side="right"))]
+    def _bad_rate(
+        self, sizes: Mapping[str, int], where: Tensor, found: Tensor, x: Tensor, theta: Tensor
+    ) -> RateError:
+        """Return the error for the first invalid rate in ``found``.
+
+        ``sizes`` says how many rates each rule has there, ``where`` in which states they are.
+        """
+        *window, place = (~_valid(found)).nonzero()[0].tolist()
+        ends = np.cumsum(list(sizes.values()))
+        rule = list(sizes)[int(np.searchsorted(ends, place, side="right"))]
         batch, which = found.shape[:-1], tuple(window)
         x, theta = x.expand(*batch, -1)[which], theta.expand(*batch, -1)[which]
         at = [f"{k}={v:g}" for k, v in zip(self.inputs, x.tolist(), strict=True)]
         at += [f"{k}={v:g}" for k, v in zip(self.param_names, theta.tolist(), strict=True)]
         return RateError(
             f"rule {rule!r} has the rate {float(found[(*which, place)]):g} in state "
-            f"{self.states[int(self.edges.src[edge])]!r} at {', '.join(at)}; rates must be finite "
-            f"and not negative"
+            f"{self.states[int(where[place])]!r} at {', '.join(at)}; rates must be finite and not "
+            f"negative: give the rule a guard, or its rate max(0, ...)"
         )
 
     @property
@@ -265,6 +291,15 @@ class RuleModel(FormulaModel):
         """The whole description; constants also one by one, as options that can be changed."""
         plain = self._description.model_dump(mode="json", exclude_defaults=True)
         return {**plain, **self.constants}
+
+
+def _valid(rates: Tensor) -> Tensor:
+    return rates.isfinite() & (rates >= 0)
+
+
+def _in_states(states: States, which: Ints) -> dict[str, NDArray[Any]]:
+    """Return the values of every variable in some states."""
+    return {name: column[which] for name, column in states.columns.items()}
 
 
 def _finite(formula: Formula, states: States, section: str, key: str = "") -> NDArray[np.float64]:

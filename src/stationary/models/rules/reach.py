@@ -13,6 +13,7 @@ from stationary.edges import Edges
 from stationary.errors import InputError, ReducibleError
 from stationary.generator import Generator
 from stationary.models.rules.description import Description
+from stationary.models.rules.rule import Rule
 from stationary.models.rules.states import Ints, States
 
 Move = tuple[Ints, Ints]
@@ -30,6 +31,15 @@ def explored(given: Description) -> tuple[States, dict[str, Move]]:
         source, target = move(codes, states.columns)
         found[name] = source, np.searchsorted(codes, target)
     return states, found
+
+
+def unmoved(rule: Rule, move: Move, n: int) -> Ints:
+    """Return the states in which a rule happens, or refuses a request, and nothing moves."""
+    source, target = move
+    stays = source[source == target]
+    if not rule.refuses:
+        return stays
+    return np.union1d(stays, np.setdiff1d(np.arange(n), source))
 
 
 def edges_of(

@@ -22,6 +22,10 @@ Moves = Callable[[Ints, Columns], tuple[Ints, Ints]]
 """Of codes and their columns: positions of those that a rule moves, and the codes it leads to."""
 
 MOST_STATES = 20_000_000
+_MOST_CELLS = 200_000_000
+"""Of states times variables and rules, each of which takes some bytes for every state."""
+_AT_ONCE = 2**22
+"""The same for states from which the search goes on, of which it holds a part at a time."""
 _MOST_FLAGS = 200_000_000
 """Above this many codes, those that were reached are kept sorted instead of as flags."""
 
@@ -138,26 +142,35 @@ class Space:
         state.
         """
         moves = list(rules)
-        frontier = np.array([first], dtype=np.int64)
+        width = len(self.ranges) + len(moves)
+        most = min(MOST_STATES, _MOST_CELLS // width)
+        reached: Ints = np.array([first], dtype=np.int64)
+        frontier = reached
         flags = np.zeros(self.size, dtype=bool) if self.size <= _MOST_FLAGS else None
-        codes: Ints = np.empty(0, dtype=np.int64)
-        count = 0
+        if flags is not None:
+            flags[frontier] = True
         while len(frontier):
-            if flags is not None:
-                frontier = frontier[~flags[frontier]]
-                flags[frontier] = True
-            else:
-                place = np.searchsorted(codes, frontier)
-                known = np.append(codes, -1)[place] == frontier
-                frontier = frontier[~known]
-                codes = np.insert(codes, place[~known], frontier)
-            count += len(frontier)
-            if count > MOST_STATES:
-                raise InputError(
-                    f"the rules reach more than {MOST_STATES} states; narrow the ranges of "
-                    f"variables, or forbid more with guards"
-                )
-            columns = self.columns(frontier)
-            targets = [move(frontier, columns)[1] for move in moves]
-            frontier = np.unique(np.concatenate(targets))
-        return codes if flags is None else np.flatnonzero(flags)
+            new, count = [np.empty(0, dtype=np.int64)], len(reached)
+            for part in np.array_split(frontier, 1 + len(frontier) * width // _AT_ONCE):
+                columns = self.columns(part)
+                targets = np.unique(np.concatenate([move(part, columns)[1] for move in moves]))
+                if flags is not None:
+                    targets = targets[~flags[targets]]
+                    flags[targets] = True
+                else:
+                    place = np.searchsorted(reached, targets)
+                    targets = targets[np.append(reached, -1)[place] != targets]
+                new.append(targets)
+                count += len(targets)
+                if count > most:  # some of them perhaps twice
+                    new = [np.unique(np.concatenate(new))]
+                    count = len(reached) + len(new[0])
+                if count > most:
+                    raise InputError(
+                        f"the rules reach more than {most} states, the most for "
+                        f"{len(self.ranges)} variables and {len(moves)} rules; narrow the ranges "
+                        f"of variables, or forbid more with guards"
+                    )
+            frontier = np.unique(np.concatenate(new))
+            reached = np.insert(reached, np.searchsorted(reached, frontier), frontier)
+        return reached
