@@ -64,6 +64,16 @@ def test_only_the_command_line_imports_guests():
     ] == []
 
 
+def test_guests_import_rooms_and_their_modules_only():
+    assert [
+        (module, base)
+        for module in MODULES
+        if room(module) in GUESTS
+        for base, _ in imports(module)
+        if room(base) != room(module) and base.count(".") > 2
+    ] == []
+
+
 def test_nothing_private_is_imported_across_rooms():
     wrong = [
         (module, base, name)

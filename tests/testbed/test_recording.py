@@ -39,7 +39,7 @@ LIGHT, HEAVY = 300.0, 5000.0
 SETTINGS = Path("/proc/sys/net/core")
 MARK = str(uuid.uuid4())
 
-pytestmark = pytest.mark.usefixtures("machine", "nothing_left")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("machine", "nothing_left")]
 
 
 def running():

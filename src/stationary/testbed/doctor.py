@@ -20,7 +20,7 @@ _COUNTERS = (Path("/proc/net/udp"), Path("/proc/net/snmp"))
 
 @dataclass(frozen=True)
 class Need:
-    """One thing the testbed needs or likes to have.
+    """One thing that the testbed needs, or works better with.
 
     Attributes
     ----------
@@ -29,9 +29,9 @@ class Need:
     there : bool
         Whether this machine has it.
     required : bool
-        Whether nothing can be recorded without.
+        Whether nothing can be recorded without it.
     sentence : str
-        What was found.
+        The state of this machine.
     remedy : str
         How to get it; empty where nothing is to be done.
     """
@@ -44,132 +44,87 @@ class Need:
 
 
 def examine() -> list[Need]:
-    """Look at this machine, without changing anything."""
+    """Examine this machine, without changing anything."""
     if platform.system() != "Linux":
-        found = f"this is {platform.system()}, and lost requests are counted by Linux only"
-        return [Need("Linux", False, True, found, "use a Linux machine, real or virtual")]
+        state = f"this is {platform.system()}, and only Linux counts lost requests"
+        return [Need("Linux", False, True, state, "use a Linux machine, real or virtual")]
+    readable = all(os.access(path, os.R_OK) for path in _COUNTERS)
+    counters = f"{' and '.join(map(str, _COUNTERS))} are {'' if readable else 'not '}readable"
+    first, cores = may_run_first(), len(os.sched_getaffinity(0))
+    real_time = "allowed" if first else "not allowed: other programs disturb the recording"
+    shared = "" if cores > 1 else ": server and generator share it"
+    without_sipp = "not installed: only --generator native works"
+    without_gcc = (
+        "not installed: without it SIPp's clock is too coarse to be used, and only root can limit "
+        "the queue"
+    )
     return [
-        _counters(),
-        _kamailio(),
+        _need("kernel counters", readable, True, counters, "mount /proc: they count lost requests"),
+        _program("kamailio", "kamailio", True, "not installed", r"kamailio (\d[\w.]*)"),
         _modules(),
-        _sipp(),
-        _gcc(),
+        _program("sipp", "sip-tester", False, without_sipp, r"SIPp v(\d[\w.]*)"),
+        _program("gcc", "gcc libc6-dev", False, without_gcc, r"(\d+\.[\d.]+)"),
         _queue_limit(),
-        _real_time(),
-        _cores(),
+        _need(
+            "real-time priority",
+            first,
+            False,
+            real_time,
+            "run as root, or raise the limit: ulimit -r 40",
+        ),
+        _need(
+            "cores",
+            cores > 1,
+            False,
+            f"{cores} to run on{shared}",
+            "use a machine with two cores or more",
+        ),
     ]
 
 
-def _counters() -> Need:
-    there = all(os.access(path, os.R_OK) for path in _COUNTERS)
-    found = "readable" if there else "not readable"
-    return Need(
-        "kernel counters",
-        there,
-        True,
-        f"{' and '.join(map(str, _COUNTERS))} are {found}",
-        "" if there else "mount /proc: they count the lost requests",
-    )
-
-
-def _kamailio() -> Need:
+def modules_folder() -> Path | None:
+    """Return the folder in which the installed Kamailio looks for modules."""
     path = find_program("kamailio")
+    line = re.search(r"paths? to modules: *(\S+)", _output(path, "-I")) if path else None
+    return Path(line[1].split(":")[0]) if line else None
+
+
+def _need(name: str, there: bool, required: bool, sentence: str, remedy: str) -> Need:
+    return Need(name, there, required, sentence, "" if there else remedy)
+
+
+def _program(name: str, package: str, required: bool, without: str, version: str) -> Need:
+    """Return whether a program is installed, and its version by a pattern of what it prints."""
+    path = find_program(name)
     if path is None:
-        return Need("kamailio", False, True, "not installed", "apt-get install kamailio")
-    version = re.search(r"kamailio (\d[\w.]*)", _says([path, "-v"]))
-    return Need("kamailio", True, True, f"{path}, version {version[1] if version else 'unknown'}")
+        return Need(name, False, required, without, f"apt-get install {package}")
+    found = re.search(version, _output(path, "--version" if name == "gcc" else "-v"))
+    return Need(name, True, required, f"{path}, version {found[1] if found else 'unknown'}")
 
 
 def _modules() -> Need:
     folder = modules_folder()
+    missing = [name for name in _MODULES if folder is None or not (folder / name).exists()]
+    state = f"{', '.join(_MODULES)} in {folder}"
     if folder is None:
-        return Need(
-            "kamailio modules", False, True, "their folder is not known", "apt-get install kamailio"
-        )
-    missing = [name for name in _MODULES if not (folder / name).exists()]
-    if missing:
-        found = f"{folder} lacks {', '.join(missing)}"
-        return Need("kamailio modules", False, True, found, "apt-get install kamailio")
-    return Need("kamailio modules", True, True, f"{', '.join(_MODULES)} in {folder}")
-
-
-def modules_folder() -> Path | None:
-    """Folder in which the installed Kamailio looks for modules."""
-    path = find_program("kamailio")
-    if path is None:
-        return None
-    found = re.search(r"paths? to modules: *(\S+)", _says([path, "-I"]))
-    return Path(found[1].split(":")[0]) if found else None
-
-
-def _sipp() -> Need:
-    path = find_program("sipp")
-    if path is None:
-        return Need(
-            "sipp",
-            False,
-            False,
-            "not installed: only --generator native works",
-            "apt-get install sip-tester",
-        )
-    version = re.search(r"SIPp v(\d[\w.]*)", _says([path, "-v"]))
-    return Need("sipp", True, False, f"{path}, version {version[1] if version else 'unknown'}")
-
-
-def _gcc() -> Need:
-    path = find_program("gcc")
-    if path is None:
-        return Need(
-            "gcc",
-            False,
-            False,
-            "not installed: without it SIPp's clock is too coarse to be used, and only root can "
-            "limit the queue",
-            "apt-get install gcc libc6-dev",
-        )
-    return Need("gcc", True, False, f"{path} compiles the shims")
+        state = "their folder is not known"
+    elif missing:
+        state = f"{folder} lacks {', '.join(missing)}"
+    return _need("kamailio modules", not missing, True, state, "apt-get install kamailio")
 
 
 def _queue_limit() -> Need:
+    state = "by net.core.rmem_default, changed while the server starts"
     try:
-        shim = isinstance(best_buffer(), Shim)
+        if isinstance(best_buffer(), Shim):
+            state = "by the shim, which leaves the system's settings alone"
     except ProgramError:
-        return Need(
-            "queue limit",
-            False,
-            True,
-            "no compiler for the shim, and net.core.rmem_default cannot be written",
-            "install gcc, or run as root",
-        )
-    how = "by the shim, which leaves the system's settings alone"
-    if not shim:
-        how = "by net.core.rmem_default, changed while the server starts"
-    return Need("queue limit", True, True, how)
+        state = "no compiler for the shim, and net.core.rmem_default cannot be written"
+        return Need("queue limit", False, True, state, "install gcc, or run as root")
+    return Need("queue limit", True, True, state)
 
 
-def _real_time() -> Need:
-    there = may_run_first()
-    return Need(
-        "real-time priority",
-        there,
-        False,
-        "allowed" if there else "not allowed: other programs disturb the recording",
-        "" if there else "run as root, or raise the limit: ulimit -r 40",
-    )
-
-
-def _cores() -> Need:
-    cores = len(os.sched_getaffinity(0))
-    return Need(
-        "cores",
-        cores > 1,
-        False,
-        f"{cores} to run on" + ("" if cores > 1 else ": server and generator share it"),
-        "" if cores > 1 else "use a machine with two cores or more",
-    )
-
-
-def _says(command: list[str]) -> str:
-    """What a program prints, whatever its exit code."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20)  # noqa: S603
+def _output(program: str, option: str) -> str:
+    """Return what a program prints, whatever its exit code."""
+    done = subprocess.run([program, option], capture_output=True, text=True, timeout=20)  # noqa: S603
     return done.stdout + done.stderr

@@ -40,7 +40,7 @@ def receive_errors() -> int:
 
 
 def free_port() -> int:
-    """Return a UDP port of the loopback address that nobody uses."""
+    """Return a free UDP port of the loopback address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]

@@ -9,7 +9,7 @@ DIGITS = 7
 
 
 def register(number: int, own_port: int, port: int, tag: str) -> bytes:
-    """REGISTER number so and so, from one port of the loopback address to another."""
+    """Return the REGISTER of this number, from one port of the loopback address to another."""
     name, own = f"{tag}-{number:0{DIGITS}d}", f"{LOOPBACK}:{own_port}"
     lines = [
         f"REGISTER sip:{LOOPBACK}:{port} SIP/2.0",

@@ -53,7 +53,7 @@ class Day(Profile):
     """A day of a video service: quiet night, slow swing to the evening's peak, with noise.
 
     The swing is a daily wave and its second harmonic, which makes the rise slow and the fall steep;
-    the noise is autoregressive, so that neighbouring windows have a like load.
+    the noise is autoregressive, so that neighbouring windows have similar loads.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Day(Profile):
 
 @dataclass(frozen=True, eq=False)
 class Given(Profile):
-    """Rates somebody chose; as many windows as there are rates.
+    """Given rates, one per window.
 
     Parameters
     ----------

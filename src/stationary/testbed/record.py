@@ -119,7 +119,7 @@ def tabulate(
     """
     traces = list(traces)
     if not traces:
-        raise ProgramError("not one window was recorded")
+        raise ProgramError("not one window was recorded; record at least one")
     made = windows_from_logs(
         [RequestLog(trace.arrival, trace.response) for trace in traces],
         duration=traces[0].seconds,

@@ -46,7 +46,7 @@ class Service(ABC):
 
 @dataclass(frozen=True)
 class Unslowed(Service):
-    """Kamailio as it is: some 25 microseconds a request, and its waking up."""
+    """Kamailio as it is: about 25 microseconds per request, and its waking up."""
 
     mean_us: float = field(default=_OVERHEAD_US, init=False)
 

@@ -1,4 +1,4 @@
-"""Raw traces on disk: one row a request, Parquet or CSV by the ending of the file."""
+"""Raw traces on disk: one row per request, Parquet or CSV by the ending of the file."""
 
 from __future__ import annotations
 
