@@ -11,6 +11,7 @@ import torch
 
 import stationary as st
 from stationary.errors import ConvergenceWarning, InputError, RunError, SolverError
+from stationary.learning import checkpoints
 from stationary.learning.estimate import End
 from stationary.learning.likelihood import Likelihood
 from stationary.learning.stochastic import Trainer
@@ -317,3 +318,64 @@ def test_bad_step_rules():
 def test_a_method_and_the_short_way_to_one_do_not_go_together():
     with pytest.raises(InputError, match="method=, or gradient= and epochs="):
         st.fit(MODEL, WINDOWS, method=st.Stochastic(), epochs=3)
+
+
+def resumed(folder, epochs, **options):
+    training = st.Stochastic(epochs=epochs, batch=5, folder=folder, resume=True, **options)
+    trainer = Trainer(MODEL, WINDOWS, training)
+    trainer.run()
+    return trainer
+
+
+def test_more_epochs_average_the_second_half_of_all(tmp_path):
+    resumed(tmp_path / "a", 2, average=True)
+    longer = resumed(tmp_path / "a", 6, average=True)
+    assert torch.equal(longer.estimate, resumed(tmp_path / "b", 6, average=True).estimate)
+
+
+def test_a_run_that_a_callback_stopped_goes_on(tmp_path):
+    resumed(tmp_path / "a", 3, callback=lambda step: step.step == 4)
+    assert resumed(tmp_path / "a", 3).history == resumed(tmp_path / "b", 3).history
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("theta", torch.zeros(3, dtype=torch.float64)),
+        ("permutation", torch.zeros(len(WINDOWS), dtype=torch.long)),
+        ("order", torch.zeros(3, dtype=torch.uint8)),
+        ("optimiser", {}),
+        ("position", 99),
+        ("epoch", "two"),
+        ("step", -1),
+        ("strategy", None),
+    ],
+)
+def test_a_checkpoint_of_another_form_is_refused_in_a_sentence(tmp_path, name, value):
+    resumed(tmp_path, 1)
+    file = tmp_path / "checkpoint.safetensors"
+    checkpoints.write(file, checkpoints.read(file) | {name: value})
+    with pytest.raises(RunError, match="is damaged .*delete it to start again"):
+        resumed(tmp_path, 2)
+
+
+def test_edited_files_of_an_unfinished_run_are_refused(tmp_path):
+    resumed(tmp_path, 1)
+    history, file = tmp_path / "history.csv", tmp_path / "checkpoint.safetensors"
+    text, raw = history.read_text(), bytearray(file.read_bytes())
+    lines = text.splitlines()
+    history.write_text("\n".join([*lines[:-1], lines[-1].replace("1", "2", 1)]))
+    with pytest.raises(RunError, match=r"history\.csv is damaged .*delete its folder"):
+        resumed(tmp_path, 2)
+    history.write_text(text)
+    raw[-1] ^= 1
+    file.write_bytes(raw)
+    with pytest.raises(RunError, match="not what was saved"):
+        resumed(tmp_path, 2)
+
+
+def test_a_history_without_a_checkpoint_is_no_part_of_the_next_run(tmp_path):
+    resumed(tmp_path, 1)
+    (tmp_path / "checkpoint.safetensors").unlink()
+    resumed(tmp_path, 1)
+    assert resumed(tmp_path, 2).step == 8

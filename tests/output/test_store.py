@@ -17,6 +17,7 @@ import torch
 
 import stationary as st
 from stationary import words
+from stationary._support import files
 from stationary.errors import ConvergenceWarning, InputError, RunError
 from stationary.output import store
 from stationary.output.store import FORMAT
@@ -203,18 +204,18 @@ def interrupt(*args, **kwargs):
     raise KeyboardInterrupt
 
 
-replace_path = Path.replace
+rename = Path.rename
 
 
 def fail_for_the_new(self, target):
-    return full() if self.name == "new" else replace_path(self, target)
+    return full() if self.name == "new" else rename(self, target)
 
 
 STEPS = {
     "parquet": (pd.DataFrame, "to_parquet", full, InputError),
     "safetensors": (safetensors.torch, "save", full, InputError),
     "json": (Path, "write_text", full, InputError),
-    "last step": (Path, "replace", fail_for_the_new, InputError),
+    "last step": (Path, "rename", fail_for_the_new, InputError),
     "interrupt": (pd.DataFrame, "to_parquet", interrupt, KeyboardInterrupt),
 }
 
@@ -229,6 +230,42 @@ def test_a_failure_half_way_leaves_what_was_there(fit, run, monkeypatch, step):
             fit.save(folder, overwrite=True)
     assert contents(run) == before
     assert listing(run.parent) == ["run"]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, np.float32(-np.inf), np.float16("nan")])
+def test_a_number_that_is_not_finite_comes_back(fit, tmp_path, value):
+    ended = replace(fit.estimate, nll=value)
+    fit.having(fitted={"mmmk": ended}, failed={"float": "none"}).save(tmp_path / "run")
+    back = st.load(tmp_path / "run")
+    np.testing.assert_equal(back.nll, float(value))
+    assert back.failed == {"float": "none"}
+
+
+@pytest.mark.parametrize("value", [torch.tensor(np.inf), np.array(np.nan), "much"])
+def test_what_would_not_load_is_not_saved(fit, run, value):
+    before = contents(run)
+    wrong = fit.having(fitted={"mmmk": replace(fit.estimate, nll=value)})
+    with pytest.raises(InputError, match="cannot be saved: nll must be of type float"):
+        wrong.save(run, overwrite=True)
+    assert contents(run) == before
+
+
+def test_files_and_folders_are_on_the_disk_before_they_are_moved(fit, run, monkeypatch):
+    calls = []
+    monkeypatch.setattr(files, "sync", lambda path: calls.append(path.name))
+    monkeypatch.setattr(files, "_put", lambda *_: calls.append("moved"))
+    fit.save(run, overwrite=True)
+    assert sorted(calls[:3]) == FILES
+    assert calls[3:] == ["new", "moved", run.parent.name]
+
+
+def test_what_dead_writers_left_is_removed_after_a_day(fit, tmp_path):
+    old, fresh = tmp_path / ".run.saving-old", tmp_path / ".run.saving-fresh"
+    for folder in (old, fresh):
+        (folder / "new").mkdir(parents=True)
+    os.utime(old, (0, 0))
+    fit.save(tmp_path / "run")
+    assert listing(tmp_path) == [fresh.name, "run"]
 
 
 # Damage.

@@ -15,6 +15,8 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -83,29 +85,60 @@ def identity(value: Any) -> Any:
 def write(path: Path, state: State) -> None:
     """Replace the checkpoint by this state, durably."""
     tensors: dict[str, Tensor] = {}
-    plain = _split(state, "", tensors)
+    plain = json.dumps(_split(state, "", tensors))
+    header = {"plain": plain, "digest": _digest(plain, tensors)}
     with replacing(path) as part:
-        part.write_bytes(safetensors.torch.save(tensors, metadata={"plain": json.dumps(plain)}))
+        part.write_bytes(safetensors.torch.save(tensors, metadata=header))
 
 
 def read(path: Path) -> State:
-    """Return the state of a checkpoint."""
+    """Return the state of a checkpoint, as it was written."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            plain = json.loads(file.metadata()["plain"])
+            header = file.metadata()
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        if header["digest"] != _digest(header["plain"], tensors):
+            raise ValueError("it is not what was saved")
+        state: State = json.loads(header["plain"])
+        for key, tensor in tensors.items():
+            *parents, last = key.split(_SEPARATOR)
+            place = state
+            for parent in parents:
+                place = place[parent]
+            place[last] = tensor
     except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
-        raise RunError(
-            f"the checkpoint {path} is damaged ({error}); delete it to start again"
-        ) from None
-    for key, tensor in tensors.items():
-        *parents, last = key.split(_SEPARATOR)
-        place = plain
-        for parent in parents:
-            place = place[parent]
-        place[last] = tensor
-    state: State = plain
+        raise damaged(path, error) from None
     return state
+
+
+def check_like(value: Any, like: Any, name: str = "the state") -> None:
+    """Raise a ValueError unless a state has the form of another: names, types and shapes.
+
+    An empty dictionary stands for any, and a whole number for any that is not negative.
+    """
+    if type(value) is not type(like) and not isinstance(like, Tensor):
+        raise ValueError(f"{name} must be of type {type(like).__name__}; got {value!r}")
+    if isinstance(like, dict):
+        if like and value.keys() != like.keys():
+            raise ValueError(f"{name} must hold {', '.join(like)}; got {', '.join(value)}")
+        for key, entry in like.items():
+            check_like(value[key], entry, key)
+    elif isinstance(like, Tensor):
+        shape, dtype = tuple(like.shape), like.dtype
+        if not isinstance(value, Tensor) or tuple(value.shape) != shape or value.dtype != dtype:
+            raise ValueError(f"{name} must be a tensor of shape {shape} and {dtype}")
+    elif isinstance(like, int) and value < 0:
+        raise ValueError(f"{name} must not be negative; got {value}")
+
+
+def damaged(path: Path, why: object, delete: str = "it") -> RunError:
+    """Return the error for a file of an unfinished fit that cannot be taken up again."""
+    return RunError(f"{path} is damaged ({why}); delete {delete} to start again")
+
+
+def _digest(plain: str, tensors: Mapping[str, Tensor]) -> str:
+    facts = {key: [str(t.dtype), list(t.shape), identity(t)] for key, t in tensors.items()}
+    return hashlib.sha256(json.dumps([plain, facts], sort_keys=True).encode()).hexdigest()
 
 
 def _split(value: Any, prefix: str, tensors: dict[str, Tensor]) -> Any:
@@ -126,7 +159,7 @@ Visit = tuple[float, Array, Array]
 """Value, gradient and Hessian."""
 
 VISITS = "visits.jsonl"
-_END = b'{"ended": true}\n'
+_END = {"ended": True}
 
 
 class VisitedPoints:
@@ -135,7 +168,7 @@ class VisitedPoints:
     Parameters
     ----------
     folder : Path, optional
-        Where it is kept too, a line a point.
+        Where it is kept too, one line per point. Each line has a checksum.
     owner : str
         What tells this fit from others.
     resume : bool
@@ -147,15 +180,19 @@ class VisitedPoints:
         self._file = None if folder is None else folder / VISITS
         if folder is None or self._file is None:
             return
-        if self._file.exists() and not resume and self._file.read_bytes().endswith(_END):
-            self._file.unlink()
-        if self._file.exists():
-            if not resume:
-                raise unfinished(folder)
-            self._read(self._file, owner)
-            return
         folder.mkdir(parents=True, exist_ok=True)
-        self._append({"owner": owner})
+        raw = self._file.read_bytes() if self._file.exists() else b""
+        whole = raw[: raw.rfind(b"\n") + 1]
+        if not resume and whole.endswith(_line(_END)):
+            whole = b""
+        if whole and not resume:
+            raise unfinished(folder)
+        if whole != raw:  # the last line was cut off while it was written, or all is to go
+            os.truncate(self._file, len(whole))
+        if whole:
+            self._read(self._file, whole, owner)
+        else:
+            self._append({"owner": owner})
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy in another process has its own points, and writes to no file.
@@ -178,31 +215,42 @@ class VisitedPoints:
 
     def finish(self) -> None:
         """Note that the fit has ended: another may take the folder."""
-        self._append({"ended": True})
+        self._append(_END)
 
     def _append(self, record: dict[str, Any]) -> None:
         if self._file is not None:
-            with self._file.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(record) + "\n")
+            with self._file.open("ab") as stream:
+                stream.write(_line(record))
+                stream.flush()
+                os.fsync(stream.fileno())
 
-    def _read(self, file: Path, owner: str) -> None:
-        text = file.read_text(encoding="utf-8")
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:  # the last line was cut off while it was written
-            file.write_text(whole, encoding="utf-8")
+    def _read(self, file: Path, raw: bytes, owner: str) -> None:
         try:
-            first, *records = [json.loads(line) for line in whole.splitlines()]
+            first, *records = [_record(line) for line in raw.splitlines()]
             found = first["owner"]
             for record in records:
-                if "ended" in record:
+                if record == _END:
                     continue
                 value, gradient, hessian = record["found"]
                 at = np.array(record["at"], dtype=np.float64).tobytes()
                 self._known[at] = float(value), np.array(gradient), np.array(hessian)
         except (ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{file} is damaged ({error}); delete it to start again") from None
+            raise damaged(file, error) from None
         if found != owner:
             raise RunError(
                 f"{file} is of another run (other data, model or start); delete it, or start with "
                 f"the same arguments"
             )
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    checksum = zlib.crc32(json.dumps(record).encode())
+    return f"{json.dumps(record | {'checksum': checksum})}\n".encode()
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(line)
+    del record["checksum"]
+    if _line(record) != line + b"\n":
+        raise ValueError("a line is not what was saved")
+    return record

@@ -103,6 +103,10 @@ class Iterates:
             self.theta.copy_(torch.where(self.model.positive, floored, self.theta))
         self.step += 1
         if training.average and 2 * epoch >= training.epochs:
-            self.averaged += 1
-            self.mean += (self.theta.detach() - self.mean) / self.averaged
+            self.add_to_mean(self.theta.detach())
         return loss.detach(), norm.squeeze(-1)
+
+    def add_to_mean(self, theta: Tensor) -> None:
+        """Count parameters among those whose mean is the estimate."""
+        self.averaged += 1
+        self.mean += (theta - self.mean) / self.averaged

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -12,8 +14,9 @@ from typing import Any
 import pandas as pd
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
-from stationary._support.files import replacing
+from stationary._support.files import remove_abandoned, replacing
 from stationary.data.windows import Windows
 from stationary.errors import InputError, RunError
 from stationary.gradients import Exact, Gradient
@@ -47,6 +50,7 @@ There its estimates are within a third of a standard error of the maximum-likeli
 """
 
 _CHECKPOINT, _HISTORY = "checkpoint.safetensors", "history.csv"
+_COUNTS = ("epoch", "position", "step", "stale")
 _COLUMNS = ("step", "epoch", "loss", "gradient_norm", "terms")
 
 
@@ -161,7 +165,7 @@ class Trainer(Iterates):
         self.loss_sum, self.best, self.stale = 0.0, float("inf"), 0
         self.history: list[Step] = []
         self.ended: Ended | None = None
-        self._written = 0
+        self._written, self._digest = 0, hashlib.sha256()
 
     def run(self) -> Ended:
         """Train to the end and return how it ended."""
@@ -207,6 +211,10 @@ class Trainer(Iterates):
         self.stale = 0 if mean < self.best else self.stale + 1
         self.best = min(self.best, mean)
         self.epoch, self.position, self.loss_sum = self.epoch + 1, 0, 0.0
+        self._end()
+
+    def _end(self) -> None:
+        """Note the end of the run if it has made its epochs, or run out of patience."""
         if self.epoch >= self.training.epochs:
             self.ended = Ended(End.EPOCHS, False, epochs=self.epoch)
         elif self.training.patience is not None and self.stale >= self.training.patience:
@@ -217,8 +225,22 @@ class Trainer(Iterates):
         if file.exists() and not resume:
             raise checkpoints.unfinished(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        if file.exists():
-            self._restore(checkpoints.read(file), folder)
+        remove_abandoned(folder.glob(".*.part"))
+        if not file.exists():
+            (folder / _HISTORY).unlink(missing_ok=True)  # of a run that died before its checkpoint
+            return
+        state = checkpoints.read(file)
+        if state.get("fingerprint") != self._fingerprint():
+            raise RunError(
+                f"{folder} holds the checkpoint of another run (other data, model, gradient or "
+                f"step rule); delete it, or start with the same arguments"
+            )
+        try:
+            self._restore(state)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:  # of torch, too
+            raise checkpoints.damaged(file, error) from None
+        self._restore_history(folder, state["history"])
+        self._end()  # unless more epochs or more patience are given than last time
 
     def _fingerprint(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to be this run's."""
@@ -232,77 +254,100 @@ class Trainer(Iterates):
 
     def _save(self, folder: Path) -> None:
         self._write_history(folder)
-        plain = ("epoch", "position", "step", "loss_sum", "best", "stale", "averaged")
-        state = {name: getattr(self, name) for name in plain}
-        state["ended"] = None if self.ended is None else str(self.ended.why)
-        state["best"] = repr(self.best)  # it may be infinite, which JSON cannot say
-        state |= {
+        checkpoints.write(folder / _CHECKPOINT, self._state())
+
+    def _state(self) -> checkpoints.State:
+        return {
+            **{name: getattr(self, name) for name in _COUNTS},
+            "loss_sum": self.loss_sum,
+            "best": self.best,
             "fingerprint": self._fingerprint(),
+            "history": self._digest.hexdigest(),
             "theta": self.theta,
-            "mean": self.mean,
             "permutation": self.permutation,
             "order": self.order.get_state(),
-            "optimiser": {str(k): v for k, v in self.optimiser.state.get(self.theta, {}).items()},
+            "optimiser": _memory(self.optimiser, self.theta),
             "strategy": self.gradient.export(),
         }
-        checkpoints.write(folder / _CHECKPOINT, state)
 
-    def _restore(self, state: checkpoints.State, folder: Path) -> None:
-        if state["fingerprint"] != self._fingerprint():
-            raise RunError(
-                f"{folder} holds the checkpoint of another run (other data, model, gradient or "
-                f"step rule); delete it, or start with the same arguments"
-            )
-        for name in ("epoch", "position", "step", "loss_sum", "stale", "averaged"):
+    def _restore(self, state: checkpoints.State) -> None:
+        """Take up a state, or raise a ValueError unless it is one of this run."""
+        windows = torch.arange(len(self.windows))
+        like = self._state() | {"permutation": windows, "optimiser": self._stepped()}
+        checkpoints.check_like(state, like)
+        if not torch.equal(state["permutation"].sort().values, windows):
+            raise ValueError("the permutation is not one of the windows")
+        if state["position"] >= len(windows):
+            raise ValueError(f"there is no window {state['position']}")
+        for name in (*_COUNTS, "loss_sum", "best", "permutation"):
             setattr(self, name, state[name])
-        self.best = float(state["best"])
-        self.mean, self.permutation = state["mean"], state["permutation"]
         self.order.set_state(state["order"])
         with torch.no_grad():
             self.theta.copy_(state["theta"])
-        if state["optimiser"]:
-            self.optimiser.state[self.theta] = state["optimiser"]
+        self.optimiser.state[self.theta] = state["optimiser"]
         self.gradient.restore(state["strategy"])
-        self.history = _read_history(folder / _HISTORY, self.step)
-        with replacing(folder / _HISTORY) as part:  # which may run ahead of the checkpoint
+
+    def _stepped(self) -> dict[str, Any]:
+        """Return what the optimiser remembers after a step, of the form that a checkpoint has."""
+        theta = self.theta.detach().clone().requires_grad_()
+        theta.grad = torch.zeros_like(theta)
+        optimiser = self.training.rule.make(theta, self.heavy_tails)
+        optimiser.step()
+        return _memory(optimiser, theta)
+
+    def _restore_history(self, folder: Path, digest: str) -> None:
+        file = folder / _HISTORY
+        try:
+            self.history = _read_history(file, self.step)
+            self._note(self.history)
+            if self._digest.hexdigest() != digest:
+                raise ValueError("it is not what was saved")
+        except (OSError, ValueError, IndexError) as error:
+            raise checkpoints.damaged(file, error, "its folder") from None
+        # A longer run has another second half, so its mean is made anew, to the same bits.
+        total = max(self.epoch, self.training.epochs)
+        for record in self.history:
+            if self.training.average and 2 * record.epoch >= total:
+                self.add_to_mean(torch.tensor(record.theta, dtype=self.mean.dtype))
+        with replacing(file) as part:  # which may run ahead of the checkpoint
             self.frame().to_csv(part, index=False)
-        self._written = len(self.history)
-        why = state["ended"]
-        # More epochs may be asked for than last time.
-        if why is not None and (self.epoch >= self.training.epochs or why != End.EPOCHS):
-            self.ended = Ended(End(why), False, epochs=self.epoch, stale=self.stale)
 
     def _write_history(self, folder: Path) -> None:
-        """Append the steps since the last call."""
+        """Append the steps since the last call, durably."""
+        new = self.history[self._written :]
         with (folder / _HISTORY).open("a", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream)
             if not self._written:
                 writer.writerow([*_COLUMNS, *self.model.param_names])
-            for record in self.history[self._written :]:
+            for record in new:
                 writer.writerow([*(getattr(record, name) for name in _COLUMNS), *record.theta])
-        self._written = len(self.history)
+            stream.flush()
+            os.fsync(stream.fileno())
+        self._note(new)
+
+    def _note(self, records: list[Step]) -> None:
+        """Count these steps as written, and add them to the digest of all that were."""
+        for record in records:
+            self._digest.update(repr(record).encode())
+        self._written += len(records)
+
+
+def _memory(optimiser: Optimizer, theta: Tensor) -> dict[str, Any]:
+    return {str(key): value for key, value in optimiser.state.get(theta, {}).items()}
 
 
 def _read_history(file: Path, steps: int) -> list[Step]:
     """Return the first ``steps`` records of a history file."""
-    try:
-        with file.open(newline="", encoding="utf-8") as stream:
-            rows = list(csv.reader(stream))[1 : steps + 1]
-        if len(rows) < steps:
-            raise ValueError(f"{len(rows)} rows for {steps} steps")
-        return [
-            Step(
-                int(step),
-                int(epoch),
-                float(loss),
-                float(norm),
-                float(terms),
-                tuple(map(float, theta)),
-            )
-            for step, epoch, loss, norm, terms, *theta in rows
-        ]
-    except (OSError, ValueError, IndexError) as error:
-        raise RunError(f"{file} is damaged ({error}); delete its folder to start again") from None
+    with file.open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.reader(stream))[1 : steps + 1]
+    if len(rows) < steps:
+        raise ValueError(f"{len(rows)} rows for {steps} steps")
+    return [
+        Step(
+            int(step), int(epoch), float(loss), float(norm), float(terms), tuple(map(float, theta))
+        )
+        for step, epoch, loss, norm, terms, *theta in rows
+    ]
 
 
 def judged(likelihood: Likelihood, theta: Tensor, ended: Ended, evaluations: int) -> FitResult:

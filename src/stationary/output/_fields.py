@@ -23,6 +23,9 @@ from stationary.learning.fitting import at
 from stationary.models import Model
 from stationary.models.registry import build, can_rebuild, describe
 
+_NOT_FINITE = [{"float": name} for name in ("nan", "inf", "-inf")]
+"""How numbers are written that JSON has no word for."""
+
 
 def as_plain(value: Any, path: str, arrays: dict[str, Tensor]) -> Any:
     """Return a value as JSON holds it; arrays go to their own file, by the path to them."""
@@ -45,7 +48,7 @@ def as_plain(value: Any, path: str, arrays: dict[str, Tensor]) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
-        return {"float": repr(value)}  # which JSON has no word for
+        return {"float": repr(value)}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise InputError(f"{path} cannot be saved: it is a {type(value).__name__}")
@@ -62,7 +65,7 @@ class Reader:
         kind, of = get_origin(kind) or kind, get_args(kind)
         if type(None) in of:  # optional
             return None if value is None else self.read(of[0], value, name)
-        if isinstance(value, dict) and value.keys() == {"float"}:
+        if value in _NOT_FINITE:
             value = float(value["float"])
         if kind is Tensor:
             return self.arrays[value]

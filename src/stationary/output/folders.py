@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from stationary._support.files import surviving
 from stationary.errors import InputError, RunError
 
 JSON, ARRAYS, WINDOWS = "plan.json", "arrays.safetensors", "windows.parquet"
@@ -27,6 +28,7 @@ def as_folder(folder: Any) -> Path:
 
 def check_target(folder: Path, overwrite: bool) -> None:
     """Raise unless a plan may be written here, so that a long fit is not lost at its end."""
+    folder = surviving(folder)
     above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not above.is_dir():
         raise InputError(f"{above} is a file; name a folder for the run")

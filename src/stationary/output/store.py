@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import platform
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ import scipy
 import torch
 from torch import Tensor
 
+from stationary._support.files import replacing_folder, surviving
 from stationary._version import __version__
 from stationary.data import Observation
 from stationary.data.moments import Moments
@@ -34,6 +34,7 @@ from stationary.data.windows import Windows
 from stationary.errors import InputError, MissingError, RunError
 from stationary.learning.draws import Draws
 from stationary.models import Model
+from stationary.models.registry import can_rebuild
 from stationary.output._fields import Reader, as_plain
 from stationary.output.folders import (
     ARRAYS,
@@ -54,6 +55,8 @@ FORMAT = 4
 _TABLES = ("windows", "history")
 """Fields of a plan that have files of their own."""
 
+_UNREADABLE = (ValueError, KeyError, OSError, TypeError, safetensors.SafetensorError)
+
 
 def write(plan: Record, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
     """Write a plan to a folder; what is there stays unless it is a plan and may be replaced."""
@@ -64,35 +67,6 @@ def write(plan: Record, folder: str | os.PathLike[str], overwrite: bool = False)
                 f"{type(kind).__name__} has no name to be saved by: give the class a kind, as in "
                 f"kind = 'latencies'"
             )
-    target = Path(folder).resolve()  # so that a link is followed, not replaced
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
-            new, old = Path(scratch, "new"), Path(scratch, "old")
-            new.mkdir()
-            _write(plan, new)
-            _swap(new, target, old)
-    except OSError as error:
-        raise InputError(
-            f"{folder}: the run cannot be written: {error.strerror or error}; name another folder"
-        ) from error
-
-
-def _swap(new: Path, target: Path, old: Path) -> None:
-    """Put a folder in another's place, or leave that one as it was."""
-    replaces = target.exists()
-    if replaces:
-        target.replace(old)
-    try:
-        new.replace(target)
-    except BaseException:
-        if replaces:
-            old.replace(target)
-        raise
-
-
-def _write(plan: Record, folder: Path) -> None:
-    arrays: dict[str, Tensor] = {}
     # What later answers need is computed now, so that a plan that is loaded fits nothing.
     whole = replace(
         plan,
@@ -100,8 +74,23 @@ def _write(plan: Record, folder: Path) -> None:
         known_comparison=plan.comparison,
         known_draws=_draws(plan),
     )
+    target = Path(folder).resolve()  # so that a link is followed, not replaced
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with replacing_folder(target, overwrite) as new:
+            _write(whole, new)
+            _check_readable(whole, new)
+            check_target(target, overwrite)  # again: another writer may have been faster
+    except OSError as error:
+        raise InputError(
+            f"{folder}: the run cannot be written: {error.strerror or error}; name another folder"
+        ) from error
+
+
+def _write(plan: Record, folder: Path) -> None:
+    arrays: dict[str, Tensor] = {}
     content = {
-        field.name: as_plain(getattr(whole, field.name), field.name, arrays)
+        field.name: as_plain(getattr(plan, field.name), field.name, arrays)
         for field in fields(Record)
         if field.name not in _TABLES
     }
@@ -204,19 +193,16 @@ def read(
     own = () if model is None else (model,) if isinstance(model, Model) else model
     if not isinstance(own, list | tuple) or not all(isinstance(each, Model) for each in own):
         raise InputError(f"model must be one such as MMmK(), or a list of them; got {model!r}")
-    content = _read_json(path)
-    checksums = content["checksums"]
-    for name in sorted({ARRAYS, WINDOWS} | (FILES & checksums.keys())):
-        if not (path / name).is_file():
-            _damaged(path, f"{name} is missing")
-        if _checksum(path / name) != checksums.get(name):
-            _damaged(path, f"{name} is not what was saved")
-    try:
-        plan = _read(path, content, own)
-    except (MissingError, RunError):  # the run itself is intact
-        raise
-    except (ValueError, KeyError, OSError, TypeError, safetensors.SafetensorError) as error:
-        _damaged(path, str(error))
+    while True:
+        place = surviving(path)
+        before = _identity(place)
+        try:
+            plan = _read_whole(place, own)
+            break
+        except RunError:
+            # A writer that replaces the run meanwhile makes a mixture of two that looks damaged.
+            if _identity(surviving(path)) == before:
+                raise
     held = {each.model.param_names for each in plan["fitted"].values()}
     for given in own:
         if given.param_names not in held:
@@ -226,6 +212,40 @@ def read(
                 f"{', '.join(given.param_names)}: pass the model that was fitted"
             )
     return plan
+
+
+def _identity(folder: Path) -> tuple[int, ...]:
+    """Tell a folder from one that took its place."""
+    try:
+        facts = folder.stat()
+    except OSError:
+        return ()
+    return facts.st_dev, facts.st_ino, facts.st_mtime_ns
+
+
+def _read_whole(path: Path, own: Sequence[Model]) -> dict[str, Any]:
+    content = _read_json(path)
+    checksums = content["checksums"]
+    for name in sorted({ARRAYS, WINDOWS} | (FILES & checksums.keys())):
+        if not (path / name).is_file():
+            _damaged(path, f"{name} is missing")
+        if _checksum(path / name) != checksums.get(name):
+            _damaged(path, f"{name} is not what was saved")
+    try:
+        return _read(path, content, own)
+    except (MissingError, RunError):  # the run itself is intact
+        raise
+    except _UNREADABLE as error:
+        _damaged(path, str(error))
+
+
+def _check_readable(plan: Record, folder: Path) -> None:
+    """Raise unless what was written can be read, so that nothing is saved that does not load."""
+    own = [each.model for each in plan.fitted.values() if not can_rebuild(each.model)]
+    try:
+        _read(folder, _read_json(folder), own)
+    except (RunError, *_UNREADABLE) as error:
+        raise InputError(f"the run cannot be saved: {error}; it would not load") from error
 
 
 def _read(path: Path, content: dict[str, Any], own: Sequence[Model]) -> dict[str, Any]:
