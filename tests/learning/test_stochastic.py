@@ -355,7 +355,7 @@ def test_a_checkpoint_of_another_form_is_refused_in_a_sentence(tmp_path, name, v
     resumed(tmp_path, 1)
     file = tmp_path / "checkpoint.safetensors"
     checkpoints.write(file, checkpoints.read(file) | {name: value})
-    with pytest.raises(RunError, match="is damaged .*delete it to start again"):
+    with pytest.raises(RunError, match=r"is damaged .*delete it to start again"):
         resumed(tmp_path, 2)
 
 
