@@ -186,7 +186,10 @@ FIT = {
     ),
     "unknown model": (("good.csv", "--model", "mm1"), "no model 'mm1'; did you mean 'mmmk'"),
     "unknown model option": (("good.csv", "--model", "mmmk:k=3"), "MMmK has no .*option 'k'"),
-    "bad model option": (("good.csv", "--model", "mmmk:capacity=x"), "'capacity' must be a number"),
+    "bad model option": (
+        ("good.csv", "--model", "mmmk:capacity=x"),
+        "capacity must be a number",
+    ),
     "relaxed by name": (("good.csv", "--model", "relaxed:model=3"), "relax a model with --relax"),
     "bad relaxation": (("good.csv", *MODEL, "--relax", "-1"), "alpha must be positive"),
     "loads outside": (("good.csv", *MODEL, "--loads", "20:30"), r"in \[20, 30\]; .*from 11 to 15"),
@@ -404,8 +407,8 @@ TARGETS = {
     "no output": ((), "Missing option '--output'"),
     "a file": (("-o", "good.csv"), "good.csv exists; .*--overwrite"),
     "a folder": (("-o", "notes"), "notes: .*ending .csv|notes exists"),
-    "another ending": (("-o", "new.parquet"), "new.parquet: simulate writes CSV"),
-    "nowhere": (("-o", "no/new.csv"), "no/new.csv: cannot be written: No such file"),
+    "another ending": (("-o", "new.parquet"), "new.parquet: give the file the ending .csv"),
+    "nowhere": (("-o", "no/new.csv"), "no/new.csv: there is no folder no; make it first"),
 }
 
 

@@ -91,8 +91,11 @@ def test_check_of_what_is_not_determined(call, recording):
         (["compare", "{data}", "--present", "3"], "--present is the load that must meet a limit"),
         (["compare", "{data}", "--model", "mmk"], "did you mean 'mmmk'"),
         (["compare", "{data}", "--slo", "los<1"], "no measure 'los'"),
-        (["fit", "{data}", "--model", MODEL, "--errors", "none"], "no standard errors 'none'"),
-        (["fit", "{data}", "--model", MODEL, "--block", "3"], "--block is of a bootstrap"),
+        (
+            ["fit", "{data}", "--model", MODEL, "--errors", "none"],
+            "standard errors 'none'",
+        ),
+        (["fit", "{data}", "--model", MODEL, "--block", "3"], "ask for one with --bootstrap"),
         (["fit", "{data}", "--model", MODEL, "--bootstrap", "3"], "at least 20 repeats"),
     ],
 )
@@ -156,6 +159,16 @@ def test_compare_for_programs(call, data):
     assert answer["recommended"] == "mmmk"
     assert {row["model"] for row in answer["models"]} >= {"mmmk", "slowing", "onoff"}
     assert answer["limit"]["headroom"] < 0
+
+
+def test_the_default_capacity_holds_every_state_that_is_named(call, tmp_path):
+    path = tmp_path / "large.csv"
+    states = range(25)
+    rows = [f"{load}," + ",".join(str(40 - k) for k in states) for load in (6, 8, 10, 12) * 3]
+    path.write_text("load," + ",".join(f"Q={k}" for k in states) + "\n" + "\n".join(rows) + "\n")
+    code, _, err = call("compare", path, "--starts", "1", "--jobs", "1")
+    assert code in (0, 1)
+    assert "capacity 24, the largest state of the windows" in err
 
 
 def test_compare_says_when_none_is_to_be_trusted(call, recording, tmp_path):

@@ -132,28 +132,6 @@ def test_help_waits_for_no_library():
     assert "Usage" in done.stdout
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        ["fit", "w.csv", "--model", MODEL, "--slo", "loss>1"],
-        ["compare", "w.csv", "--present", "3"],
-        ["forecast", "run", "--slo", "loss"],
-        ["rules", "run", "--load-expr", "x", "-o", "rules.txt"],
-        ["report", "run", "--slo", "loss"],
-    ],
-)
-def test_what_the_options_tell_waits_for_no_torch(args):
-    code = (
-        f"import sys; sys.argv = ['stationary', *{args!r}]\n"
-        "from stationary.cli import main\n"
-        "try: main()\n"
-        "except SystemExit as done: sys.exit(10 * ('torch' in sys.modules) + done.code)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("error: ")
-
-
 def test_an_error_of_ours_is_exit_code_70(call, run, monkeypatch):
     monkeypatch.setattr("stationary.planner.load", lambda folder: folder.no_such_thing)
     code, out, err = call("forecast", run, "--x", "10")

@@ -2,12 +2,11 @@
 
 import pytest
 
+from stationary.cli._models import ModelText
 from stationary.cli._parse import (
     parse_changes,
     parse_grid,
     parse_loads,
-    parse_model,
-    parse_options,
     parse_range,
 )
 from stationary.errors import InputError
@@ -199,12 +198,15 @@ def test_changes(text, changes):
     ("text", "message"),
     [
         ("", "what-if '': say what changes, as in servers=\\+1"),
-        ("servers", "write changes as servers=5, servers=\\+1 or capacity=\\+50%; got 'servers'"),
+        (
+            "servers",
+            "write name=value, as in servers=5, servers=\\+1 or .*; got 'servers'",
+        ),
         ("=5", "got '=5'"),
-        ("servers=5,servers=6", "'servers' is changed twice"),
+        ("servers=5,servers=6", "'servers' is given twice"),
         ("server=5", "no 'server' to change; there are servers, capacity, faster"),
         ("service_rate=5", "no 'service_rate' to change"),
-        ("servers=", "what-if 'servers=': servers must be a number; got ''"),
+        ("servers=", "what-if 'servers=': write name=value.*got 'servers='"),
         ("servers=more", "servers must be a number; got 'more'"),
         ("servers=+more", "servers must be a number; got '\\+more'"),
         ("servers=50%", "servers in percent needs a sign, as in \\+50% or -20%; got '50%'"),
@@ -224,25 +226,26 @@ def test_bad_changes(text, message):
 @pytest.mark.parametrize(
     ("text", "options"),
     [
-        ("mmmk", {"name": "mmmk"}),
-        ("MMmK:", {"name": "mmmk"}),
-        ("mmmk:servers=2,capacity=10", {"name": "mmmk", "servers": 2, "capacity": 10}),
-        (" mmmk : servers = 2 , ", {"name": "mmmk", "servers": 2}),
-        ("mmmk:service_rate=2.5e1", {"name": "mmmk", "service_rate": 25.0}),
+        ("mmmk", {}),
+        ("MMmK:", {}),
+        ("mmmk:servers=2,capacity=10", {"servers": 2, "capacity": 10}),
+        (" mmmk : servers = 2 , ", {"servers": 2}),
+        ("mmmk:service_rate=2.5e1", {"service_rate": 25.0}),
     ],
 )
 def test_options(text, options):
-    found = parse_options(text)
+    found = ModelText(text).options
+    assert ModelText(text).model().name == "mmmk"
     assert found == options
     assert [type(value) for value in found.values()] == [type(v) for v in options.values()]
 
 
 def test_model_and_its_relaxation():
-    model = parse_model("mmmk:servers=2,capacity=4,service_rate=3")
+    model = ModelText("mmmk:servers=2,capacity=4,service_rate=3").model()
     assert isinstance(model, MMmK)
     assert model.options == {"servers": 2, "capacity": 4}
     assert model.estimates == {"service_rate": 3.0}
-    relaxed = parse_model("mmmk:capacity=4", relax=50.0)
+    relaxed = ModelText("mmmk:capacity=4").model(relax=50.0)
     assert isinstance(relaxed, Relaxed)
     assert relaxed.alpha == 50.0
     assert relaxed.base.options == {"servers": 1, "capacity": 4}
@@ -256,15 +259,15 @@ def test_model_and_its_relaxation():
         ("multidiagonl", "did you mean 'multidiagonal'"),
         ("mmmk servers=1", "there is no model 'mmmk servers=1'"),
         ("mmmk:capactiy=20", "option 'capactiy'; did you mean 'capacity'"),
-        ("mmmk:capacity", "write options as option=value; got 'capacity'"),
-        ("mmmk:=3", "write options as option=value; got '=3'"),
-        ("mmmk:capacity=", "option 'capacity' must be a number; got ''"),
-        ("mmmk:capacity=twenty", "option 'capacity' must be a number; got 'twenty'"),
-        ("mmmk:capacity=10,capacity=11", "option 'capacity' is given twice"),
-        ("mmmk:name=3", "option 'name' is given twice"),
+        ("mmmk:capacity", "write name=value, as in servers=1; got 'capacity'"),
+        ("mmmk:=3", "write name=value, .*; got '=3'"),
+        ("mmmk:capacity=", "write name=value, .*; got 'capacity='"),
+        ("mmmk:capacity=twenty", "capacity must be a number; got 'twenty'"),
+        ("mmmk:capacity=10,capacity=11", "'capacity' is given twice"),
+        ("mmmk:name=3", "no option 'name'"),
         ("mmmk:capacity=2.5", "capacity must be a whole number from 1 to .*; got 2.5"),
         ("mmmk:capacity=0", "capacity must be a whole number from 1 to .*; got 0"),
-        ("mmmk:capacity=1e400", "option 'capacity' must be finite"),
+        ("mmmk:capacity=1e400", "capacity must be finite"),
         ("mmmk:servers=0", "servers must be a whole number from 1 to"),
         ("mmmk:service_rate=0", "service_rate must be positive; got 0"),
         ("multidiagonal:rate_9=1", "option 'rate_9'; .*rate_1, rate_2, rate_3"),
@@ -275,20 +278,20 @@ def test_model_and_its_relaxation():
 )
 def test_bad_model(text, message):
     with pytest.raises(InputError, match=message):
-        parse_model(text)
+        ModelText(text).model()
 
 
 @pytest.mark.parametrize("alpha", [0.0, -1.0, float("nan"), float("inf")])
 def test_bad_relaxation(alpha):
     with pytest.raises(InputError, match="alpha must be positive and finite"):
-        parse_model("mmmk", relax=alpha)
+        ModelText("mmmk").model(relax=alpha)
 
 
 def test_a_file_does_not_hide_a_model_of_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mmmk").write_text("no model")
-    assert parse_model("mmmk:capacity=4").options == {"servers": 1, "capacity": 4}
-    assert isinstance(parse_model("mmmk"), MMmK)
+    assert ModelText("mmmk:capacity=4").model().options == {"servers": 1, "capacity": 4}
+    assert isinstance(ModelText("mmmk").model(), MMmK)
 
 
 def test_a_file_of_any_name_is_a_model(tmp_path, monkeypatch):
@@ -301,19 +304,19 @@ def test_a_file_of_any_name_is_a_model(tmp_path, monkeypatch):
     """
     for name in ("a.txt", "a.b:c.toml", "c.TOML"):
         (tmp_path / name).write_text(text)
-        assert len(parse_model(f"{name}:K=5").states) == 6, name
-        assert len(parse_model(name).states) == 4
+        assert len(ModelText(f"{name}:K=5").model().states) == 6, name
+        assert len(ModelText(name).model().states) == 4
     (tmp_path / "plain").write_text(text)
-    assert len(parse_model("./plain:K=5").states) == 6
+    assert len(ModelText("./plain:K=5").model().states) == 6
     with pytest.raises(InputError, match=r"there is no model 'a\.tomlx'"):
-        parse_model("a.tomlx:K=1")
+        ModelText("a.tomlx:K=1").model()
 
 
 def test_many_options_are_no_name_of_a_file(call, tmp_path):
     many = "statedependent:depth=40,capacity=50," + ",".join(
         f"service_{k}={k}" for k in range(1, 41)
     )
-    assert parse_model(many).estimates["service_40"] == 40
+    assert ModelText(many).model().estimates["service_40"] == 40
     long = "mmmk:service_rate=" + "0" * 300 + "5"
-    assert parse_model(long).estimates == {"service_rate": 5.0}
+    assert ModelText(long).model().estimates == {"service_rate": 5.0}
     assert call("simulate", long, "--x", "1", "-o", tmp_path / "w.csv")[0] == 0

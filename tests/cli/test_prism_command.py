@@ -92,8 +92,11 @@ def test_labels_are_columns_and_a_variable_may_be_named(call, tmp_path):
         (("--model", "none.sm", "--theta", "a"), "none.sm: the PRISM model cannot be read"),
         (("--model", FILES / "mmck.sm"), "say with --theta what to learn, as in stationary fit"),
         ((*LEARN, "--x", "lambda"), "no constant 'lambda'; it has c, K, load, service"),
-        ((*LEARN[:2], "--theta", "service", "--constants", "c"), "--constants: give 'c' a value"),
-        ((*LEARN[:2], "--theta", "service,service"), "name each constant once"),
+        (
+            (*LEARN[:2], "--theta", "service", "--constants", "c"),
+            "--constants: write name=value",
+        ),
+        ((*LEARN[:2], "--theta", "service,service"), "--theta: 'service' is given twice"),
         ((*LEARN[:2], "--theta", "service=fast"), "--theta: service must be a number; got 'fast'"),
         (("--model", "mmmk", "--theta", "a"), "go with a PRISM file"),
         (("--model", "prism:source=1"), "name the file of a PRISM model"),
@@ -120,4 +123,4 @@ def test_constants_may_stand_behind_the_file(call, file):
     same = ("--model", f"{FILES / 'mmck.sm'}:c=2", "--constants", "K=8")
     assert json.loads(call("fit", file, *same, *rest)[1])["nll"] == json.loads(out)["nll"]
     code, _, err = call("fit", file, *same, *rest, "--constants", "c=3,K=8")
-    assert (code, "name each constant once" in err) == (2, True)
+    assert (code, "'c' is given twice" in err) == (2, True)

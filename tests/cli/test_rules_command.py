@@ -53,7 +53,7 @@ def test_rules_of_a_limit_that_is_not_trusted(call, run, tmp_path):
     args = ("rules", run, "--slo", "loss<0.6", "--load-expr", LOAD, "-o", path)
     code, _, err = call(*args)
     assert code == 1
-    assert "WARNING: not to be trusted: no data tests the model" in err
+    assert "not to be trusted: no data tests the model" in err
     assert "trusted: 'no'" in path.read_text()
 
 
@@ -61,7 +61,7 @@ def test_rules_of_a_limit_that_is_not_trusted(call, run, tmp_path):
     ("args", "message"),
     [
         (("-o", "rules.txt"), "give the file the ending .yml"),
-        (("--label", "web"), "a label is written name=value, as in service=web; got 'web'"),
+        (("--label", "web"), "--label: write name=value, as in service=web; got 'web'"),
         (("--for", "soon"), "as in 5m or 90s; got 'soon'"),
         (("--slo", "mean_queue<-1"), "a bound on mean_queue must lie between 0 and"),
         (("--slo", "loss<2"), "loss has two bounds"),

@@ -84,12 +84,12 @@ def test_a_killed_fit_is_resumed(data, tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("newton", "there is no gradient 'newton'; there are exact"),
+        ("newton", "there is no gradient 'newton'; there are: exact"),
         ("infinity:p=2", "stopping probability lies between 1e-06 and 1.*got 2"),
-        ("infinity:p=high", "option 'p' must be a number; got 'high'"),
+        ("infinity:p=high", "p must be a number; got 'high'"),
         ("infinity:q=1", "gradient infinity has no option 'q'"),
         ("infinity:series=fourier", "series is one of powers, doubling"),
-        ("infinity:control=maybe", "control is yes or no"),
+        ("infinity:control=maybe", "control is one of yes, no"),
         ("infinity:draws=1.5", "draws must be a whole number"),
         ("dc-bptt:steps=100", "power of two"),
         ("bptt:steps=1.5", "steps must be a whole number"),

@@ -1,7 +1,7 @@
 """The command line: one file per command, and the one place that turns errors into exit codes.
 
 Exit codes: 0 fine; 1 an SLO is missed, the fit did not converge, or the answer is not to be
-trusted; 2 bad input or usage; 70 an error of ours; 130 interrupted, with what was done kept.
+trusted; 2 bad input or usage; 70 an error of ours; 130 interrupted, with the work so far kept.
 Commands import what they need when they run, so that ``--help`` does not wait for torch.
 """
 
@@ -23,6 +23,7 @@ from stationary.cli.demo import demo
 from stationary.cli.fit import fit
 from stationary.cli.forecast import forecast
 from stationary.cli.ingest import ingest
+from stationary.cli.ingest_prometheus import prometheus
 from stationary.cli.models import models
 from stationary.cli.report import report
 from stationary.cli.reproduce import reproduce
@@ -33,13 +34,14 @@ from stationary.errors import ConvergenceWarning, DataWarning, StationaryError, 
 
 app = typer.Typer(
     name="stationary",
-    help="Learn a Markov chain from light-load counts; forecast loss at loads nobody measured.",
+    help="Learn a Markov chain from counts at light load; forecast loss at heavier loads.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 for command in (demo, fit, check, compare, forecast, report, rules, simulate, models, reproduce):
     app.command()(command)
+ingest.command()(prometheus)
 app.add_typer(ingest, name="ingest")
 app.add_typer(testbed, name="testbed")
 
@@ -64,10 +66,10 @@ def _common(
 def main() -> None:
     """Run the command line.
 
-    Every error that a user can mend is one message and exit code 2; any other is one of ours, 70.
+    An error that a user can mend is one message and exit code 2; any other is ours: exit code 70.
     """
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller: what is said goes nowhere
+        if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     warnings.simplefilter("ignore", ConvergenceWarning)  # the commands say it themselves
     warnings.showwarning = _show_warning

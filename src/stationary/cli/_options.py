@@ -1,15 +1,18 @@
-"""Options that several commands share, alone or in groups.
+"""How the options of commands are declared, and groups of options that several commands share.
 
-A group is a dataclass whose fields are options. A command that has a parameter of that type, and is
-decorated with `grouped`, takes all options of the group and gets them as one object.
+A command is a function with plain types and defaults. Its docstring has a section ``Arguments`` and
+a section ``Options``, with one entry ``name: help`` for each; `command_of` turns them into what
+typer needs. A group of options is a dataclass with such a docstring: a command that has a parameter
+of that type takes all options of the group and gets them as one object.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -17,119 +20,149 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from stationary.cli._parse import parse_range, parse_states
 from stationary.errors import InputError, hide_passwords
+from stationary.ingest.formats import format_names
+from stationary.terms.slo import as_slos, check_level, check_present
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stationary.data.windows import Windows
+    from stationary.facade import Plan
+    from stationary.planning.record import Question
     from stationary.terms.slo import Slo
 
-WindowsFile = Annotated[Path, typer.Argument(help="CSV or Parquet file, one row per window.")]
-Objectives = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--slo",
-        help="What must hold, as in 'loss<0.1%' or 'response_time<200ms': how much load meets it? "
-        "Of several all must.",
-    ),
-]
-Level = Annotated[float, typer.Option(help="Coverage of the intervals.")]
-RunLevel = Annotated[
-    float | None,
-    typer.Option(help="Coverage of the intervals; that of the run by default, mostly 0.95."),
-]
-Run = Annotated[
-    Path, typer.Argument(help="Folder that 'stationary fit -o' or 'stationary compare -o' wrote.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace a file that is already there.")
-]
-Jobs = Annotated[int, typer.Option(help="Processes to use; -1 for one per core.")]
-Cluster = Annotated[
-    str | None, typer.Option(help="Run on a Dask cluster instead, as in tcp://host:8786.")
-]
+_ENTRY = re.compile(r"(\w+)(?: \((--.+)\))?: (.*)")
+_SHARED = {
+    "windows": "CSV or Parquet file, one row per window.",
+    "run": "Folder that 'stationary fit -o' or 'stationary compare -o' wrote.",
+    "slo": "What must hold, as in 'loss<0.1%' or 'response_time<200ms': how much load meets it? Of "
+    "several all must.",
+    "level": "Coverage of the intervals; that of the run by default, mostly 0.95.",
+    "json": "Print JSON for programs.",
+    "overwrite": "Replace a file that is already there.",
+    "jobs": "Processes to use; -1 for one per core.",
+    "cluster": "Run on a Dask cluster instead, as in tcp://host:8786.",
+    "format": f"Format, if the ending does not say it: {', '.join(format_names())}.",
+}
+"""Help for options that mean the same in every command."""
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Spread the groups of options among a command's parameters over the command line."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {}
-    flat: list[inspect.Parameter] = []
-    for given in inspect.signature(command).parameters.values():
-        kind = hints[given.name]
-        if not is_dataclass(kind):
-            flat.append(given.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kind))
-            continue
-        groups[given.name] = kind
-        types = get_type_hints(kind, include_extras=True)
-        for option in fields(kind):
-            default = inspect.Parameter.empty if option.default is MISSING else option.default
-            flat.append(
-                inspect.Parameter(
-                    option.name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=default,
-                    annotation=types[option.name],
-                )
-            )
+def command_of(function: Callable[..., None]) -> Callable[..., None]:
+    """Return the command that a function and its docstring declare."""
+    text, entries = _read(function)
+    groups = {
+        name: kind
+        for name, kind in get_type_hints(function).items()
+        if is_dataclass(kind) and isinstance(kind, type)
+    }
 
-    @wraps(command)
+    def options() -> Iterator[inspect.Parameter]:
+        hints = get_type_hints(function)
+        for given in inspect.signature(function).parameters.values():
+            if given.name not in groups:
+                yield _parameter(given.name, hints[given.name], given.default, entries)
+                continue
+            kind = groups[given.name]
+            of_group, types = _read(kind)[1], get_type_hints(kind)
+            for each in fields(kind):
+                default = inspect.Parameter.empty if each.default is MISSING else each.default
+                yield _parameter(each.name, types[each.name], default, of_group)
+
+    @wraps(function)
     def run(**given: Any) -> None:
         for name, kind in groups.items():
-            given[name] = kind(**{option.name: given.pop(option.name) for option in fields(kind)})
-        command(**given)
+            given[name] = kind(**{each.name: given.pop(each.name) for each in fields(kind)})
+        function(**given)
 
+    flat = list(options())
     vars(run)["__signature__"] = inspect.Signature(flat)
     run.__annotations__ = {option.name: option.annotation for option in flat}
+    run.__doc__ = text
     return run
+
+
+def _read(documented: Any) -> tuple[str, dict[str, tuple[bool, str, str]]]:
+    """Return the text of a docstring, and of each option: is it an argument, its flag, its help."""
+    text, *sections = re.split(
+        r"\n(Arguments|Options)\n-+\n", inspect.cleandoc(documented.__doc__ or "")
+    )
+    entries: dict[str, tuple[bool, str, str]] = {}
+    name = ""
+    for title, section in zip(sections[::2], sections[1::2], strict=True):
+        for line in filter(None, section.splitlines()):
+            entry = _ENTRY.match(line)
+            if entry is None:
+                *first, known = entries[name]
+                entries[name] = (*first, f"{known} {line.strip()}")  # type: ignore[assignment]
+            else:
+                name = entry[1]
+                entries[name] = (title == "Arguments", entry[2] or "", entry[3])
+    return text, entries
+
+
+def _parameter(
+    name: str, kind: Any, default: Any, entries: dict[str, tuple[bool, str, str]]
+) -> inspect.Parameter:
+    is_argument, flag, text = entries.get(name, (name in ("windows", "run"), "", ""))
+    text = text or _SHARED[name]
+    made: Any
+    if is_argument:
+        made = typer.Argument(help=text)
+    else:
+        flags = [flag] if flag else []
+        if name == "output":
+            flags = ["--output", "-o"]
+        elif kind is bool and not default:  # without --no-...
+            flags = [f"--{name.replace('_', '-')}"]
+        made = typer.Option(*flags, help=text)
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, made],
+    )
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file of windows is read."""
+    """How a file of windows is read.
 
-    x: Annotated[str, typer.Option(help="Column of the load; further inputs after commas.")] = (
-        "load"
-    )
-    counts: Annotated[
-        str,
-        typer.Option(
-            help="Columns of counts: a pattern whose {} is the state, or column=states,... as in "
-            "idle=0,busy=1-20."
-        ),
-    ] = "Q={}"
-    observe: Annotated[
-        str | None, typer.Option(help="States to learn from, as in 0,1 or 0-3; all by default.")
-    ] = None
-    loads: Annotated[
-        str | None, typer.Option(help="Learn only from windows with a load in LOW:HIGH.")
-    ] = None
-    sampling: Annotated[
-        str | None,
-        typer.Option(
-            help="Whether states were counted at regular times ('time') or by arriving requests "
-            "('arrival'); by default as the file says, and 'time' where it says nothing."
-        ),
-    ] = None
-    duration: Annotated[
-        float | None,
-        typer.Option(
-            help="Length of every window, in the unit of time of the loads (10, for loads per "
-            "second and windows of ten): tells how much the counts of a slow system are worth. By "
-            "default as the file says."
-        ),
-    ] = None
-    drop_empty: Annotated[
-        bool, typer.Option("--drop-empty", help="Leave out windows without observed counts.")
-    ] = False
+    Options
+    -------
+    x: Column of the load; further inputs after commas.
+    counts: Columns of counts: a pattern whose {} is the state, or column=states,... as in
+        idle=0,busy=1-20.
+    observe: States to learn from, as in 0,1 or 0-3; all by default.
+    loads: Learn only from windows with a load in LOW:HIGH.
+    sampling: Whether states were counted at regular times ('time') or by arriving requests
+        ('arrival'); by default as the file says, and 'time' where it says nothing.
+    duration: Length of every window, in the unit of time of the loads (10, for loads per second and
+        windows of ten): tells how much the counts of a slow system are worth. By default as the
+        file says.
+    drop_empty: Leave out windows without observed counts.
+    """
+
+    x: str = "load"
+    counts: str = "Q={}"
+    observe: str | None = None
+    loads: str | None = None
+    sampling: str | None = None
+    duration: float | None = None
+    drop_empty: bool = False
+
+    def check(self, file: Path) -> None:
+        """Raise for what is wrong with the file's path and the options alone; loads no torch."""
+        from stationary.data.tables import check_file
+
+        check_file(file)
+        parse_range(self.loads)
 
     def windows(
         self, file: Path, states: Sequence[str] = (), pooled: bool = False, x: str | None = None
     ) -> Windows:
         """Read windows; ``states`` are those that ``observe`` may name, ``x`` other columns."""
-        from stationary.cli._parse import parse_range, parse_states
         from stationary.data import read_windows
         from stationary.terms.categories import parse_counts
 
@@ -148,32 +181,89 @@ class Reading:
 
 @dataclass(frozen=True)
 class Asking:
-    """What must hold, and at which load."""
+    """What must hold, and at which load.
 
-    slo: Objectives = None
-    present: Annotated[
-        float | None,
-        typer.Option(
-            help="Load that must meet the --slo, such as today's peak; the heaviest in the data by "
-            "default."
-        ),
-    ] = None
+    Options
+    -------
+    present: Load that must meet the --slo, such as today's peak; the heaviest in the data by
+        default.
+    """
+
+    slo: list[str] | None = None
+    present: float | None = None
 
     @property
     def slos(self) -> tuple[Slo, ...]:
-        """The objectives; a present load without any makes no sense."""
-        from stationary.terms.slo import as_slos
+        """The objectives."""
+        return as_slos(self.slo or [])
 
-        slos = as_slos(self.slo or [])
-        if self.present is not None and not slos:
+    def check(self, level: float | None, of_run: bool = False) -> None:
+        """Raise for what is wrong with the question alone; loads no torch.
+
+        Parameters
+        ----------
+        level : float, optional
+            Coverage of the intervals.
+        of_run : bool
+            Whether there may be objectives in a run.
+        """
+        slos = self.slos
+        if self.present is not None and not slos and not of_run:
             raise InputError("--present is the load that must meet a limit: give one with --slo")
-        return slos
+        if self.present is not None:
+            check_present(self.present)
+        if level is not None:
+            check_level(level)
+
+    def question(self, level: float) -> Question:
+        """Return the question that a plan is made for."""
+        from stationary.planning.record import Question
+
+        return Question(self.slos, self.present, level)
 
 
-def check_new(path: Path, overwrite: bool) -> None:
-    """Raise where a file is already there, and nobody said that it may be replaced."""
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run is saved.
+
+    Options
+    -------
+    output: Folder for the run.
+    overwrite: Replace a run that is already in the folder.
+    """
+
+    output: Path | None = None
+    overwrite: bool = False
+
+    def check(self) -> None:
+        """Raise unless the run may be written; loads no torch."""
+        from stationary.output.folders import check_target
+
+        if self.output is not None:
+            check_target(self.output, self.overwrite)
+
+    def save(self, plan: Plan) -> None:
+        """Write the run, if a folder is given."""
+        if self.output is not None:
+            plan.save(self.output, self.overwrite)
+
+
+def refuse(*cases: tuple[Any, str]) -> None:
+    """Raise the first message whose condition holds: options that do not go together."""
+    for wrong, message in cases:
+        if wrong:
+            raise InputError(message)
+
+
+def check_new(path: Path, overwrite: bool, *endings: str) -> None:
+    """Raise unless a file with one of these endings may be written."""
+    if endings and path.suffix.lower() not in endings:
+        listed = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
+        raise InputError(f"{path}: give the file the ending {listed}")
     if path.exists() and not overwrite:
         raise InputError(f"{path} exists; name another file, or pass --overwrite")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent}; make it first")
 
 
 def command_line() -> str:

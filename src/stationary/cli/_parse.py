@@ -1,102 +1,54 @@
-"""The small languages of the command line: models, loads, changes."""
+"""The small languages of the command line: names with options, loads, ranges, changes."""
 
 from __future__ import annotations
 
 import itertools
 import math
-import os
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from stationary.errors import InputError
+from stationary.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from stationary.cli._prism import PrismOptions
     from stationary.gradients import Gradient
     from stationary.learning.covariances import CovarianceKind
-    from stationary.models import Model
     from stationary.terms.categories import Observed
 
 _MOST_LOADS = 100_000
-_ENDING = re.compile(r"(.*\.(?:toml|sm|prism|pm))(?::(.*))?", re.IGNORECASE | re.DOTALL)
 
 
-def parse_model(
-    text: str,
-    relax: float | None = None,
-    prism: PrismOptions | None = None,
-    x: str = "load",
-) -> Model:
-    """Make a model from ``name:option=value,...``, with free rates added if ``relax`` is given.
+def parse_pairs(
+    texts: str | Iterable[str], what: str, example: str, alone: bool = False
+) -> dict[str, str]:
+    """Read ``name=value,...``, or several texts of one pair each.
 
-    The name may be that of a model file. Of a PRISM file, what is behind the name are constants;
-    its other options are in ``prism``.
+    Parameters
+    ----------
+    texts : str or iterable of str
+        The pairs.
+    what : str
+        What they belong to, for a message.
+    example : str
+        A pair, for a message.
+    alone : bool
+        Whether a name may stand alone; its value is then empty.
     """
-    from stationary.cli._prism import PrismOptions, is_prism
-    from stationary.models import Relaxed, read_model
-    from stationary.models.registry import build
-
-    model: Model
-    if is_prism(text):
-        model = (prism or PrismOptions()).model(text, x)
-    elif prism is not None and prism.given:
-        raise InputError("--theta, --constants and --group-by go with a PRISM file: --model q.sm")
-    else:
-        options = parse_options(text)
-        file = model_file(text)
-        if file is None:
-            model = build(options)
-        else:
-            model = read_model(file, **{name: v for name, v in options.items() if name != "name"})
-    return model if relax is None else Relaxed(model, alpha=relax)
-
-
-def model_file(text: str) -> str | None:
-    """Return the model file that ``file.toml:constant=value,...`` names, if it does."""
-    name = cut_model(text)[0]
-    return name if name.lower().endswith(".toml") or _is_file(name) else None
-
-
-def cut_model(text: str) -> tuple[str, str]:
-    """Name and options of a model; the name of a file may have colons of its own."""
-    ending = _ENDING.fullmatch(text)
-    if ending:
-        return ending[1], ending[2] or ""
-    name, _, rest = text.partition(":")
-    return name, rest
-
-
-def _is_file(name: str) -> bool:
-    """Whether a file has this name, and the name is not that of a model in its folder."""
-    path = Path(name)
-    try:
-        return (bool(path.suffix) or "/" in name or os.sep in name) and path.is_file()
-    except (OSError, ValueError):  # too long a name, or none that a file can have
-        return False
-
-
-def parse_options(text: str) -> dict[str, Any]:
-    """``name:option=value,...`` as a description for `stationary.models.registry.build`."""
-    name, rest = cut_model(text)
-    options: dict[str, Any] = {"name": name.strip().lower()}
-    if options["name"] == "relaxed":
-        raise InputError("relax a model with --relax, as in --model mmmk:servers=1 --relax 100")
-    if options["name"] == "prism":
-        raise InputError("name the file of a PRISM model, as in --model tandem.sm --theta mu1,mu2")
-    for item in filter(None, (part.strip() for part in rest.split(","))):
-        key, equals, value = (part.strip() for part in item.partition("="))
-        if not equals or not key:
-            raise InputError(f"model {text!r}: write options as option=value; got {item!r}")
-        if key in options:
-            raise InputError(f"model {text!r}: option {key!r} is given twice")
-        options[key] = parse_number(value, f"model {text!r}: option {key!r}")
-    return options
+    pairs: dict[str, str] = {}
+    items = texts.split(",") if isinstance(texts, str) else texts
+    for item in filter(None, map(str.strip, items)):
+        name, equals, value = map(str.strip, item.partition("="))
+        if not name or not (value or (alone and not equals)):
+            raise InputError(f"{what}: write name=value, as in {example}; got {item!r}")
+        if name in pairs:
+            raise InputError(f"{what}: {name!r} is given twice; give it once")
+        pairs[name] = value
+    return pairs
 
 
 def parse_number(text: str, what: str) -> int | float:
-    """Read a finite number; ``what`` says of what, should it be none."""
+    """Read a finite number; ``what`` names it in a message."""
     try:
         value = float(text)
     except ValueError:
@@ -110,80 +62,62 @@ def parse_gradient(text: str, seed: int) -> Gradient:
     """Make a gradient strategy from ``exact``, ``infinity:p=0.1``, ``dc-bptt:steps=128``, ..."""
     from stationary import gradients
 
-    name, _, rest = text.partition(":")
-    options = dict(item.partition("=")[::2] for item in filter(None, rest.split(",")))
-
-    def take(key: str, default: str) -> str:
-        return options.pop(key, default).strip()
-
-    def whole(key: str, default: str) -> int:
-        value = parse_number(take(key, default), f"gradient {text!r}: option {key!r}")
-        if not isinstance(value, int):
-            raise InputError(f"gradient {text!r}: {key} must be a whole number; got {value:g}")
-        return value
-
-    strategy: Gradient
-    if name == "exact":
-        strategy = gradients.Exact()
-    elif name == "infinity":
-        series = {
-            "powers": gradients.Powers,
-            "doubling": gradients.Doubling,
-            "preconditioned": gradients.Preconditioned,
-        }
-        chosen = take("series", "powers")
-        if chosen not in series:
-            raise InputError(f"gradient {text!r}: series is one of {', '.join(series)}")
-        p, control = take("p", "0.1"), take("control", "no")
-        if control not in ("yes", "no"):
-            raise InputError(f"gradient {text!r}: control is yes or no; got {control!r}")
-        strategy = gradients.Infinity(
-            p="auto" if p == "auto" else float(parse_number(p, f"gradient {text!r}: option 'p'")),
-            seed=seed,
-            series=series[chosen](),
-            draws=whole("draws", "1"),
-            least=whole("least", "1"),
-            control=control == "yes",
-        )
-    elif name in ("bptt", "dc-bptt"):
-        through_time = gradients.BPTT if name == "bptt" else gradients.DivideAndConquerBPTT
-        strategy = through_time(whole("steps", "128"))
-    else:
-        raise InputError(
-            f"there is no gradient {name!r}; there are exact, infinity:p=0.1, bptt:steps=16 and "
-            f"dc-bptt:steps=128"
-        )
-    if options:
-        raise InputError(f"gradient {name} has no option {next(iter(options))!r}")
-    return strategy
+    kinds = {
+        "exact": gradients.Exact,
+        "infinity": gradients.Infinity,
+        "bptt": gradients.BPTT,
+        "dc-bptt": gradients.DivideAndConquerBPTT,
+    }
+    made: Gradient = _build(text, kinds, "gradient", {"seed": seed, "steps": 128})
+    return made
 
 
 def parse_errors(text: str) -> CovarianceKind:
     """Make a kind of covariance from ``best``, ``sandwich:block=5``, ``information``, ..."""
-    from stationary.learning.covariances import (
-        AutoCovariance,
-        Correlated,
-        Dispersed,
-        Information,
-        Sandwich,
-    )
+    from stationary.learning import covariances
 
-    plain: dict[str, CovarianceKind] = {
-        "best": AutoCovariance(),
-        "sandwich": Sandwich(),
-        "correlated": Correlated(),
-        "dispersed": Dispersed(),
-        "information": Information(),
+    kinds = {
+        "best": covariances.AutoCovariance,
+        "sandwich": covariances.Sandwich,
+        "correlated": covariances.Correlated,
+        "dispersed": covariances.Dispersed,
+        "information": covariances.Information,
     }
-    if text in plain:
-        return plain[text]
-    block = re.fullmatch(r"sandwich:block=(\d+)", text)
-    if not block:
-        raise InputError(
-            f"there are no standard errors {text!r}; there are {', '.join(plain)} and "
-            f"sandwich:block=5"
-        )
-    return Sandwich(int(block[1]))
+    made: CovarianceKind = _build(text, kinds, "kind of standard errors", {})
+    return made
+
+
+def _build(text: str, kinds: Mapping[str, type], what: str, defaults: Mapping[str, Any]) -> Any:
+    """Make an object from ``name:option=value,...``; the options are the fields of its class."""
+    name, _, rest = text.partition(":")
+    if name not in kinds:
+        raise InputError(f"there is no {what} {name!r}{did_you_mean(name, kinds)}")
+    hints = get_type_hints(kinds[name])
+    types = {each.name: hints[each.name] for each in fields(kinds[name]) if each.init}
+    options = {key: value for key, value in defaults.items() if key in types}
+    for key, value in parse_pairs(rest, f"{what} {text!r}", "block=5 or steps=128").items():
+        if key not in types:
+            raise InputError(f"{what} {name} has no option {key!r}{did_you_mean(key, types)}")
+        options[key] = _as_type(value, types[key], f"{what} {text!r}: {key}")
+    return kinds[name](**options)
+
+
+def _as_type(text: str, hint: Any, what: str) -> Any:
+    """Read the value of an option that a class declares with this type."""
+    kinds = get_args(hint) or (hint,)
+    if text in [word for kind in kinds for word in get_args(kind)]:  # such as Literal["auto"]
+        return text
+    if bool not in kinds and (int in kinds or float in kinds):
+        number = parse_number(text, what)
+        if float not in kinds and not isinstance(number, int):
+            raise InputError(f"{what} must be a whole number; got {text!r}")
+        return number
+    choices = {"yes": True, "no": False}
+    if hint is not bool:
+        choices = {kind.__name__.lower(): kind() for kind in hint.__subclasses__()}
+    if text not in choices:
+        raise InputError(f"{what} is one of {', '.join(choices)}; got {text!r}")
+    return choices[text]
 
 
 def parse_loads(text: str) -> list[float]:
@@ -265,25 +199,16 @@ def parse_changes(text: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
     A sign makes a value relative to the present one in ``options``: ``servers=+1``.
     """
-    present = {**options, "faster": 1.0}
-    changes: dict[str, Any] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        key, equals, value = (part.strip() for part in item.partition("="))
-        if not equals or not key:
-            raise InputError(
-                f"what-if {text!r}: write changes as servers=5, servers=+1 or capacity=+50%; got "
-                f"{item!r}"
-            )
-        if key in changes:
-            raise InputError(f"what-if {text!r}: {key!r} is changed twice")
+    what, present = f"what-if {text!r}", {**options, "faster": 1.0}
+    changes = parse_pairs(text, what, "servers=5, servers=+1 or capacity=+50%")
+    for key in changes:
         if key not in present:
             raise InputError(
-                f"what-if {text!r}: there is no {key!r} to change; there are {', '.join(present)}"
+                f"{what}: there is no {key!r} to change; there are {', '.join(present)}"
             )
-        changes[key] = _changed(value, present[key], f"what-if {text!r}: {key}")
     if not changes:
-        raise InputError(f"what-if {text!r}: say what changes, as in servers=+1 or faster=1.2")
-    return changes
+        raise InputError(f"{what}: say what changes, as in servers=+1 or faster=1.2")
+    return {k: _changed(value, present[k], f"{what}: {k}") for k, value in changes.items()}
 
 
 def _changed(text: str, now: float, what: str) -> int | float:

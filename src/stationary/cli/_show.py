@@ -1,58 +1,19 @@
-"""Answers for people (tables) and for programs (JSON, CSV)."""
+"""Answers for people: tables, and how far the work is."""
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stationary.planning.limits import Limit
-
 _PATIENCE = 2.0
 """Seconds of work before a progress bar shows."""
-
-
-def as_json(value: Any) -> str:
-    """Strict JSON: a number that is not finite becomes null."""
-
-    def clean(item: Any) -> Any:
-        if isinstance(item, dict):
-            return {key: clean(entry) for key, entry in item.items()}
-        if isinstance(item, list | tuple):
-            return [clean(entry) for entry in item]
-        return None if isinstance(item, float) and not math.isfinite(item) else item
-
-    return json.dumps(clean(value), indent=2, allow_nan=False)
-
-
-def limit_record(limit: Limit | None) -> dict[str, Any] | None:
-    """Return a limit for programs."""
-    from stationary import words
-
-    if limit is None:
-        return None
-    return {
-        **{name: getattr(limit, name) for name in ("load", "low", "high", "level")},
-        "binding": str(limit.binding),
-        "measure": limit.binding.measure,
-        "bound": limit.binding.bound,
-        "slos": [{"measure": slo.measure, "bound": slo.bound} for slo in limit.slos],
-        "status": str(limit.status),
-        "present": limit.present,
-        "headroom": limit.headroom,
-        "trusted": limit.trusted,
-        "reason": "" if limit.doubt is None else words.doubt(limit.doubt),
-        "tested": limit.tested,
-        "failed": limit.failed,
-    }
 
 
 def table(title: str, columns: list[str], rows: list[list[str]], left: int = 1) -> None:
@@ -95,7 +56,7 @@ def progress_bar(
     """Yield a function of what is done and a text; on a terminal, after two seconds, a bar.
 
     ``at_once`` shows the bar from the start, for work whose first report may take minutes. A
-    ``still`` bar moves only when told to, for work that a thread beside it would disturb.
+    ``still`` bar is drawn only by these calls, for work that a drawing thread would disturb.
     """
     if not sys.stderr.isatty():
         yield None

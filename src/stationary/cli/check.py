@@ -1,135 +1,111 @@
-"""``stationary check``: is this data steady, is the answer identified, before you believe it."""
+"""``stationary check``: what the method assumes of the data, and what they determine."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from stationary.cli._options import Json, Reading, grouped
-from stationary.errors import InputError
+from stationary.cli._models import ModelText
+from stationary.cli._options import Reading, command_of, refuse
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
-    from stationary.terms.findings import Finding
     from stationary.trust.identifiability import Identifiability
 
 _MARKS = {"ok": "ok     ", "warning": "WARNING", "unknown": "unknown"}
 
 
-@grouped
+@command_of
 def check(
     *,
-    windows: Annotated[
-        Path,
-        typer.Argument(help="CSV or Parquet file, one row a window; or the folder of a run."),
-    ],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Model and options, as in mmmk:servers=1,capacity=20, or a model file, as in "
-            "tandem.toml:K=20; a run has its own."
-        ),
-    ] = None,
+    windows: Path,
+    model: str | None = None,
     reading: Reading,
-    at: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Loads to ask about, as in 20,30 or 20:60:10 (name=loads for each of several "
-            "inputs); by default the heaviest and up to twice that."
-        ),
-    ] = None,
-    nats: Annotated[
-        float,
-        typer.Option(help="How much worse than the best a fit may be that still counts."),
-    ] = 2.0,
-    json: Json = False,
+    at: list[str] | None = None,
+    nats: float = 2.0,
+    json: bool = False,
 ) -> None:
-    """Check the data against what the method assumes, and say what it determines.
+    """Check the data against what the method assumes, and say what they determine.
 
-    Windows must stand in the order in which they were recorded.
+    The rows must be in the order in which the windows were recorded.
 
     stationary check windows.csv --model mmmk:servers=1,capacity=20 --observe 0,1 --duration 10
 
     stationary check run/
 
-    Exit codes: 0 nothing speaks against a forecast; 1 something does; 2 bad input.
-    """
-    from stationary.cli._parse import parse_grid, parse_model
-    from stationary.cli._show import as_json
-    from stationary.planner import fit as run_fit
-    from stationary.planner import load
+    Exit codes: 0 there is no known reason against a forecast; 1 there is one; 2 bad input.
 
-    if windows.is_dir():
-        if model is not None or reading != Reading():
-            raise InputError(
-                f"{windows} is a run, which has its model and its data: leave out --model and what "
-                f"says how to read a file"
-            )
+    Arguments
+    ---------
+    windows: CSV or Parquet file, one row per window; or the folder of a run.
+
+    Options
+    -------
+    model: Model and options, as in mmmk:servers=1,capacity=20, or a model file, as in
+        tandem.toml:K=20; a run has its own.
+    at: Loads to ask about, as in 20,30 or 20:60:10 (name=loads for each of several inputs); by
+        default the heaviest and up to twice that.
+    nats: How much worse than the best a fit may be that still counts, in units of log-likelihood.
+    """
+    named = None if model is None else ModelText(model)
+    is_run = windows.is_dir()
+    refuse(
+        (
+            is_run and (named is not None or reading != Reading()),
+            f"{windows} is a run, which has its model and its data: leave out --model and the "
+            f"options that say how to read a file",
+        ),
+        (
+            not windows.exists(),
+            f"{windows}: there is no such run or file; 'stationary fit ... -o' makes a run",
+        ),
+        (
+            named is None and not is_run,
+            "name a model, as in --model mmmk:servers=1,capacity=20",
+        ),
+    )
+    if named is not None:
+        named.check()
+        reading.check(windows)
+
+    from stationary.cli._parse import parse_grid
+    from stationary.cli._records import as_json, check_record
+    from stationary.planner import fit, load
+
+    if named is None:
         plan = load(windows)
     else:
-        if not windows.exists():
-            raise InputError(
-                f"{windows}: there is no such run or file; 'stationary fit ... -o' makes a run"
-            )
-        if model is None:
-            raise InputError("name a model, as in --model mmmk:servers=1,capacity=20")
-        chain = parse_model(model)
-        data = reading.windows(windows, chain.states)
-        plan = run_fit(chain, data)
-    findings = plan.findings
+        chain = named.model()
+        plan = fit(chain, reading.windows(windows, chain.states))
     known = plan.identify(parse_grid(at, plan.model.inputs) if at else None, nats)
     if json:
-        typer.echo(as_json(_record(plan, findings, known)))
+        typer.echo(as_json(check_record(plan, known)))
     else:
-        _show(plan, findings, known)
-    bad = [finding for finding in findings if finding.verdict == "warning"]
-    if bad or not known.determined or not plan.converged:
+        _show(plan, known)
+    warned = any(finding.verdict == "warning" for finding in plan.findings)
+    if warned or not known.determined or not plan.converged:
         raise typer.Exit(1)
 
 
-def _record(plan: Plan, findings: list[Finding], known: Identifiability) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from stationary import words
-
-    horizon = plan.horizon
-    return {
-        "model": plan.name,
-        "checks": [{**asdict(found), "sentence": words.finding(found)} for found in findings],
-        "determined": known.determined,
-        "parameters": known.parameters,
-        "rank": known.rank,
-        "condition": known.condition,
-        "directions": [
-            {**asdict(found), "sentence": words.direction(found)} for found in known.directions
-        ],
-        "ranges": known.ranges.to_dict("records"),
-        "nats": known.nats,
-        "dispersion": known.dispersion,
-        "horizon": {**asdict(horizon), "sentence": words.sentence(words.horizon(horizon))},
-        "converged": plan.converged,
-        "warnings": plan.warnings(),
-    }
-
-
-def _show(plan: Plan, findings: list[Finding], known: Identifiability) -> None:
+def _show(plan: Plan, known: Identifiability) -> None:
     from textwrap import fill
 
     from stationary import words
 
+    findings = plan.findings
     typer.echo(f"Checked with {plan.name}: {words.observed(plan.windows)}\n")
-    typer.echo("Is the data what the method assumes?")
+    typer.echo("Are the data what the method assumes?")
     for finding in findings:
         text = f"  {_MARKS[finding.verdict]} {finding.check}: {words.finding(finding)}"
         typer.echo(fill(text, 100, subsequent_indent=" " * 10))
-    blind = sum(finding.verdict == "unknown" for finding in findings)
-    if blind:
-        typer.echo(f"{blind} of {len(findings)} could not be checked on this data.")
+    unknown = sum(finding.verdict == "unknown" for finding in findings)
+    if unknown:
+        typer.echo(f"{unknown} of {len(findings)} could not be checked on these data.")
     typer.echo("\nIs the answer determined?")
     typer.echo(words.identifiability(known))
-    typer.echo("\nHow far may it be believed?")
+    typer.echo("\nUp to which load can it be trusted?")
     typer.echo(fill(words.sentence(words.horizon(plan.horizon)), 100))
     for note in plan.warnings():
         typer.echo(f"WARNING: {note}")

@@ -1,68 +1,46 @@
-"""``stationary compare``: the model ladder, backtested on held-out heavier load."""
+"""``stationary compare``: several models, tested on held-out heavier load."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from stationary.cli._options import (
-    Asking,
-    Cluster,
-    Jobs,
-    Json,
-    Level,
-    Reading,
-    WindowsFile,
-    command_line,
-    grouped,
-)
+from stationary.cli._models import ModelText
+from stationary.cli._options import Asking, Reading, RunFolder, command_line, command_of
+from stationary.cli._parse import parse_loads
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from stationary.data.windows import Windows
     from stationary.facade import Plan
     from stationary.planning.limits import Limit
 
+_CAPACITY = 20
+"""Capacity of the default models, unless the data name larger states."""
 
-@grouped
+
+@command_of
 def compare(
     *,
-    windows: WindowsFile,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A model of the ladder, as in mmmk:servers=1,capacity=20 or tandem.toml; several "
-            "times for several. By default those that go with --servers, --capacity and who "
-            "counted."
-        ),
-    ] = None,
-    servers: Annotated[int, typer.Option(help="Servers of the default ladder.")] = 1,
-    capacity: Annotated[
-        int, typer.Option(help="Most requests in the system, for the default ladder.")
-    ] = 20,
+    windows: Path,
+    model: list[str] | None = None,
+    servers: int = 1,
+    capacity: int | None = None,
     reading: Reading,
-    ahead: Annotated[
-        str | None,
-        typer.Option(help="Also print the pooled forecast at these loads, as in 20:60:10."),
-    ] = None,
+    ahead: str | None = None,
     asking: Asking,
-    level: Level = 0.95,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder for a run of all models."),
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a run that is already in the folder.")
-    ] = False,
-    starts: Annotated[int, typer.Option(help="Starting points of each fit.")] = 3,
-    seed: Annotated[int, typer.Option(help="Seed of the starts.")] = 0,
-    jobs: Jobs = -1,
-    cluster: Cluster = None,
-    json: Json = False,
+    level: float = 0.95,
+    folder: RunFolder,
+    starts: int = 3,
+    seed: int = 0,
+    jobs: int = -1,
+    cluster: str | None = None,
+    json: bool = False,
 ) -> None:
     """Compare models: fit each to the lightest loads, and score it on the heaviest measured.
 
@@ -72,63 +50,72 @@ def compare(
 
     Exit codes: 0 a model is recommended, and the present load meets the limit, if one is given; 1
     not so; 2 bad input.
-    """
-    slos, present = asking.slos, asking.present
 
-    from stationary.cli._parse import parse_loads, parse_model
-    from stationary.cli._show import as_json, progress_bar, stages
-    from stationary.output.folders import check_target
+    Options
+    -------
+    model: A model to compare, as in mmmk:servers=1,capacity=20 or tandem.toml; several times for
+        several. By default those that suit --servers, --capacity and how the states were counted.
+    servers: Servers of the default models.
+    capacity: Most requests in the system, for the default models; 20, or the largest state that the
+        windows name, by default.
+    ahead: Also print the pooled forecast at these loads, as in 20:60:10.
+    level: Coverage of the intervals.
+    starts: Starting points of each fit.
+    seed: Seed of the starts.
+    """
+    asking.check(level)
+    folder.check()
+    at = None if ahead is None else parse_loads(ahead)
+    texts = [ModelText(text) for text in model or []]
+    for text in texts:
+        text.check()
+    reading.check(windows)
+
+    from stationary.cli._records import as_json, comparison_record
+    from stationary.cli._show import progress_bar, stages
     from stationary.planner import compare as run
     from stationary.planning.limits import check_slos
-    from stationary.planning.record import Question
-    from stationary.terms.slo import check_level, check_present
     from stationary.trust.ladder import ladder
 
-    check_level(level)
-    if output is not None:
-        check_target(output, overwrite)
-    if present is not None:
-        check_present(present)
-    at = None if ahead is None else parse_loads(ahead)
-    named = {text: parse_model(text) for text in model or []}
-    states = next(iter(named.values())).states if named else ()
-    data = reading.windows(windows, states)
-    chains = named or ladder(data, servers, capacity)
-    if slos:
-        check_slos(list(chains.values()), slos)
+    named = {text.text: text.model() for text in texts}
+    data = reading.windows(windows, next(iter(named.values())).states if named else ())
+    size, why = (capacity, "") if capacity is not None else _default_capacity(data)
+    chains = named or ladder(data, servers, size)
+    if asking.slos:
+        check_slos(list(chains.values()), asking.slos)
+    if why and not named:
+        typer.echo(f"capacity {size}, {why}; give the system's own with --capacity", err=True)
     with progress_bar("model", len(chains)) as bar:
         plan = run(chains, data, starts=starts, seed=seed, jobs=jobs, cluster=cluster, progress=bar)
     usable = any(plan.weights.values())
     with stages() as say:
         say("pooling the models")
-        plan = plan.having(
-            recipe={"command": command_line()}, question=Question(slos, present, level)
-        )
+        plan = plan.having(recipe={"command": command_line()}, question=asking.question(level))
         frame = plan.forecast(at) if at is not None and usable else None
-        limit = plan.limit if slos and usable else None
-        if output is not None:
-            plan.save(output, overwrite)
+        limit = plan.limit if asking.slos and usable else None
+        folder.save(plan)
     if json:
-        typer.echo(as_json(_record(plan, frame, limit)))
+        typer.echo(as_json(comparison_record(plan, frame, limit)))
     else:
         _show(plan, frame, limit)
-        if output is not None:
-            typer.echo(f"\nsaved in {output}; next: stationary report {output}")
+        if folder.output is not None:
+            typer.echo(f"\nsaved in {folder.output}; next: stationary report {folder.output}")
     if plan.recommended is None or (limit is not None and not limit.met_at(limit.present)):
         raise typer.Exit(1)
 
 
-def _record(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None) -> dict[str, Any]:
-    from stationary import words
-    from stationary.cli._show import limit_record
+def _default_capacity(windows: Windows) -> tuple[int, str]:
+    """Return a capacity that holds every state that the windows name, and where it is from."""
+    from stationary.data import States
+    from stationary.terms.categories import members
 
-    return {
-        "recommended": plan.recommended,
-        "reason": words.choice(plan.comparison.choice),
-        "models": plan.ranking().to_dict("records"),
-        "forecast": [] if frame is None else frame.to_dict("records"),
-        "limit": limit_record(limit),
-    }
+    counted = windows.counted
+    categories = counted.observe if isinstance(counted, States) else ()
+    states = [state for category in categories for state in members(category)]
+    named = max((state for state in states if isinstance(state, int)), default=0)
+    if named >= _CAPACITY:
+        return named, "the largest state of the windows"
+    return _CAPACITY, "the default"
 
 
 def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None) -> None:
@@ -148,8 +135,9 @@ def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None) -> None:
         *("nats per count behind", "misplaced", "weight", "note"),
     ]
     table("Fitted to light load, scored on heavier", columns, rows, left=2)
-    typer.echo("nll, aic and bic are of all windows and take counts as independent; the ranking is")
-    typer.echo("by the held-out windows: nats per count behind the best, and counts put wrongly.")
+    typer.echo("nll, aic and bic are of all windows and take counts as independent. Models are")
+    typer.echo("ranked on the held-out windows: by log-likelihood per count behind the best (in")
+    typer.echo("nats), and by the share of counts that a model misplaces.")
     typer.echo(f"\n{fill(words.choice(plan.comparison.choice), 100)}")
     if frame is not None:
         typer.echo()

@@ -7,22 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stationary.cli._options import (
-    Asking,
-    Cluster,
-    Jobs,
-    Json,
-    Level,
-    Reading,
-    WindowsFile,
-    command_line,
-    grouped,
-)
-from stationary.cli._prism import PrismOptions, is_prism
+from stationary.cli._models import ModelText, PrismOptions
+from stationary.cli._options import Asking, Reading, RunFolder, command_line, command_of, refuse
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,33 +25,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Training:
-    """How the likelihood is maximised."""
+    """How the likelihood is maximised.
 
-    gradient: Annotated[
-        str,
-        typer.Option(
-            help="exact; infinity:p=0.1 (or p=auto, series=doubling, least=10, control=yes, "
-            "draws=4); bptt:steps=16; dc-bptt:steps=128. All but exact fit by stochastic steps."
-        ),
-    ] = "exact"
-    epochs: Annotated[
-        int | None, typer.Option(help="Passes over the windows of a stochastic fit [50].")
-    ] = None
-    lr: Annotated[
-        float | None, typer.Option(help="Learning rate of a stochastic fit, by Adam [0.1].")
-    ] = None
-    batch: Annotated[int | None, typer.Option(help="Windows per stochastic step [1].")] = None
-    average: Annotated[
-        bool, typer.Option("--average", help="Average the second half of the stochastic steps.")
-    ] = False
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was cut off.")] = (
-        False
-    )
-    starts: Annotated[
-        int | None,
-        typer.Option(help="Starting points of the optimiser [3, or 1 for a large chain]."),
-    ] = None
-    seed: Annotated[int, typer.Option(help="Seed of starts, order and draws.")] = 0
+    Options
+    -------
+    gradient: exact; infinity:p=0.1 (or p=auto, series=doubling, least=10, control=yes, draws=4);
+        bptt:steps=16; dc-bptt:steps=128. All but exact fit by stochastic steps.
+    epochs: Passes over the windows of a stochastic fit [50].
+    lr: Learning rate of a stochastic fit, by Adam [0.1].
+    batch: Windows per stochastic step [1].
+    average: Average the second half of the stochastic steps.
+    resume: Go on with a fit that was interrupted.
+    starts: Starting points of the optimiser [3, or 1 for a large chain].
+    seed: Seed of starts, order and draws.
+    """
+
+    gradient: str = "exact"
+    epochs: int | None = None
+    lr: float | None = None
+    batch: int | None = None
+    average: bool = False
+    resume: bool = False
+    starts: int | None = None
+    seed: int = 0
 
     def method(self, cluster: str | None, folder: Path | None) -> Method:
         """Return the method; an option that goes with another method is an error."""
@@ -90,57 +76,25 @@ class Training:
         )
 
 
-@grouped
+@command_of
 def fit(
     *,
-    windows: WindowsFile,
-    model: Annotated[
-        str,
-        typer.Option(
-            help="Model and options, as in mmmk:servers=1,capacity=20, a model file, as in "
-            "tandem.toml:K=20, or a PRISM file."
-        ),
-    ],
+    windows: Path,
+    model: str,
     prism: PrismOptions,
     reading: Reading,
-    pool: Annotated[
-        bool,
-        typer.Option(
-            "--pool",
-            help="Add up windows of equal load as they are read, for files larger than memory: "
-            "the same fit, but no checks that need single windows.",
-        ),
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the run.")
-    ] = None,
+    pool: bool = False,
+    folder: RunFolder,
     asking: Asking,
-    level: Level = 0.95,
-    errors: Annotated[
-        str,
-        typer.Option(
-            help="Standard errors: best, sandwich (spread of windows), sandwich:block=5, "
-            "correlated (the chain's own autocorrelation), dispersed or information."
-        ),
-    ] = "best",
-    bootstrap: Annotated[
-        int | None,
-        typer.Option(help="Also refit to this many redrawn sets of windows, such as 200."),
-    ] = None,
-    block: Annotated[
-        int, typer.Option(help="Successive windows that a bootstrap redraws together.")
-    ] = 1,
-    jobs: Jobs = -1,
-    cluster: Cluster = None,
-    relax: Annotated[
-        float | None,
-        typer.Option(help="Add a free rate wherever the model has none, at this penalty alpha."),
-    ] = None,
+    level: float = 0.95,
+    errors: str = "best",
+    bootstrap: int | None = None,
+    block: int = 1,
+    jobs: int = -1,
+    cluster: str | None = None,
+    relax: float | None = None,
     training: Training,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a run that is already in the folder.")
-    ] = False,
-    json: Json = False,
+    json: bool = False,
 ) -> None:
     """Fit a model to counts of some of its states, by maximum likelihood.
 
@@ -152,81 +106,89 @@ def fit(
 
     The inputs of a PRISM file are constants: --x lambda reads the column lambda, --x lambda=rate
     the column rate.
+
+    Options
+    -------
+    model: Model and options, as in mmmk:servers=1,capacity=20, a model file, as in
+        tandem.toml:K=20, or a PRISM file.
+    pool: Add up windows of equal load as they are read, for files larger than memory: the same fit,
+        but no checks that need single windows.
+    level: Coverage of the intervals.
+    errors: Standard errors: best, sandwich (spread of windows), sandwich:block=5, correlated (the
+        chain's own autocorrelation), dispersed or information.
+    bootstrap: Also refit to this many redrawn sets of windows, such as 200.
+    block: Successive windows that a bootstrap redraws as one.
+    relax: Add a free rate wherever the model has none, at this penalty alpha.
     """
     # Whatever can be wrong with the options is said before the work is done.
-    slos, present, seed = asking.slos, asking.present, training.seed
-    if training.resume and output is None:
-        raise InputError("--resume needs -o, the folder the fit that was cut off was to fill")
-    if bootstrap is None and block != 1:
-        raise InputError("--block is of a bootstrap: give one with --bootstrap 200")
-    if bootstrap is not None and pool:
-        raise InputError("--bootstrap redraws single windows, which --pool adds up: leave one out")
+    output, named = folder.output, ModelText(model)
+    refuse(
+        (
+            training.resume and output is None,
+            "--resume needs -o, the folder that the interrupted fit was to fill",
+        ),
+        (
+            bootstrap is None and block != 1,
+            "--block is an option of a bootstrap: ask for one with --bootstrap 200",
+        ),
+        (
+            bootstrap is not None and pool,
+            "--bootstrap redraws single windows, which --pool adds up: leave one out",
+        ),
+    )
+    asking.check(level)
+    folder.check()
+    named.check()
+    reading.check(windows)
 
     from stationary.cli._parse import parse_errors
-    from stationary.cli._show import as_json, progress_bar, stages
-    from stationary.output.folders import check_target
+    from stationary.cli._records import as_json, fit_record
+    from stationary.cli._show import progress_bar, stages
     from stationary.planner import fit as run_fit
     from stationary.planning.limits import check_slos
-    from stationary.planning.record import Question
-    from stationary.terms.slo import check_level, check_present
 
-    check_level(level)
-    if output is not None:
-        check_target(output, overwrite)
-    chain = _model(model, relax, prism, reading.x)
+    chain = named.model(relax, prism, reading.x)
+    learnt = [name for name in chain.param_names if not named.is_prism and name in named.options]
+    if learnt:
+        raise InputError(f"a fit learns {learnt[0]}; leave it out of --model")
     kind = parse_errors(errors)
     _check_pooled(kind, pool)
-    folder = None if output is None else _unfinished(output)
-    method = training.method(cluster, folder)
+    unfinished = None if output is None else output.with_name(f"{output.name}.unfinished")
+    method = training.method(cluster, unfinished)
     if cluster is not None and bootstrap is None:
         _check_shared(method, chain)
-    if slos:
-        check_slos([chain], slos)
-    if present is not None:
-        check_present(present)
-    columns = prism.columns(reading.x) if is_prism(model) else reading.x
-    data = reading.windows(windows, chain.states, pool, columns)
-    if training.resume and folder is not None and not folder.exists():
-        typer.echo(f"there is nothing to resume in {folder}; starting anew", err=True)
+    if asking.slos:
+        check_slos([chain], asking.slos)
+    data = reading.windows(windows, chain.states, pool, named.columns(reading.x))
+    if training.resume and unfinished is not None and not unfinished.exists():
+        typer.echo(f"there is nothing to resume in {unfinished}; starting anew", err=True)
     try:
         with _watched(method) as seen:
-            plan = run_fit(chain, data, method=seen, covariance=kind, seed=seed)
+            plan = run_fit(chain, data, method=seen, covariance=kind, seed=training.seed)
     except KeyboardInterrupt:
-        if folder is not None and folder.exists():
-            typer.echo(f"what was done is kept in {folder}; go on with --resume", err=True)
+        if unfinished is not None and unfinished.exists():
+            typer.echo(f"the work so far is kept in {unfinished}; go on with --resume", err=True)
         raise
     if bootstrap is not None:
         with progress_bar("refit", bootstrap) as bar:
             plan = plan.bootstrap(
-                bootstrap, block=block, seed=seed, jobs=jobs, cluster=cluster, progress=bar
+                bootstrap, block=block, seed=training.seed, jobs=jobs, cluster=cluster, progress=bar
             )
     with stages() as say:
         say("testing the model on held-out heavier loads")
         plan = plan.having(
-            recipe={**plan.recipe, "command": command_line()},
-            question=Question(slos, present, level),
+            recipe={**plan.recipe, "command": command_line()}, question=asking.question(level)
         )
-        limit = plan.limit if slos else None
-        if output is not None:
-            plan.save(output, overwrite)
-            shutil.rmtree(_unfinished(output), ignore_errors=True)
+        limit = plan.limit if asking.slos else None
+        folder.save(plan)
+        if unfinished is not None:
+            shutil.rmtree(unfinished, ignore_errors=True)
     if json:
-        typer.echo(as_json(_record(plan, limit, output)))
+        typer.echo(as_json(fit_record(plan, limit, output)))
     else:
         _show(plan, limit, output)
     if not plan.converged or (limit is not None and not limit.met_at(limit.present)):
         raise typer.Exit(1)
-
-
-def _model(text: str, relax: float | None, prism: PrismOptions, x: str) -> Model:
-    from stationary.cli._parse import parse_model, parse_options
-
-    chain = parse_model(text, relax, prism, x)
-    if not is_prism(text):
-        given = [name for name in chain.param_names if name in parse_options(text)]
-        if given:
-            raise InputError(f"a fit learns {given[0]}; leave it out of --model")
-    return chain
 
 
 def _check_pooled(kind: CovarianceKind, pool: bool) -> None:
@@ -248,7 +210,7 @@ def _check_shared(method: Method, chain: Model) -> None:
     if not isinstance(method, Newton) or (method.starts or usual) == 1:
         raise InputError(
             "--cluster has nothing to share out: it runs the starts of a fit that is not "
-            "stochastic side by side (--starts 3), or the refits of a --bootstrap"
+            "stochastic (--starts 3), or the refits of a --bootstrap"
         )
 
 
@@ -275,37 +237,6 @@ def _watched(method: Method) -> Iterator[Method]:
                     bar(step.epoch, f"step {step.step}, loss {step.loss:.4g}")
 
             yield replace(method, callback=at_step)
-
-
-def _unfinished(output: Path) -> Path:
-    """Folder of the checkpoints of a stochastic fit that has not ended."""
-    return output.with_name(f"{output.name}.unfinished")
-
-
-def _record(plan: Plan, limit: Limit | None, output: Path | None) -> dict[str, Any]:
-    from stationary import words
-    from stationary.cli._show import limit_record
-    from stationary.models.registry import describe
-
-    found, level = plan.estimate, plan.question.level
-    return {
-        "model": describe(found.model),
-        "parameters": found.table(level).to_dict("records"),
-        "level": level,
-        "windows": plan.windows.recorded,
-        "loads": [float(plan.windows.loads.min()), float(plan.windows.loads.max())],
-        "observed": list(plan.windows.labels),
-        "nll": found.nll,
-        "converged": found.converged,
-        "gradient_norm": found.gradient_norm,
-        "evaluations": found.evaluations,
-        "message": words.ended(found.ended, found.gradient_norm),
-        "standard_errors": words.covariance(found.covariance, plan.windows.recorded),
-        "bootstrap": None if plan.refits is None else plan.table(level).to_dict("records"),
-        "warnings": plan.warnings(),
-        "limit": limit_record(limit),
-        "run": str(output) if output else None,
-    }
 
 
 def _show(plan: Plan, limit: Limit | None, output: Path | None) -> None:

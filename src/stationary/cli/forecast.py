@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from stationary.cli._options import Asking, Json, Overwrite, Run, RunLevel, check_new, grouped
+from stationary.cli._options import Asking, check_new, command_of, refuse
 from stationary.errors import InputError
+from stationary.output.folders import check_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,41 +19,21 @@ if TYPE_CHECKING:
     from stationary.planning.what_if import Change
 
 
-@grouped
+@command_of
 def forecast(
     *,
-    run: Run,
-    x: Annotated[
-        list[str] | None,
-        typer.Option(help="Loads: 10:60:2 or 10,20,30; name=loads for each of several inputs."),
-    ] = None,
+    run: Path,
+    x: list[str] | None = None,
     asking: Asking,
-    what_if: Annotated[
-        str | None,
-        typer.Option(
-            help="Forecast a changed system: servers=5 or servers=+1, capacity=+50%, faster=1.2 "
-            "(every server), several after commas."
-        ),
-    ] = None,
-    next_experiment: Annotated[
-        bool,
-        typer.Option(
-            "--next-experiment",
-            help="With --slo: at which load would ten more windows narrow the limit most?",
-        ),
-    ] = False,
-    level: RunLevel = None,
-    json: Json = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV for programs.")] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Also write it here, as .csv, .json or .parquet."),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Also draw the measure here, as .png, .svg or .pdf.")
-    ] = None,
-    measure: Annotated[str, typer.Option(help="Measure to draw.")] = "loss",
-    overwrite: Overwrite = False,
+    what_if: str | None = None,
+    next_experiment: bool = False,
+    level: float | None = None,
+    json: bool = False,
+    csv: bool = False,
+    output: Path | None = None,
+    plot: Path | None = None,
+    measure: str = "loss",
+    overwrite: bool = False,
 ) -> None:
     """Forecast loss, queue, throughput, response time and utilisation at loads of your choice.
 
@@ -62,18 +43,52 @@ def forecast(
 
     Without --x, a run that was saved with --slo is asked for that limit. The exit code is 1 where
     the present load misses the limit.
+
+    Options
+    -------
+    x: Loads: 10:60:2 or 10,20,30; name=loads for each of several inputs.
+    what_if: Forecast a changed system: servers=5 or servers=+1, capacity=+50%, faster=1.2 (every
+        server), several after commas.
+    next_experiment: With --slo: at which load would ten more windows narrow the limit most?
+    csv: Print CSV for programs.
+    output: Also write it here, as .csv, .json or .parquet.
+    plot: Also draw the measure here, as .png, .svg or .pdf.
+    measure: Measure to draw.
     """
-    slos, present = asking.slos, asking.present
     # Without loads, the answer is a limit: on the SLOs that are given, or on those of the run.
-    limited = bool(slos) or next_experiment or not x
-    _check_options(x, limited, what_if, next_experiment, json, csv, plot)
-    _check_output(x, limited, output)
+    slos, limited = asking.slos, bool(asking.slo) or next_experiment or not x
+    refuse(
+        (json and csv, "choose one of --json and --csv"),
+        (
+            not x and (csv or plot is not None),
+            "--csv and --plot show measures over load: give loads, as in --x 10:60:2",
+        ),
+        (
+            csv and limited,
+            "--csv has no room for the limit of --slo: take --json, or leave out one",
+        ),
+        (
+            next_experiment and what_if is not None,
+            "--next-experiment is made on the system as it is: leave out --what-if, or ask twice",
+        ),
+    )
+    asking.check(level)
     if output is not None:
-        check_new(output, overwrite)
+        is_table = output.suffix.lower() in (".csv", ".parquet")
+        refuse(
+            (is_table and not x, f"{output} holds measures over load: give loads, as in --x 10:60"),
+            (
+                is_table and limited,
+                f"{output} has no room for the limit of --slo: take .json, or ask twice",
+            ),
+        )
+        check_new(output, overwrite, ".csv", ".json", ".parquet")
+    check_run(run)
 
     from stationary import words
     from stationary.cli._parse import parse_changes, parse_grid
-    from stationary.cli._show import as_json, forecast_table
+    from stationary.cli._records import as_json, forecast_record
+    from stationary.cli._show import forecast_table
     from stationary.planner import load
 
     saved = load(run)
@@ -82,7 +97,7 @@ def forecast(
         raise InputError(
             "say what to forecast: loads, as in --x 10:60:2, or a limit, as in --slo 'loss<0.001'"
         )
-    observed = saved.having(question=saved.asking(slos, level, present))
+    observed = saved.having(question=saved.asking(slos, level, asking.present))
     plan = observed
     if what_if is not None:
         plan = observed.what_if(**parse_changes(what_if, observed.draws.first.changeable))
@@ -90,14 +105,14 @@ def forecast(
     limit = plan.limit if slos else None
     now = observed.limit if slos and plan.change is not None else None
     test = observed.next_experiment() if next_experiment else None
-    low, high = float(plan.windows.loads.min()), float(plan.windows.loads.max())
+    low, high = float(plan.windows.loads.min()), plan.heaviest
     if plot is not None and frame is not None:
         from stationary.output.plots import plot_forecast, save_figure
 
         line = next((slo.bound for slo in slos if slo.measure == measure), None)
         save_figure(plot_forecast(frame, measure, fitted=(low, high), bound=line), plot)
     rows = [] if frame is None else frame.to_dict("records")
-    answer = as_json(rows if limit is None else _record(limit, now, plan.change, rows, test))
+    answer = as_json(rows if limit is None else forecast_record(plan, rows, limit, now, test))
     if output is not None:
         _write(output, frame, answer)
     if json:
@@ -117,43 +132,6 @@ def forecast(
         raise typer.Exit(1)
 
 
-def _check_options(
-    x: list[str] | None,
-    limited: bool,
-    what_if: str | None,
-    next_experiment: bool,
-    json: bool,
-    csv: bool,
-    plot: Path | None,
-) -> None:
-    """Raise where options do not go together."""
-    if json and csv:
-        raise InputError("choose one of --json and --csv")
-    if not x and (csv or plot is not None):
-        raise InputError("--csv and --plot show measures over load: give loads, as in --x 10:60:2")
-    if csv and limited:
-        raise InputError("--csv has no room for the limit of --slo: take --json, or leave out one")
-    if next_experiment and not limited:
-        raise InputError("--next-experiment narrows a limit: give one, as in --slo 'loss<0.001'")
-    if next_experiment and what_if is not None:
-        raise InputError(
-            "--next-experiment is made on the system as it is: leave out --what-if, or ask twice"
-        )
-
-
-def _check_output(x: list[str] | None, limited: bool, output: Path | None) -> None:
-    """Raise unless the answer can be written to this file."""
-    if output is None:
-        return
-    ending = output.suffix.lower()
-    if ending not in (".csv", ".json", ".parquet"):
-        raise InputError(f"{output}: give the file the ending .csv, .json or .parquet")
-    if ending != ".json" and not x:
-        raise InputError(f"{output} holds measures over load: give loads, as in --x 10:60:2")
-    if ending != ".json" and limited:
-        raise InputError(f"{output} has no room for the limit of --slo: take .json, or ask twice")
-
-
 def _write(output: Path, frame: pd.DataFrame | None, answer: str) -> None:
     """Write the rows as a table, or all of the answer as JSON."""
     from stationary._support.files import replacing
@@ -165,25 +143,6 @@ def _write(output: Path, frame: pd.DataFrame | None, answer: str) -> None:
             frame.to_csv(part, index=False)
         else:
             frame.to_parquet(part, index=False)
-
-
-def _record(
-    limit: Limit,
-    now: Limit | None,
-    change: Change | None,
-    rows: list[dict[str, Any]],
-    test: Experiment | None,
-) -> dict[str, Any]:
-    from stationary import words
-    from stationary.cli._show import limit_record
-
-    return {
-        "limit": limit_record(limit),
-        "what_if": [] if change is None else [words.change(change)],
-        "limit_now": limit_record(now),
-        "forecast": rows,
-        "next_experiment": [] if test is None else test.rows(),
-    }
 
 
 def _show(limit: Limit, now: Limit | None, change: Change | None, test: Experiment | None) -> None:

@@ -6,73 +6,65 @@ import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from stationary.cli._ingested import finish
-from stationary.cli._options import Json, Overwrite, check_new
+from stationary.cli._options import check_new, command_of
+from stationary.cli.ingest import ENDINGS, finish
 from stationary.errors import InputError
+from stationary.terms.spans import parse_span
 
 
+@command_of
 def prometheus(
-    url: Annotated[str, typer.Argument(help="Its address, as in http://127.0.0.1:9090.")],
-    load: Annotated[
-        str,
-        typer.Option(help="Load per second in PromQL, as in 'sum(rate(requests_total[10s]))'."),
-    ],
-    start: Annotated[
-        str, typer.Option(help="From when: 2026-05-01T12:00 (UTC), now-1h, or seconds since 1970.")
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="File of windows to write: .csv or .parquet.")
-    ],
-    end: Annotated[str, typer.Option(help="Until when.")] = "now",
-    gauge: Annotated[
-        str | None, typer.Option(help="Requests in the system, in PromQL, as in 'sum(inflight)'.")
-    ] = None,
-    histogram: Annotated[
-        str | None,
-        typer.Option(
-            help="Instead of --gauge: buckets of queue lengths, as in "
-            "'sum by (le) (queue_length_bucket)'."
-        ),
-    ] = None,
-    step: Annotated[str, typer.Option(help="Time between looks: the scrape interval.")] = "15s",
-    window: Annotated[str, typer.Option(help="Length of a window.")] = "5m",
-    sampling: Annotated[
-        str | None,
-        typer.Option(help="Who observed the histogram: 'arrival' (by default) or 'time'."),
-    ] = None,
-    capacity: Annotated[
-        int | None,
-        typer.Option(
-            help="Most requests in the system, for the bucket +Inf, or the states above --most."
-        ),
-    ] = None,
-    most: Annotated[
-        int | None,
-        typer.Option(help="Largest state of a gauge with a column of its own."),
-    ] = None,
-    timeout: Annotated[str, typer.Option(help="How long to wait for an answer.")] = "30s",
-    retries: Annotated[int, typer.Option(help="How often to ask again after a failure.")] = 3,
-    overwrite: Overwrite = False,
-    json: Json = False,
+    *,
+    url: str,
+    load: str,
+    start: str,
+    output: Path,
+    end: str = "now",
+    gauge: str | None = None,
+    histogram: str | None = None,
+    step: str = "15s",
+    window: str = "5m",
+    sampling: str | None = None,
+    capacity: int | None = None,
+    most: int | None = None,
+    timeout: str = "30s",
+    retries: int = 3,
+    overwrite: bool = False,
+    json: bool = False,
 ) -> None:
-    """Make windows of what a Prometheus scraped: load, Q=0, Q=1, ...
+    """Make windows from what a Prometheus scraped: load, Q=0, Q=1, ...
 
     stationary ingest prometheus http://127.0.0.1:9090 --load 'sum(rate(requests_total[10s]))'
     --gauge 'sum(inflight)' --start now-6h --step 1s --window 30s -o windows.csv
-    """
-    from stationary.cli._show import stages
-    from stationary.data.states import as_sampling
-    from stationary.ingest import Cut, Prometheus, windows_from_prometheus
-    from stationary.ingest.result import check_output
-    from stationary.terms.spans import parse_span
 
-    check_output(output)
-    check_new(output, overwrite)
-    now = time.time()
+    Arguments
+    ---------
+    url: Its address, as in http://127.0.0.1:9090.
+
+    Options
+    -------
+    load: Load per second in PromQL, as in 'sum(rate(requests_total[10s]))'.
+    start: From when: 2026-05-01T12:00 (UTC), now-1h, or seconds since 1970.
+    output: File of windows to write: .csv or .parquet.
+    end: Until when.
+    gauge: Requests in the system, in PromQL, as in 'sum(inflight)'.
+    histogram: Instead of --gauge: buckets of queue lengths, as in
+        'sum by (le) (queue_length_bucket)'.
+    step: Time between samples: the scrape interval.
+    window: Length of a window.
+    sampling: How the histogram was observed: by 'arrival' (the default) or at regular times
+        ('time').
+    capacity: Most requests in the system, for the bucket +Inf, or the states above --most.
+    most: Largest state of a gauge with a column of its own.
+    timeout: How long to wait for an answer.
+    retries: How often to ask again after a failure.
+    """
+    check_new(output, overwrite, *ENDINGS)
+    length, now = parse_span(window, "--window"), time.time()
+
+    from stationary.ingest import Prometheus
+
     place = Prometheus(
         url,
         parse_time(start, now, "--start"),
@@ -81,15 +73,20 @@ def prometheus(
         parse_span(timeout, "--timeout"),
         retries,
     )
-    cut = Cut(
-        parse_span(window, "--window"),
-        as_sampling(sampling or ("arrival" if gauge is None else "time")),
-        capacity=capacity,
-        most=most,
-    )
+
+    from stationary.cli._show import stages
+    from stationary.data.states import as_sampling
+    from stationary.ingest import Cut, windows_from_prometheus
+
+    how = as_sampling(sampling or ("arrival" if gauge is None else "time"))
     with stages() as progress:
         made = windows_from_prometheus(
-            place, cut, load=load, gauge=gauge, histogram=histogram, progress=progress
+            place,
+            Cut(length, how, capacity=capacity, most=most),
+            load=load,
+            gauge=gauge,
+            histogram=histogram,
+            progress=progress,
         )
     finish(made, output, capacity, json)
 
@@ -100,8 +97,6 @@ def parse_time(text: str, now: float, what: str) -> float:
     if text == "now":
         return now
     if text.startswith("now-"):
-        from stationary.terms.spans import parse_span
-
         return now - parse_span(text.removeprefix("now-"), what)
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+from stationary.cli._options import command_of
 
 if TYPE_CHECKING:
     from stationary.models import Model
 
 
-def models(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
-) -> None:
+@command_of
+def models(*, json: bool = False) -> None:
     """List the models with their options, parameters and measures."""
-    from stationary.cli._show import as_json, table
+    from stationary.cli._records import as_json
+    from stationary.cli._show import table
     from stationary.models.registry import model_class, names
 
     found = [_describe(name, model_class(name)) for name in names()]
@@ -39,7 +41,7 @@ def models(
         whose = "all" if len(which) == len(found) else ", ".join(which)
         typer.echo(f"Measures of {whose}: {measures}.")
     timed = [entry["name"] for entry in found if entry["sampling"] == ["time"]]
-    typer.echo(f"Only for counts by the clock, not by arriving requests: {', '.join(timed)}.")
+    typer.echo(f"Only for counts at regular times, not by arriving requests: {', '.join(timed)}.")
     typer.echo("--relax ALPHA adds a free rate wherever the model has none.")
     typer.echo("Models of your own: --model FILE.toml (docs/models.md, Rules and model files),")
     typer.echo("or in Python st.models.RuleModel, FromFunction, or a subclass of Model.")

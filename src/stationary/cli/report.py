@@ -3,51 +3,50 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from stationary.cli._options import Asking, Run, RunLevel, command_line, grouped
+from stationary.cli._options import Asking, check_new, command_line, command_of
 from stationary.errors import InputError
+from stationary.output.folders import check_run
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
 
 
-@grouped
+@command_of
 def report(
     *,
-    run: Run,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write, ending in .html.")
-    ] = Path("report.html"),
+    run: Path,
+    output: Path = Path("report.html"),
     asking: Asking,
-    level: RunLevel = None,
-    compare: Annotated[
-        bool,
-        typer.Option(
-            "--compare/--no-compare",
-            help="Fit other models, too, and show how they compare; done once and kept in the run.",
-        ),
-    ] = True,
+    level: float | None = None,
+    compare: bool = True,
 ) -> None:
     """Write a report to mail around: one HTML file that needs no network and prints well.
 
     stationary report run/ -o report.html --slo 'loss<0.1%' --present 120
 
     Without --slo the report is on that of the run, or on a loss of at most 0.1 %.
-    """
-    from stationary.terms.slo import as_slos
 
-    slos = as_slos(asking.slo) if asking.slo else None
+    Options
+    -------
+    output: File to write, ending in .html.
+    compare: Fit other models, too, and show how they compare; done once and kept in the run.
+    """
+    asking.check(level, of_run=True)
+    slos = asking.slos or None
+    check_new(output, True, ".html", ".htm")
+    check_run(run)
 
     from stationary import words
-    from stationary.output.report import check_path, write_report
+    from stationary.output.report import write_report
     from stationary.planner import load
 
-    check_path(output)
     plan = load(run)
-    plan.asking(slos or plan.question.slos, level, asking.present)  # fails before models are fitted
+    asked = slos or plan.question.slos
+    plan.asking(asked, level, asking.present)  # fails before models are fitted
     if compare:
         plan = _compared(plan, run)
     said = write_report(
@@ -57,9 +56,8 @@ def report(
     typer.echo(said.headroom)
     limit = said.limit
     if limit is not None and limit.doubt is not None:
-        typer.echo(f"WARNING: not to be trusted: {words.doubt(limit.doubt)}.")
+        typer.echo(f"WARNING: {words.untrusted(limit)}")
     typer.echo(f"Wrote {output}.")
-    asked = slos or plan.question.slos
     missed = limit is not None and not limit.met_at(limit.present)
     if plan.doubt is not None or (asked and missed):
         raise typer.Exit(1)

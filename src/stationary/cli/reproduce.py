@@ -2,60 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from stationary.cli._options import command_of
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
     from stationary.paper.plan import Part
     from stationary.paper.testbed import Recording
 
-_PARTS = ("mape", "mse", "gap", "alpha", "p", "curves", "testbed", "examples", "all")
 _VARIABLE = "STATIONARY_RECORDING"
 
 
+@command_of
 def reproduce(
-    part: Annotated[
-        str, typer.Argument(help=f"What to make: {', '.join(_PARTS)}.", metavar="[PART]")
-    ] = "all",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Folder for runs, numbers, tables and figures; results, or results-quick with "
-            "--quick, by default.",
-        ),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Few repeats and epochs: minutes, not the paper.")
-    ] = False,
-    repeats: Annotated[
-        int | None,
-        typer.Option(help="Repeats of every run; the paper's 20, or 3 with --quick.", min=1),
-    ] = None,
-    row: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this row; may be given several times. See --rows."),
-    ] = None,
-    rows: Annotated[bool, typer.Option("--rows", help="List the rows and exit.")] = False,
-    recording: Annotated[
-        Path | None,
-        typer.Option(
-            help="The paper's testbed recording, a CSV that is not shipped.", envvar=_VARIABLE
-        ),
-    ] = None,
-    jobs: Annotated[int, typer.Option(help="Processes on this machine; -1 for one a core.")] = -1,
-    cluster: Annotated[
-        str | None,
-        typer.Option(help="Run on a Dask cluster instead: its scheduler, tcp://host:8786."),
-    ] = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Make all runs again, also those that are kept.")
-    ] = False,
+    *,
+    part: str = "all",
+    output: Path | None = None,
+    quick: bool = False,
+    repeats: int | None = None,
+    row: list[str] | None = None,
+    rows: bool = False,
+    recording: Path | None = None,
+    jobs: int = -1,
+    cluster: str | None = None,
+    again: bool = False,
 ) -> None:
     """Run the paper's experiments and set every printed number beside ours.
 
@@ -63,12 +38,30 @@ def reproduce(
     under half an hour on two cores, --quick under three minutes.
 
     stationary reproduce mape --quick
+
+    Arguments
+    ---------
+    part: What to make: mape, mse, gap, alpha, p, curves, testbed, examples, all.
+
+    Options
+    -------
+    output: Folder for runs, numbers, tables and figures; results, or results-quick with --quick, by
+        default.
+    quick: Few repeats and epochs: minutes, not the paper.
+    repeats: Repeats of every run; the paper's 20, or 3 with --quick.
+    row: Only this row; may be given several times. See --rows.
+    rows: List the rows and exit.
+    recording: The paper's testbed recording, a CSV that is not shipped; STATIONARY_RECORDING in the
+        environment by default.
+    again: Make all runs again, also those that are kept.
     """
     from stationary.cli._show import progress_bar
     from stationary.paper import chains, plan, runner, testbed
     from stationary.paper.page import Page
     from stationary.paper.report import Report
 
+    if repeats is not None and repeats < 1:
+        raise InputError(f"--repeats must be at least 1; got {repeats}")
     if rows:
         _list_rows()
         return
@@ -85,10 +78,9 @@ def reproduce(
         recorded=testbed.problems(data) if data is not None else None,
     )
     missing = tasks if again else runner.to_do(tasks, folder)
-    if len(missing) < len(tasks):
-        typer.echo(
-            f"{len(tasks) - len(missing)} of {len(tasks)} tasks are kept from before", err=True
-        )
+    kept = len(tasks) - len(missing)
+    if kept:
+        typer.echo(f"{kept} of {len(tasks)} tasks are kept from before", err=True)
     if missing:
         typer.echo(f"{len(missing)} tasks to run; results go to {folder}", err=True)
     try:
@@ -110,8 +102,8 @@ def _checked(part: str, names: list[str], jobs: int) -> tuple[Part, list[str]]:
     """Return the part, once it, the rows and the number of processes make sense."""
     from stationary.paper import plan, settings
 
-    if part not in _PARTS:
-        raise InputError(f"there is no part {part!r}; choose one of {', '.join(_PARTS)}")
+    if part not in list(plan.Part):
+        raise InputError(f"there is no part {part!r}; choose one of {', '.join(plan.Part)}")
     unknown = set(names) - set(settings.rows())
     if unknown:
         raise InputError(f"there is no row {sorted(unknown)[0]!r}; `--rows` lists them")
@@ -119,18 +111,19 @@ def _checked(part: str, names: list[str], jobs: int) -> tuple[Part, list[str]]:
     if names and not any(plan.rows_of(each, names) for each in plan.parts(wanted)):
         raise InputError(f"{part} has none of these rows: {', '.join(names)}; see `--rows`")
     if jobs == 0:
-        raise InputError("--jobs must be a number of processes, or -1 for one a core; got 0")
+        raise InputError("--jobs must be a number of processes, or -1 for one per core; got 0")
     return wanted, names
 
 
-def _recording(file: Path | None, part: Part, names: list[str]) -> Recording | None:
+def _recording(file: Path | str | None, part: Part, names: list[str]) -> Recording | None:
     """Return the testbed recording, if rows of the part need it and it is given."""
     from stationary.paper import plan, testbed
 
     needed = plan.recorded_rows(part, names)
     if not needed:
         return None
-    if file is not None:
+    file = file or os.environ.get(_VARIABLE)
+    if file:
         return testbed.read_recording(file)
     hint = (
         f"give the testbed recording, the CSV published with the paper's program, with --recording "

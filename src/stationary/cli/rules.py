@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from stationary.cli._options import Objectives, Overwrite, Run, RunLevel, check_new
+from stationary.cli._options import check_new, command_of
+from stationary.cli._parse import parse_pairs
 from stationary.errors import InputError
+from stationary.output.folders import check_run
+from stationary.terms.slo import as_slos
 
 
+@command_of
 def rules(
-    run: Run,
-    load_expr: Annotated[
-        str,
-        typer.Option(
-            help="The present load in PromQL, in the unit of the windows' loads, as in "
-            "'sum(rate(http_requests_total[5m]))'."
-        ),
-    ],
-    slo: Objectives = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File to write, .yml or .yaml; printed by default."),
-    ] = None,
-    headroom: Annotated[
-        float,
-        typer.Option(help="Warn when the load could not grow by this share, as in 0.2 for 20 %."),
-    ] = 0.0,
-    hold: Annotated[
-        str, typer.Option("--for", help="How long the load must be above before an alert fires.")
-    ] = "5m",
-    label: Annotated[
-        list[str] | None, typer.Option(help="Label of every rule, as in service=web; repeatable.")
-    ] = None,
-    level: RunLevel = None,
-    overwrite: Overwrite = False,
+    *,
+    run: Path,
+    load_expr: str,
+    slo: list[str] | None = None,
+    output: Path | None = None,
+    headroom: float = 0.0,
+    hold: str = "5m",
+    label: list[str] | None = None,
+    level: float | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Write rules for Prometheus: the load, its limit, and alerts when it comes near or above.
 
@@ -45,15 +33,21 @@ def rules(
 
     Exit codes: 0 fine; 1 the limit is not to be trusted, and the rules say so; 2 there is no
     limit to alert on.
-    """
-    from stationary.terms.slo import as_slos
 
+    Options
+    -------
+    load_expr: The present load in PromQL, in the unit of the windows' loads, as in
+        'sum(rate(http_requests_total[5m]))'.
+    output: File to write, .yml or .yaml; printed by default.
+    headroom: Warn when the load could not grow by this share, as in 0.2 for 20 %.
+    hold (--for): How long the load must be above before an alert fires.
+    label: Label of every rule, as in service=web; repeatable.
+    """
     slos = as_slos(slo or [])
-    labels = _labels(label or [])
+    labels = parse_pairs(label or [], "--label", "service=web")
     if output is not None:
-        if output.suffix.lower() not in (".yml", ".yaml"):
-            raise InputError(f"{output}: rules are YAML; give the file the ending .yml")
-        check_new(output, overwrite)
+        check_new(output, overwrite, ".yml", ".yaml")
+    check_run(run)
 
     from stationary import words
     from stationary._support.files import replacing
@@ -72,15 +66,7 @@ def rules(
         with replacing(output) as part:
             part.write_text(text, encoding="utf-8")
         typer.echo(words.sentence(words.limit(limit)))
-        typer.echo(f"Wrote {output}; promtool check rules {output} and a reload bring it in.")
+        typer.echo(f"Wrote {output}. Next: promtool check rules {output}, then reload Prometheus.")
     if limit.doubt is not None:
-        typer.echo(f"WARNING: not to be trusted: {words.doubt(limit.doubt)}.", err=True)
+        typer.echo(f"WARNING: {words.untrusted(limit)}", err=True)
         raise typer.Exit(1)
-
-
-def _labels(texts: list[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    for name, equals, value in pairs:
-        if not equals or not value:
-            raise InputError(f"a label is written name=value, as in service=web; got {name!r}")
-    return {name.strip(): value for name, _, value in pairs}

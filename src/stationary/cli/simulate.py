@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from stationary.cli._options import Overwrite, check_new
+from stationary.cli._models import ModelText
+from stationary.cli._options import check_new, command_of, refuse
+from stationary.cli._parse import parse_grid
 from stationary.errors import InputError
+from stationary.output.folders import check_run
 
 if TYPE_CHECKING:
     from stationary.models import Model
@@ -17,73 +19,59 @@ if TYPE_CHECKING:
 _MOST_WINDOWS = 1_000_000
 
 
-class SchemeName(StrEnum):
-    """How windows are sampled."""
-
-    EVENTS = "events"
-    ARRIVALS = "arrivals"
-    POISSON = "poisson"
-    REQUESTS = "requests"
-
-
+@command_of
 def simulate(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="Model with its parameters, as in mmmk:servers=1,capacity=20,service_rate=25, a "
-            "model file, as in tandem.toml:mu1=30, or the folder of a run."
-        ),
-    ],
-    x: Annotated[
-        list[str],
-        typer.Option(help="Loads: 11:15 or 11,12,13; name=loads for each of several inputs."),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="CSV file to write.")],
-    windows: Annotated[int, typer.Option(help="Windows at each load.")] = 1,
-    duration: Annotated[float, typer.Option(help="Length of a window.")] = 1.0,
-    scheme: Annotated[
-        SchemeName,
-        typer.Option(
-            help="events: the uniformized chain at its own events (the paper's Algorithm 1); "
-            "arrivals: what each arriving request finds; poisson: independent counts; requests: a "
-            "log of every request, for stationary ingest."
-        ),
-    ] = SchemeName.EVENTS,
-    gamma: Annotated[
-        float | None, typer.Option(help="Event rate for events; just enough by default.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
-    overwrite: Overwrite = False,
+    *,
+    model: str,
+    x: list[str],
+    output: Path,
+    windows: int = 1,
+    duration: float = 1.0,
+    scheme: Literal["events", "arrivals", "poisson", "requests"] = "events",
+    gamma: float | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
 ) -> None:
     """Simulate windows, or requests, and write them as CSV: load, Q=0, Q=1, ...
 
     stationary simulate mmmk:servers=1,capacity=20,service_rate=25 --x 11:15 --windows 10
     -o windows.csv
-    """
-    from stationary.cli._parse import model_file, parse_grid, parse_model, parse_options
-    from stationary.planner import load
-    from stationary.simulation.simulate import Arrivals, Events, PoissonCounts
-    from stationary.simulation.simulate import simulate as run
 
-    if windows < 1:
-        raise InputError(f"--windows must be at least 1; got {windows}")
-    if output.suffix.lower() != ".csv":
-        raise InputError(f"{output}: simulate writes CSV; give the file the ending .csv")
-    check_new(output, overwrite)
-    if gamma is not None and scheme is not SchemeName.EVENTS:
-        raise InputError("--gamma goes with --scheme events")
-    if _is_folder(model):
-        chain = load(model).model
+    Arguments
+    ---------
+    model: Model with its parameters, as in mmmk:servers=1,capacity=20,service_rate=25, a model
+        file, as in tandem.toml:mu1=30, or the folder of a run.
+
+    Options
+    -------
+    x: Loads: 11:15 or 11,12,13; name=loads for each of several inputs.
+    output: CSV file to write.
+    windows: Windows at each load.
+    duration: Length of a window.
+    scheme: events: the uniformized chain at its own events (the paper's Algorithm 1); arrivals: the
+        state that each arriving request finds; poisson: independent counts; requests: a log of
+        every request, for stationary ingest.
+    gamma: Event rate for events; just enough by default.
+    seed: Seed of the random numbers.
+    """
+    named, is_run = ModelText(model), _is_folder(model)
+    refuse(
+        (windows < 1, f"--windows must be at least 1; got {windows}"),
+        (gamma is not None and scheme != "events", "--gamma goes with --scheme events"),
+    )
+    check_new(output, overwrite, ".csv")
+    if is_run:
+        check_run(Path(model))
     else:
-        chain = parse_model(model)
-        given = parse_options(model)
-        unset = [name for name in chain.param_names if name not in given]
-        if unset and model_file(model) is None:
-            raise InputError(
-                f"to simulate, give every parameter a value, as in {model},{unset[0]}=25"
-                if ":" in model
-                else f"to simulate, give every parameter a value, as in {model}:{unset[0]}=25"
-            )
+        named.check()
+
+    from stationary.planner import load
+    from stationary.simulation import Arrivals, Events, PoissonCounts
+    from stationary.simulation import simulate as run
+
+    chain = load(model).model if is_run else named.model()
+    if not is_run and not named.is_file:
+        _check_parameters(chain, named)
     points = parse_grid(x, chain.inputs)
     if windows * len(points) > _MOST_WINDOWS:
         raise InputError(
@@ -91,17 +79,24 @@ def simulate(
             f"take fewer, or longer ones"
         )
     loads = [value for value in points for _ in range(windows)]
-    if scheme is SchemeName.REQUESTS:
+    if scheme == "requests":
         _write_requests(chain, loads, duration, seed, output)
         return
-    schemes = {
-        SchemeName.EVENTS: Events(gamma=gamma),
-        SchemeName.ARRIVALS: Arrivals(),
-        SchemeName.POISSON: PoissonCounts(),
-    }
+    schemes = {"events": Events(gamma), "arrivals": Arrivals(), "poisson": PoissonCounts()}
     data = run(chain, loads, duration=duration, seed=seed, scheme=schemes[scheme])
     data.to_csv(output)
     typer.echo(f"wrote {len(data)} windows to {output}")
+
+
+def _check_parameters(chain: Model, named: ModelText) -> None:
+    """Raise unless every parameter has a value."""
+    missing = [name for name in chain.param_names if name not in named.options]
+    if missing:
+        sign = "," if named.options else ":"
+        raise InputError(
+            f"to simulate, give every parameter a value, as in "
+            f"{named.text.rstrip(':')}{sign}{missing[0]}=25"
+        )
 
 
 def _is_folder(text: str) -> bool:

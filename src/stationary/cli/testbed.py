@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from stationary.cli._options import Json
-from stationary.cli._recording import check_output, write
+from stationary.cli._options import check_new, command_of
 from stationary.errors import InputError, ProgramError
 
 if TYPE_CHECKING:
@@ -26,58 +26,111 @@ testbed = typer.Typer(
 _WINDOWS = 60
 _INTERRUPTED = 130
 _EVERY = 10
-"""Windows after which a recording that has no terminal says how far it is."""
+"""Windows after which a recording without a terminal reports its progress."""
 
 
-class ServiceName(StrEnum):
-    """Service times of the server."""
+@dataclass(frozen=True)
+class Recording:
+    """Windows of a recording, and how requests are counted in them.
 
-    DETERMINISTIC = "deterministic"
-    EXPONENTIAL = "exponential"
-    NONE = "none"
+    Options
+    -------
+    output: CSV file of windows to write.
+    queue: Requests that fit into the server's buffer; lost ones count as Q=this.
+    late_ms: Milliseconds after which an answer is late.
+    overwrite: Replace files that are already there.
+    """
+
+    output: Path
+    queue: int = 20
+    late_ms: float = 10.0
+    overwrite: bool = False
+
+    def check(self, raw: Path | None = None) -> None:
+        """Raise unless the files can be written, before anything is recorded."""
+        from stationary.testbed.traces import check_trace_path
+
+        check_new(self.output, self.overwrite, ".csv")
+        if raw is not None:
+            check_trace_path(raw)
+            check_new(raw, self.overwrite)
+        if self.output == raw:
+            raise InputError(f"--output and --raw are both {raw}; name two files")
+
+    def write(
+        self, traces: Sequence[Trace], raw: Path | None = None, service: float | None = None
+    ) -> None:
+        """Write windows, and the raw traces if asked; say what is in them."""
+        from stationary._support.files import replacing
+        from stationary.testbed import tabulate, write_traces
+
+        if raw is not None:  # first, because it can be analysed again if anything goes wrong
+            write_traces(traces, raw)
+        made = tabulate(traces, self.queue, self.late_ms / 1e3, service)
+        table, found = made.table, made.calibration
+        with replacing(self.output) as part:
+            table.to_csv(part, index=False)
+        sent, lost, late, dropped = (
+            int(table[name].sum()) for name in ("sent", "unanswered", "late", "drops_socket")
+        )
+        loads = f"{table['load'].min():g} to {table['load'].max():g}"
+        typer.echo(f"wrote {len(table)} windows to {self.output}: load {loads} per second")
+        typer.echo(
+            f"{sent} requests, {lost} lost ({lost / max(sent, 1):.1%}; the kernel dropped "
+            f"{dropped} at the server), {late} late"
+        )
+        typer.echo(
+            f"service time {found.service * 1e6:.0f} us, propagation "
+            f"{found.propagation * 1e6:.0f} us"
+        )
+        if lost:
+            full = float((table["full_at"] * table["unanswered"]).sum() / lost)
+            typer.echo(f"a lost request found {full:.1f} in the system: capacity={full:.0f}")
 
 
-class GeneratorName(StrEnum):
-    """Who sends the requests."""
+@dataclass(frozen=True)
+class Loads:
+    """The loads of a recording.
 
-    SIPP = "sipp"
-    NATIVE = "native"
+    Options
+    -------
+    rates: Lowest and highest rate, requests per second; 300:5000 by default.
+    profile: 'day' (a slow swing with noise between the --rates), or a CSV file with a column load;
+        a straight ramp by default.
+    windows: Number of windows; 60 by default, or as many as the profile has.
+    """
 
+    rates: str | None = None
+    profile: str | None = None
+    windows: int | None = None
 
-class ArrivalsName(StrEnum):
-    """How the requests of a window are spread."""
+    def made(self, seed: int) -> tuple[Profile, int]:
+        """Return the profile and its number of windows."""
+        from stationary.cli._parse import parse_range
+        from stationary.testbed import Day, Ramp, read_profile
 
-    POISSON = "poisson"
-    CONSTANT = "constant"
-
-
-class BufferName(StrEnum):
-    """How the server's queue is limited."""
-
-    AUTO = "auto"
-    SHIM = "shim"
-    SYSTEM = "system"
-
-
-Output = Annotated[Path, typer.Option("--output", "-o", help="CSV file of windows to write.")]
-Queue = Annotated[
-    int, typer.Option(help="Requests that fit into the server's buffer; lost ones count as Q=this.")
-]
-Late = Annotated[float, typer.Option(help="Milliseconds after which an answer is late.")]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace files that are already there.")
-]
+        if self.profile not in (None, "day"):
+            if self.rates is not None:
+                raise InputError(f"--profile {self.profile} has its own rates: leave out --rates")
+            given = read_profile(self.profile)
+            return given, len(given.values) if self.windows is None else self.windows
+        low, high = parse_range(self.rates or "300:5000") or (None, None)
+        if low is None or high is None:
+            raise InputError(f"--rates needs both ends, as in 300:5000; got {self.rates!r}")
+        count = _WINDOWS if self.windows is None else self.windows
+        return (Ramp(low, high) if self.profile is None else Day(low, high, seed=seed)), count
 
 
 @testbed.command()
-def doctor(json: Json = False) -> None:
+@command_of
+def doctor(*, json: bool = False) -> None:
     """Say what the testbed needs, what is there, and how to get the rest. Changes nothing.
 
     Exit codes: 0 a recording can be made; 1 something required is missing.
     """
     from dataclasses import asdict
 
-    from stationary.cli._show import as_json
+    from stationary.cli._records import as_json
     from stationary.testbed.doctor import examine
 
     needs = examine()
@@ -96,54 +149,19 @@ def doctor(json: Json = False) -> None:
 
 
 @testbed.command()
+@command_of
 def record(
-    output: Output,
-    rates: Annotated[
-        str | None,
-        typer.Option(help="Lowest and highest rate, requests per second; 300:5000 by default."),
-    ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            help="'day' (a slow swing with noise between the --rates), or a CSV file with a column "
-            "load; a straight ramp by default."
-        ),
-    ] = None,
-    windows: Annotated[
-        int | None,
-        typer.Option(help="Number of windows; 60 by default, or as many as the profile has."),
-    ] = None,
-    seconds: Annotated[float, typer.Option(help="Length of a window.")] = 1.0,
-    service: Annotated[
-        ServiceName, typer.Option(help="Service times of the server.")
-    ] = ServiceName.DETERMINISTIC,
-    service_us: Annotated[
-        float | None,
-        typer.Option(help="Mean service time in microseconds, all in all; 330 by default."),
-    ] = None,
-    queue: Queue = 20,
-    generator: Annotated[
-        GeneratorName, typer.Option(help="SIPp, or our own generator, which is more precise.")
-    ] = GeneratorName.SIPP,
-    arrivals: Annotated[
-        ArrivalsName, typer.Option(help="At random or at equal distances.")
-    ] = ArrivalsName.POISSON,
-    late_ms: Late = 10.0,
-    limit_by: Annotated[
-        BufferName,
-        typer.Option(
-            help="How the queue is limited: a shim (needs gcc), or a system setting that is put "
-            "back (needs root); auto prefers the shim."
-        ),
-    ] = BufferName.AUTO,
-    raw: Annotated[
-        Path | None,
-        typer.Option(help="Keep every request in this .parquet, .csv or .csv.gz file, too."),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(help="Seed of loads and arrivals; the times of SIPp have none.")
-    ] = 0,
-    overwrite: Overwrite = False,
+    *,
+    recording: Recording,
+    loads: Loads,
+    seconds: float = 1.0,
+    service: Literal["deterministic", "exponential", "none"] = "deterministic",
+    service_us: float | None = None,
+    generator: Literal["sipp", "native"] = "sipp",
+    arrivals: Literal["poisson", "constant"] = "poisson",
+    limit_by: Literal["auto", "shim", "system"] = "auto",
+    raw: Path | None = None,
+    seed: int = 0,
 ) -> None:
     """Record windows from light load to overload; takes a little longer than they last.
 
@@ -153,6 +171,18 @@ def record(
     stationary testbed record -o windows.csv --profile day --windows 200 --service exponential
 
     Exit codes: 0 done; 2 something is missing or failed; 130 interrupted.
+
+    Options
+    -------
+    seconds: Length of a window.
+    service: Service times of the server.
+    service_us: Mean service time in microseconds, all in all; 330 by default.
+    generator: SIPp, or our own generator, which is more precise.
+    arrivals: At random or at equal distances.
+    limit_by: How the queue is limited: a shim (needs gcc), or a system setting that is put back
+        (needs root); auto prefers the shim.
+    raw: Keep every request in this .parquet, .csv or .csv.gz file, too.
+    seed: Seed of loads and arrivals; the times of SIPp have none.
     """
     from contextlib import closing
 
@@ -163,26 +193,26 @@ def record(
     from stationary.testbed.settings import Arrivals, Settings
     from stationary.testbed.sipp import Sipp
 
-    check_output(output, raw, overwrite)
-    loads, count = _profile(rates, profile, windows, seed)
+    recording.check(raw)
+    profile, count = loads.made(seed)
     settings = Settings(
         service=_service(service, service_us),
-        queue=queue,
-        arrivals=Arrivals(arrivals.value),
+        queue=recording.queue,
+        arrivals=Arrivals(arrivals),
         seconds=seconds,
-        late=late_ms / 1e3,
+        late=recording.late_ms / 1e3,
         seed=seed,
     )
-    source = Sipp() if generator is GeneratorName.SIPP else Native()
+    source = Sipp() if generator == "sipp" else Native()
     traces: list[Trace] = []
     stopped: BaseException | None = None
     with interruptible():
         try:
             with (
-                closing(run(loads.rates(count), settings, source, _buffer(limit_by))) as recording,
+                closing(run(profile.rates(count), settings, source, _buffer(limit_by))) as windows,
                 progress_bar("windows", count, still=True) as report,
             ):
-                for trace in recording:
+                for trace in windows:
                     traces.append(trace)
                     if report is not None:
                         report(len(traces), f"{trace.rate:.0f} per second")
@@ -193,7 +223,7 @@ def record(
         if traces:
             try:
                 with undisturbed():
-                    write(traces, output, raw, queue, late_ms / 1e3)
+                    recording.write(traces, raw)
             except KeyboardInterrupt as error:
                 stopped = stopped or error
     if isinstance(stopped, KeyboardInterrupt):
@@ -204,63 +234,45 @@ def record(
 
 
 @testbed.command()
+@command_of
 def replay(
-    traces: Annotated[Path, typer.Argument(help="File that record --raw wrote.")],
-    output: Output,
-    queue: Queue = 20,
-    late_ms: Late = 10.0,
-    service_us: Annotated[
-        float | None,
-        typer.Option(
-            help="Mean service time in microseconds for the paper's formula; by default it is "
-            "found in each window."
-        ),
-    ] = None,
-    overwrite: Overwrite = False,
+    *,
+    traces: Path,
+    recording: Recording,
+    service_us: float | None = None,
 ) -> None:
     """Analyse raw traces again, without a server: other limits, a known service time.
 
     stationary testbed replay requests.parquet -o windows.csv --service-us 330
+
+    Arguments
+    ---------
+    traces: File that record --raw wrote.
+
+    Options
+    -------
+    service_us: Mean service time in microseconds for the paper's formula; by default it is found in
+        each window.
     """
-    from stationary.testbed.traces import read_traces
+    from stationary.testbed import read_traces
 
-    check_output(output, None, overwrite)
+    recording.check()
     known = None if service_us is None else service_us / 1e6
-    write(read_traces(traces), output, None, queue, late_ms / 1e3, known)
+    recording.write(read_traces(traces), service=known)
 
 
-def _profile(
-    rates: str | None, profile: str | None, windows: int | None, seed: int
-) -> tuple[Profile, int]:
-    from stationary.cli._parse import parse_range
-    from stationary.testbed.profiles import Day, Ramp, read_profile
-
-    if profile not in (None, "day"):
-        if rates is not None:
-            raise InputError(f"--profile {profile} has its own rates: leave out --rates")
-        given = read_profile(profile)
-        return given, len(given.values) if windows is None else windows
-    low, high = parse_range("300:5000" if rates is None else rates) or (None, None)
-    if low is None or high is None:
-        raise InputError(f"--rates needs both ends, as in 300:5000; got {rates!r}")
-    count = _WINDOWS if windows is None else windows
-    return (Ramp(low, high) if profile is None else Day(low, high, seed=seed)), count
-
-
-def _service(name: ServiceName, mean_us: float | None) -> Service:
+def _service(name: str, mean_us: float | None) -> Service:
     from stationary.testbed.settings import Deterministic, Exponential, Unslowed
 
-    if name is ServiceName.NONE:
+    if name == "none":
         if mean_us is not None:
             raise InputError("--service none leaves Kamailio as it is: leave out --service-us")
         return Unslowed()
-    kind = Deterministic if name is ServiceName.DETERMINISTIC else Exponential
+    kind = Deterministic if name == "deterministic" else Exponential
     return kind() if mean_us is None else kind(mean_us)
 
 
-def _buffer(name: BufferName) -> Buffer:
+def _buffer(name: str) -> Buffer:
     from stationary.testbed.buffers import Shim, SystemDefault, best_buffer
 
-    if name is BufferName.AUTO:
-        return best_buffer()
-    return Shim() if name is BufferName.SHIM else SystemDefault()
+    return {"auto": best_buffer, "shim": Shim, "system": SystemDefault}[name]()

@@ -24,10 +24,14 @@ def names() -> tuple[str, ...]:
 
 def model_class(name: str) -> type[Model]:
     """Return the class of a model by its name on the command line or in a saved run."""
-    known = {**queues.class_names(), **_OTHERS}
-    if name not in known:
+    check_name(name)
+    return getattr(models, {**queues.class_names(), **_OTHERS}[name])
+
+
+def check_name(name: str) -> None:
+    """Raise unless there is a model of this name; loads no torch."""
+    if name not in (*names(), *_OTHERS):
         raise InputError(f"there is no model {name!r}{did_you_mean(name, names())}")
-    return getattr(models, known[name])
 
 
 def describe(model: Model) -> dict[str, Any]:

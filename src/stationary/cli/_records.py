@@ -1,0 +1,133 @@
+"""Answers for programs: the records that ``--json`` prints. Their keys are a contract."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from stationary.facade import Plan
+    from stationary.planning.experiment import Experiment
+    from stationary.planning.limits import Limit
+    from stationary.trust.identifiability import Identifiability
+
+
+def as_json(value: Any) -> str:
+    """Strict JSON: a number that is not finite becomes null."""
+
+    def clean(item: Any) -> Any:
+        if isinstance(item, dict):
+            return {key: clean(entry) for key, entry in item.items()}
+        if isinstance(item, list | tuple):
+            return [clean(entry) for entry in item]
+        return None if isinstance(item, float) and not math.isfinite(item) else item
+
+    return json.dumps(clean(value), indent=2, allow_nan=False)
+
+
+def limit_record(limit: Limit | None) -> dict[str, Any] | None:
+    """Return the largest load that meets the objectives."""
+    from stationary import words
+
+    if limit is None:
+        return None
+    return {
+        **{name: getattr(limit, name) for name in ("load", "low", "high", "level")},
+        "binding": str(limit.binding),
+        "measure": limit.binding.measure,
+        "bound": limit.binding.bound,
+        "slos": [{"measure": slo.measure, "bound": slo.bound} for slo in limit.slos],
+        "status": str(limit.status),
+        "reason": "" if limit.doubt is None else words.doubt(limit.doubt),
+        **{
+            name: getattr(limit, name)
+            for name in ("present", "headroom", "trusted", "tested", "failed")
+        },
+    }
+
+
+def fit_record(plan: Plan, limit: Limit | None, output: Path | None) -> dict[str, Any]:
+    """Return what ``stationary fit`` found."""
+    from stationary import words
+    from stationary.models.registry import describe
+
+    found, level, windows = plan.estimate, plan.question.level, plan.windows
+    return {
+        "model": describe(found.model),
+        "parameters": found.table(level).to_dict("records"),
+        "level": level,
+        "windows": windows.recorded,
+        "loads": [float(windows.loads.min()), float(windows.loads.max())],
+        "observed": list(windows.labels),
+        "message": words.ended(found.ended, found.gradient_norm),
+        "standard_errors": words.covariance(found.covariance, windows.recorded),
+        "bootstrap": None if plan.refits is None else plan.table(level).to_dict("records"),
+        "warnings": plan.warnings(),
+        "limit": limit_record(limit),
+        "run": str(output) if output else None,
+        **{
+            name: getattr(found, name)
+            for name in ("nll", "converged", "gradient_norm", "evaluations")
+        },
+    }
+
+
+def check_record(plan: Plan, known: Identifiability) -> dict[str, Any]:
+    """Return what ``stationary check`` found."""
+    from stationary import words
+
+    horizon = plan.horizon
+    return {
+        "model": plan.name,
+        "checks": [{**asdict(each), "sentence": words.finding(each)} for each in plan.findings],
+        "directions": [
+            {**asdict(each), "sentence": words.direction(each)} for each in known.directions
+        ],
+        "ranges": known.ranges.to_dict("records"),
+        "horizon": {**asdict(horizon), "sentence": words.sentence(words.horizon(horizon))},
+        "converged": plan.converged,
+        "warnings": plan.warnings(),
+        **{
+            name: getattr(known, name)
+            for name in ("determined", "parameters", "rank", "condition", "nats", "dispersion")
+        },
+    }
+
+
+def comparison_record(
+    plan: Plan, frame: pd.DataFrame | None, limit: Limit | None
+) -> dict[str, Any]:
+    """Return what ``stationary compare`` found."""
+    from stationary import words
+
+    return {
+        "recommended": plan.recommended,
+        "reason": words.choice(plan.comparison.choice),
+        "models": plan.ranking().to_dict("records"),
+        "forecast": [] if frame is None else frame.to_dict("records"),
+        "limit": limit_record(limit),
+    }
+
+
+def forecast_record(
+    plan: Plan,
+    rows: list[dict[str, Any]],
+    limit: Limit,
+    now: Limit | None,
+    test: Experiment | None,
+) -> dict[str, Any]:
+    """Return what ``stationary forecast`` found, if a limit was asked for."""
+    from stationary import words
+
+    return {
+        "limit": limit_record(limit),
+        "what_if": [] if plan.change is None else [words.change(plan.change)],
+        "limit_now": limit_record(now),
+        "forecast": rows,
+        "next_experiment": [] if test is None else test.rows(),
+    }

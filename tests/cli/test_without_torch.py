@@ -1,0 +1,100 @@
+"""What files and options alone can tell is said before torch is loaded."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import stationary as st
+
+BLOCK = """
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "torch":
+            raise RuntimeError("torch was loaded")
+sys.meta_path.insert(0, Block())
+"""
+MODEL = ("--model", "mmmk:servers=1,capacity=10")
+LOAD = ("--load-expr", "x")
+PARQUET = "give the file the ending .csv or .parquet"
+
+
+def run(code, folder):
+    """Run code in a process in which torch cannot be imported."""
+    env = {**os.environ, "COLUMNS": "200"}
+    command = [sys.executable, "-c", BLOCK + code]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, check=False)
+
+
+def command(args, folder):
+    return run(
+        f"from stationary.cli import main; sys.argv = ['stationary', *{list(args)!r}]; main()",
+        folder,
+    )
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """A folder with a file of windows, one that is taken, and what looks like a run."""
+    folder = tmp_path_factory.mktemp("here")
+    (folder / "w.csv").write_text("load,Q=0,Q=1\n11,3,4\n")
+    (folder / "taken.csv").write_text("kept")
+    (folder / "run").mkdir()
+    (folder / "run" / "plan.json").write_text("{}")
+    return folder
+
+
+def test_the_front_loads_without_torch(here):
+    front = "errors words terms.slo terms.spans terms.categories terms.findings terms.trust"
+    front += " models.registry data.tables output.folders ingest.sources ingest.formats cli"
+    code = "".join(f"import stationary.{name}\n" for name in front.split())
+    done = run(code + "print(*stationary.models.registry.names())", here)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == list(st.models.registry.names())
+
+
+@pytest.mark.parametrize("args", [("--help",), ("models", "--help"), ("fit", "--help")])
+def test_help_loads_without_torch(here, args):
+    done = command(args, here)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("fit", "w.csv", *MODEL, "--slo", "loss>1"), "an SLO is written measure<bound"),
+        (("fit", "none.csv", *MODEL), "none.csv: there is no such file"),
+        (("fit", "w.csv", "--model", "mmk"), "did you mean 'mmmk'"),
+        (("fit", "w.csv", *MODEL, "-o", "run"), "run holds a run already"),
+        (("fit", "w.csv", *MODEL, "--level", "95"), "level must lie between 0 and 1"),
+        (("check", "w.csv", "--model", "mmk"), "did you mean 'mmmk'"),
+        (("compare", "w.csv", "--present", "3"), "give one with --slo"),
+        (("compare", "none.csv"), "none.csv: there is no such file"),
+        (("compare", "w.csv", "--model", "mmk"), "did you mean 'mmmk'"),
+        (("compare", "w.csv", "-o", "run"), "run holds a run already"),
+        (("forecast", "run", "--slo", "loss"), "an SLO is written measure<bound"),
+        (("forecast", "none", "--x", "1"), "none: there is no such folder"),
+        (("forecast", "run", "--x", "1", "-o", "taken.csv"), "taken.csv exists"),
+        (("report", "run", "--slo", "loss"), "an SLO is written measure<bound"),
+        (("report", "none"), "none: there is no such folder"),
+        (("report", "run", "-o", "r.pdf"), "give the file the ending .html"),
+        (("rules", "run", *LOAD, "--slo", "loss"), "an SLO is written measure<bound"),
+        (("rules", "run", *LOAD, "-o", "rules.txt"), "give the file the ending .yml"),
+        (("rules", "run", *LOAD, "--label", "web"), "--label: write name=value"),
+        (("rules", "none", *LOAD), "none: there is no such folder"),
+        (("ingest", "w.csv", "-o", "new.csv", "--window", "soon"), "--window is a length of time"),
+        (("ingest", "none.csv", "-o", "new.csv"), "none.csv: there is no such file"),
+        (("ingest", "w.csv", "-o", "taken.csv"), "taken.csv exists"),
+        (("ingest", "w.csv", "-o", "new.xlsx"), PARQUET),
+        (("simulate", "mmk", "--x", "1", "-o", "new.csv"), "did you mean 'mmmk'"),
+        (("simulate", "mmmk", "--x", "1", "-o", "taken.csv"), "taken.csv exists"),
+    ],
+)
+def test_what_is_wrong_is_said_without_torch(here, args, message):
+    done = command(args, here)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
