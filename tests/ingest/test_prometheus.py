@@ -496,7 +496,7 @@ def test_times_that_are_none():
 def test_the_command_refuses_before_it_asks(call, tmp_path):
     args = ("ingest", "prometheus", "http://127.0.0.1:1", "--load", "x", "--start", "now-1h")
     code, _, err = call(*args, "--gauge", "x", "-o", tmp_path / "windows.txt")
-    assert (code, "windows are written to .csv or .parquet files" in err) == (2, True)
+    assert (code, "give the file the ending .csv or .parquet" in err) == (2, True)
     code, _, err = call(*args, "--gauge", "x", "-o", tmp_path / "w.csv", "--retries", "0")
     assert (code, "Connection refused" in err) == (2, True)
 
