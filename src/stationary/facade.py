@@ -16,7 +16,7 @@ from stationary.learning.inference import Covariance
 from stationary.learning.resampling import bootstrap
 from stationary.output.store import write
 from stationary.planning.experiment import Experiment, next_experiment
-from stationary.planning.forecast import forecast
+from stationary.planning.forecast import forecast, names_for
 from stationary.planning.limits import Limit
 from stationary.planning.record import Record, Refits
 from stationary.planning.tables import parameters, ranking
@@ -117,7 +117,8 @@ class Plan(Record):
             tested, nor where the data leave a measure open by more than a factor of ten each way.
         """
         level = self.question.level if level is None else level
-        return forecast(self.draws, x, measures, level, self.doubt, self.horizon).frame()
+        names = names_for(self.draws, measures)  # before the refits that the horizon takes
+        return forecast(self.draws, x, names, level, self.doubt, self.horizon).frame()
 
     @property
     def limit(self) -> Limit:

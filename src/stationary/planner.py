@@ -103,7 +103,7 @@ def fit(
     method = method or Newton()
     found, way = estimate(model, windows, method, solver=solver, covariance=covariance, seed=seed)
     if not found.converged:
-        why = words.ended(found.ended, found.gradient_norm)
+        why = words.ended(found.ended)
         warnings.warn(f"the fit did not converge: {why}", ConvergenceWarning, stacklevel=2)
     recipe = {} if isinstance(method, Newton) else {"method": repr(method)}
     name = model.name or type(model).__name__

@@ -66,7 +66,7 @@ def test_a_limit_that_is_missed_is_exit_code_1(call, run, tmp_path):
 
 
 def test_a_fit_that_did_not_converge_is_exit_code_1(call, fit, tmp_path):
-    ended = Ended(End.STALLED, converged=False, detail="out of steps")
+    ended = Ended(End.STALLED, converged=False, above=3.0)
     fit.having(fitted={fit.name: replace(fit.estimate, ended=ended)}).save(tmp_path / "run")
     args = ("report", tmp_path / "run", "-o", tmp_path / "r.html", "--present", 12)
     code, out, _ = call(*args)

@@ -14,7 +14,7 @@ from stationary.errors import ConvergenceWarning, InputError
 from stationary.learning.covariances import covariance
 from stationary.learning.derivatives import jacobian
 from stationary.learning.draws import Draws, from_estimate
-from stationary.learning.inference import UNDETERMINED, Covariance, Link
+from stationary.learning.inference import UNDETERMINED, Covariance, Link, nats_above_minimum
 from stationary.learning.likelihood import Likelihood
 from stationary.models.measures import Measure
 from stationary.models.scales import Scale
@@ -357,3 +357,30 @@ def test_level_must_be_a_coverage(level):
     ):
         with pytest.raises(InputError, match=r"level must lie between 0 and 1.*got"):
             ask(level)
+
+
+class Parabola:
+    """A likelihood of this curvature: all that a Newton step reads."""
+
+    def __init__(self, curvature):
+        self.curvature = np.diag(curvature)
+
+    def hessian(self, z):
+        return self.curvature
+
+
+@pytest.mark.parametrize(
+    ("curvature", "slope", "above"),
+    [
+        ([1e6, 1e6], [0.1, 0.0], 5e-9),  # 1e-7 per count of a million: near all the same
+        ([1e6, 0.0], [0.1, 0.0], 5e-9),
+        ([1e6, 0.0], [0.0, 1.0], 5e3),  # a slope along a flat direction goes on
+        ([1e6, -1e-5], [0.1, 0.0], 5e-9),  # rounding of a flat likelihood
+        ([1.0, -1.0], [0.1, 0.0], np.inf),  # a saddle
+        ([1.0, np.nan], [0.1, 1.0], 5e3),
+        ([1e6, 0.0], [1e-4, 1e-4], 1e-4),
+    ],
+)
+def test_convergence_is_judged_by_nats_above_the_optimum(curvature, slope, above):
+    found = nats_above_minimum(Parabola(curvature), np.zeros(2), np.array(slope))
+    assert found == pytest.approx(above, rel=1e-2)

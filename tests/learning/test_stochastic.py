@@ -14,6 +14,7 @@ from stationary.errors import ConvergenceWarning, InputError, RunError, SolverEr
 from stationary.learning import checkpoints
 from stationary.learning.estimate import End
 from stationary.learning.likelihood import Likelihood
+from stationary.learning.optimisers import Adam
 from stationary.learning.stochastic import Trainer
 
 LOADS = np.repeat(np.arange(11.0, 16.0), 4)
@@ -379,3 +380,13 @@ def test_a_history_without_a_checkpoint_is_no_part_of_the_next_run(tmp_path):
     (tmp_path / "checkpoint.safetensors").unlink()
     resumed(tmp_path, 1)
     assert resumed(tmp_path, 2).step == 8
+
+
+def test_a_fit_that_diverged_is_not_converged():
+    truth = st.models.MMmK(capacity=8, service_rate=20.0)
+    windows = st.simulate(truth, [4.0, 8.0, 12.0] * 4, duration=10.0, seed=3)
+    method = st.Stochastic(rule=Adam(1e9), epochs=2)
+    with pytest.warns(st.errors.ConvergenceWarning, match="far from an optimum"):
+        fit = st.fit(st.models.MMmK(capacity=8), windows, method=method)
+    assert fit.estimate.ended.above > 1000
+    assert not fit.forecast([10.0])["trusted"].any()

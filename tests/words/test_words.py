@@ -223,7 +223,7 @@ def test_every_end_horizon_choice_and_doubt_has_words(why):
     choice = Choice(why, "a", "b", "c", 0.01, 1.0, 9.0)
     parts = replace(horizon, why=Reach.TOO_FEW), replace(choice, why=Chosen.RIVAL)
     make = {
-        End: lambda: words.ended(Ended(why, False, "mu", 1.0, 3, 2, 0.1, "stuck"), 1e-3),
+        End: lambda: words.ended(Ended(why, False, "mu", 1.0, 3, 2, 0.1)),
         Reach: lambda: words.horizon(horizon),
         Chosen: lambda: words.choice(choice),
         Reason: lambda: words.doubt(Doubt(why, "loss", *parts)),

@@ -64,7 +64,7 @@ def fit_record(plan: Plan, limit: Limit | None, output: Path | None) -> dict[str
         "windows": windows.recorded,
         "loads": [float(windows.loads.min()), float(windows.loads.max())],
         "observed": list(windows.labels),
-        "message": words.ended(found.ended, found.gradient_norm),
+        "message": words.ended(found.ended),
         "standard_errors": words.covariance(found.covariance, windows.recorded),
         "bootstrap": None if plan.refits is None else plan.table(level).to_dict("records"),
         "warnings": plan.warnings(),

@@ -30,6 +30,7 @@ from stationary.learning.solved_points import FAR, UNSOLVABLE, within
 from stationary.models import Model, Point
 from stationary.models.chunks import chunk_size, in_chunks, is_large
 from stationary.models.scales import Scale
+from stationary.solvers import Accuracy
 
 COUNT = 1024
 """Draws of each model: a power of two, as Sobol sequences have it."""
@@ -83,6 +84,12 @@ class Part:
         moved = self.scale.free(self.theta)[:, None] + self.drift[:, None] * beyond[..., None]
         return within(self.model, self.scale, self.scale.natural(moved))
 
+    def first(self, count: int) -> Part:
+        """Return the first draws alone."""
+        drift = None if self.drift is None else self.drift[:count]
+        theta, weights = self.theta[:count], self.weights[:count]
+        return replace(self, theta=theta, weights=weights, drift=drift)
+
     @cached_property
     def costly(self) -> bool:
         """Whether the chain is too large to be solved for every draw."""
@@ -96,6 +103,12 @@ class Part:
                 return known[None]
         # This may fail only for a reason that the caller must hear of.
         return _measured(self.model, x, self.model.theta.detach()[None, None], names)
+
+    def is_entrywise(self, x: Tensor) -> bool:
+        """Whether the chain's rare states, too, are solved accurately at inputs ``[G, d]``."""
+        with torch.no_grad():
+            accuracy = Point(self.model, x, self.model.theta.detach()).accuracy
+        return accuracy is Accuracy.ENTRYWISE
 
     def drawn(self, x: Tensor, names: Sequence[str]) -> Array:
         """Measures ``[B, G, K]`` of every draw at inputs ``[1 or B, G, d]``: NaN if unsolvable."""
@@ -142,12 +155,15 @@ class Draws:
             for name in names:
                 part.model.measure(name)
 
-    def values(self, x: Tensor, names: Sequence[str]) -> tuple[Array, Array]:
-        """Measures of the centres ``[parts, G, K]`` and of all draws ``[B, G, K]``."""
+    def is_entrywise(self, x: Tensor) -> bool:
+        """Whether rare states, too, are solved accurately by every model at inputs ``[G, d]``."""
+        return all(part.is_entrywise(x) for part in self.parts)
+
+    def values(self, x: Tensor, names: Sequence[str]) -> tuple[Array | None, Array]:
+        """Measures of the estimates ``[G, K]``, if of one model, and of all draws ``[B, G, K]``."""
         # Draws first: where a chain is large, they have solved the centre.
-        drawn = [part.drawn(x[None], names) for part in self.parts]
-        centres = [part.centre(x[None], names) for part in self.parts]
-        return np.concatenate(centres), np.concatenate(drawn)
+        drawn = np.concatenate([part.drawn(x[None], names) for part in self.parts])
+        return (None if len(self.parts) > 1 else self.parts[0].centre(x[None], names)[0]), drawn
 
 
 def from_estimate(
@@ -226,12 +242,15 @@ def drift(estimate: Estimate, below: Sequence[Estimate], heaviest: float) -> Arr
         own = part.covariance.on(scale, part.theta)
         # Estimated from few windows the difference may come out negative: no less than a tenth of
         # the larger variance is left to chance.
+        stretch += float(reach(part.below, np.array(heaviest))) ** 2
+        if not (part.covariance.computed and estimate.covariance.computed):
+            total += np.outer(moved, moved)  # nothing is known that chance would explain
+            continue
         values, basis = np.linalg.eigh(own - estimate.covariance.on(scale, whole))
         least = 0.1 * np.linalg.eigvalsh(own).max()
         along = basis.T @ moved
         if (along**2 / np.maximum(values, least)).sum() > _CHANCE * len(moved):
             total += np.outer(moved, moved)
-        stretch += float(reach(part.below, np.array(heaviest))) ** 2
     return total / stretch if stretch else total
 
 
@@ -265,7 +284,12 @@ def _moved(estimate: Estimate, scale: Scale, chance: Tensor) -> Tensor:
 
 
 def _root(matrix: Array) -> Array:
-    """A square root whose first columns hold most: a Sobol sequence fills those best."""
+    """A square root whose first columns hold most: a Sobol sequence fills those best.
+
+    NaN for a covariance that could not be computed, so that every draw counts as unsolved.
+    """
+    if not np.isfinite(matrix).all():
+        return np.full_like(matrix, np.nan)
     values, basis = np.linalg.eigh(matrix)
     return np.asarray((basis * np.sqrt(np.maximum(values, 0.0)))[:, ::-1])
 

@@ -26,7 +26,7 @@ class End(StrEnum):
     """Why a fit stopped."""
 
     CONVERGED = "converged"
-    """The gradient vanished."""
+    """No step improves the likelihood noticeably."""
     RAN_AWAY = "ran away"
     """The likelihood keeps improving as a parameter goes to its limit."""
     STALLED = "stalled"
@@ -58,9 +58,7 @@ class Ended:
     epochs, stale : int
         Passes over the windows of a stochastic fit, and the last of them without a lower loss.
     above : float
-        Nats above the optimum, about, of a fit that was not by second-order steps.
-    detail : str
-        What the optimiser said.
+        Nats above the optimum, about; infinite where no optimum is near.
     """
 
     why: End
@@ -70,7 +68,6 @@ class Ended:
     epochs: int = 0
     stale: int = 0
     above: float = math.nan
-    detail: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +121,7 @@ class Estimate:
     @property
     def determined(self) -> bool:
         """Whether the data determine every direction of the parameters."""
-        return not self.covariance.flat.size
+        return not self.covariance.flat.size and self.covariance.computed
 
     def table(self, level: float = 0.95) -> pd.DataFrame:
         """Estimates with standard errors and intervals, one row per parameter."""
@@ -143,8 +140,7 @@ class Estimate:
                 "std_error": np.where(log, theta, unit) * stderr,
                 "low": low,
                 "high": high,
-                # Parameters that no flat direction touches.
-                "determined": (self.covariance.flat**2).sum(1) < 1e-3,
+                "determined": self.covariance.determined,
             }
         )
 

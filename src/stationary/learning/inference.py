@@ -11,6 +11,7 @@ import scipy.stats
 from torch import Tensor
 
 from stationary._support.types import Array
+from stationary.errors import RateError, ReducibleError, SolverError
 from stationary.learning.likelihood import Likelihood
 from stationary.models.measures import Measure
 from stationary.models.scales import Scale
@@ -30,8 +31,20 @@ The odds of a utilisation of 0.9999 may be open by a factor of ten; the utilisat
 
 _TINY = float(np.finfo(float).tiny)
 
+_TOUCHED = 1e-3
+"""Squared share in the flat directions from which a parameter counts as undetermined."""
+
 FLAT = 1e-4
 """Curvature, in nats for a factor of e, below which a direction counts as flat."""
+
+NEAR = 0.05
+"""Nats above the optimum up to which an estimate counts as converged.
+
+There its estimates are within a third of a standard error of the maximum-likelihood ones.
+"""
+
+_NOISE = 1e-10
+"""Share of the largest curvature that may be rounding in the others."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +88,16 @@ class Covariance:
         """Standard errors of ``z``: relative ones where it is a logarithm."""
         return np.sqrt(np.diag(self.matrix))
 
+    @property
+    def determined(self) -> Array:
+        """Which parameters, ``[P]``, have a standard error and no part in a flat direction."""
+        return np.isfinite(self.stderr) & ((self.flat**2).sum(1) < _TOUCHED)
+
+    @property
+    def computed(self) -> bool:
+        """Whether all standard errors are numbers."""
+        return bool(np.isfinite(self.matrix).all())
+
     def on(self, scale: Scale, theta: Tensor) -> Array:
         """Return the matrix on another scale, near ``theta``."""
         factor = (scale.slope(theta) / self.scale.slope(theta)).numpy()
@@ -92,18 +115,24 @@ def finite_hessian(likelihood: Likelihood, z: Array) -> Array:
     return np.nan_to_num(likelihood.hessian(z), posinf=0.0, neginf=0.0)
 
 
-def nats_above_minimum(likelihood: Likelihood, z: Array) -> float:
-    """Newton's estimate of how far the likelihood lies above its minimum near ``z``.
+def nats_above_minimum(likelihood: Likelihood, z: Array, slope: Array) -> float:
+    """Newton's estimate of how far the likelihood lies above its minimum, from its slope at ``z``.
 
-    Infinite where it curves downwards, so that no minimum is near.
+    Half the Newton decrement. Infinite where the likelihood curves downwards or cannot be
+    differentiated twice, so that no minimum is known to be near.
     """
-    _, slope = likelihood.value_and_gradient(z)
-    curvature, basis = np.linalg.eigh(finite_hessian(likelihood, z))
-    if not (curvature > -FLAT).all():
-        return float("inf")
-    along = basis.T @ slope
-    steep = curvature > FLAT
-    return float((along[steep] ** 2 / curvature[steep]).sum() / 2)
+    # So small a slope is near the minimum however flat the likelihood is, without its curvature.
+    most = float(slope @ slope) / (2 * FLAT)
+    if most <= NEAR:
+        return most
+    try:
+        curvature, basis = np.linalg.eigh(finite_hessian(likelihood, z))
+    except (RateError, ReducibleError, SolverError):
+        return math.inf
+    if not (curvature > -max(FLAT, _NOISE * curvature[-1])).all():
+        return math.inf
+    # A slope along a flat direction, as of a fit that diverged, is far from any minimum.
+    return float(((basis.T @ slope) ** 2 / np.maximum(curvature, FLAT)).sum() / 2)
 
 
 class Link:

@@ -28,7 +28,7 @@ from stationary.learning.estimate import (
     check_whole,
     largest_slope,
 )
-from stationary.learning.inference import finite_hessian
+from stationary.learning.inference import NEAR, finite_hessian, nats_above_minimum
 from stationary.learning.likelihood import Likelihood
 from stationary.models.chunks import is_large
 
@@ -45,7 +45,7 @@ Line searches compare values, of which float64 holds 16 digits: they stall above
 """
 
 _TOLERANCE = 1e-8
-"""Largest gradient, in nats per count for a factor of e, at which a fit counts as converged."""
+"""Largest gradient, in nats per count for a factor of e, at which steps end."""
 
 _REACH = 20.0
 """How many e-folds from its start a parameter may go before it counts as running away."""
@@ -198,6 +198,22 @@ def minimise(
             progress(start, likelihood.evaluations, value)
         return value / likelihood.total, gradient / likelihood.total
 
+    try:
+        result = _steps(likelihood, value_and_gradient, z0, max_iterations)
+    except (RateError, ReducibleError, SolverError):
+        if start == 0:
+            raise
+        return None
+    return _judge(likelihood, result, z0)
+
+
+def _steps(
+    likelihood: Likelihood,
+    value_and_gradient: Callable[[Array], tuple[float, Array]],
+    z0: Array,
+    max_iterations: int,
+) -> OptimizeResult:
+    """Return where the steps from ``z0`` end."""
     newton = {"gtol": _TOLERANCE / 10, "maxiter": max_iterations, "max_trust_radius": 4.0}
     if len(z0) <= _MOST_NEWTON:
         result = minimize(
@@ -226,7 +242,7 @@ def minimise(
             method="trust-ncg",
             options=newton,
         )
-    return _judge(likelihood, result, z0)
+    return result
 
 
 def _polish(
@@ -245,7 +261,10 @@ def _polish(
 
 
 def _products(likelihood: Likelihood) -> Callable[[Array, Array], Array]:
-    """Hessian products per count, from one graph for all those at the same point."""
+    """Hessian products per count, from one graph for all those at the same point.
+
+    Entries that overflow are zero, as in a whole Hessian: they say nothing.
+    """
     at: Array = np.empty(0)
     product: Callable[[Array], Array]
 
@@ -253,26 +272,28 @@ def _products(likelihood: Likelihood) -> Callable[[Array, Array], Array]:
         nonlocal at, product
         if not np.array_equal(at, z):
             at, product = z.copy(), likelihood.curvature(z)
-        return product(vector) / likelihood.total
+        return np.nan_to_num(product(vector) / likelihood.total, posinf=0.0, neginf=0.0)
 
     return multiply
 
 
 def _judge(likelihood: Likelihood, result: OptimizeResult, z0: Array) -> OptimizeResult:
-    """Decide whether the gradient vanished at a point that is not running away.
+    """Decide whether a minimum was reached at a point that is not running away.
+
+    By the likelihood that is left to gain, not by the gradient: how small that can get depends on
+    the number of counts and on rounding.
 
     A rate that goes to zero is no run-away: its edge is simply not used.
     """
+    above = nats_above_minimum(likelihood, result.x, result.jac * likelihood.total)
     step, positive = result.x - z0, likelihood.model.positive.numpy()
     far = np.where(positive, step, np.abs(step)) > 0.95 * _REACH
     if far.any():
         theta = likelihood.model.natural(torch.tensor(result.x))
         first = int(far.argmax())
-        result.ended = Ended(
-            End.RAN_AWAY, False, likelihood.model.param_names[first], float(theta[first])
-        )
-    elif float(np.abs(result.jac).max(initial=0.0)) > _TOLERANCE:
-        result.ended = Ended(End.STALLED, False, detail=str(result.message))
+        name = likelihood.model.param_names[first]
+        result.ended = Ended(End.RAN_AWAY, False, name, float(theta[first]), above=above)
     else:
-        result.ended = Ended(End.CONVERGED, True)
+        near = above <= NEAR
+        result.ended = Ended(End.CONVERGED if near else End.STALLED, near, above=above)
     return result

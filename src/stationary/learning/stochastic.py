@@ -30,7 +30,7 @@ from stationary.learning.estimate import (
     check_whole,
     largest_slope,
 )
-from stationary.learning.inference import nats_above_minimum
+from stationary.learning.inference import NEAR, nats_above_minimum
 from stationary.learning.iterates import Iterates
 from stationary.learning.likelihood import Likelihood
 from stationary.learning.optimisers import Adam, StepRule
@@ -42,12 +42,6 @@ _EVERY = 2.0
 
 _SHARE = 0.05
 """Share of the time that checkpoints may take: those of large chains hold a guess a window."""
-
-_NEAR = 0.05
-"""Nats above the optimum up to which an estimate counts as converged.
-
-There its estimates are within a third of a standard error of the maximum-likelihood ones.
-"""
 
 _CHECKPOINT, _HISTORY = "checkpoint.safetensors", "history.csv"
 _COUNTS = ("epoch", "position", "step", "stale")
@@ -354,6 +348,6 @@ def judged(likelihood: Likelihood, theta: Tensor, ended: Ended, evaluations: int
     """Return parameters that were found in another way, judged by the exact likelihood."""
     z = likelihood.scale.free(theta).numpy()
     nll, slope = likelihood.value_and_gradient(z)
-    gap = nats_above_minimum(likelihood, z)
-    ended = replace(ended, converged=gap <= _NEAR, above=gap)
+    gap = nats_above_minimum(likelihood, z, slope)
+    ended = replace(ended, converged=gap <= NEAR, above=gap)
     return FitResult(theta, nll, largest_slope(slope, likelihood.total), ended, evaluations)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from stationary.gradients import Gradient
-from stationary.solvers import Solver
+from stationary.solvers import Accuracy, Solver
 from stationary.steady import steady_state
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Point:
     ) -> None:
         self.model, self.x, self.theta = model, x, theta
         self._how = solver, gradient, index
+        self._accuracy = Accuracy.NORMWISE
 
     @property
     def load(self) -> Tensor:
@@ -58,7 +59,15 @@ class Point:
         """Steady states ``[..., n]``, solved when first asked for."""
         solver, gradient, index = self._how
         generator = self.model.generator(self.x, self.theta, index)
-        return steady_state(generator, solver, gradient).pi
+        state = steady_state(generator, solver, gradient)
+        self._accuracy = state.accuracy
+        return state.pi
+
+    @property
+    def accuracy(self) -> Accuracy:
+        """Whether rare states are right too; only likely ones, where that is not known."""
+        _ = self.pi  # solving it tells
+        return self._accuracy
 
     def with_pi(self, pi: Tensor) -> Point:
         """Return the same point with steady states that were computed elsewhere."""

@@ -21,6 +21,9 @@ from stationary.terms.trust import Doubt, Horizon, Reason
 NEGLIGIBLE = 1e-6
 """Share below which a probability is known well enough, whatever its logarithm."""
 
+RESOLVED = 1e-8
+"""Probability below which solvers that are only normwise accurate may have no correct digit."""
+
 MOST_LOST = 0.02
 """Weight of draws that could not be solved from which an answer is not trusted."""
 
@@ -93,37 +96,53 @@ def forecast(
         Beyond it no row is trusted.
     """
     check_level(level)
-    names = draws.measures if measures is None else as_names(measures)
-    draws.check_measures(names)
+    names = names_for(draws, measures)
     model = draws.first
     inputs = model.as_inputs(x, least=1)
     centre, values = draws.values(inputs, names)
     shown = [model.measure(name) for name in names]
     lowest, highest = (np.array([getattr(m, end) for m in shown]) for end in ("low", "high"))
     low, middle, high = quantiles(values, draws.weights, three(level), lowest, highest)
-    value = centre[0] if len(draws.parts) == 1 else middle
+    value = middle if centre is None else centre
     low, high = np.minimum(low, value), np.maximum(high, value)
 
-    # A row keeps the first doubt of these.
     unsolved = np.isnan(values)
     lost = np.einsum("b,bgk->gk", draws.weights, unsolved)
-    undetermined = np.stack(
-        [_is_open(Link(m), value[:, k], low[:, k], high[:, k]) for k, m in enumerate(shown)], -1
-    )
+    links = [Link(measure) for measure in shown]
+    open_ = [_is_open(link, value[:, k], low[:, k], high[:, k]) for k, link in enumerate(links)]
+    # A row keeps the first doubt of these, each about the first measure that it holds for.
+    reasons = {
+        Reason.UNDEFINED: np.isnan(value) | np.isnan(low) | np.isnan(high),
+        Reason.UNSOLVED: lost > MOST_LOST,
+        Reason.OPEN: np.stack(open_, -1),
+        Reason.ROUNDING: _is_rounding(draws, inputs, links, value),
+    }
     far = np.zeros(len(inputs), bool)
     if horizon is not None:
         far = inputs[:, 0].numpy() > horizon.load
     doubts = [doubt] * len(inputs)
     for row in range(len(inputs) if doubt is None else 0):
-        if (lost[row] > MOST_LOST).any():
-            doubts[row] = Doubt(Reason.UNSOLVED, names[int(lost[row].argmax())])
-        elif undetermined[row].any():
-            doubts[row] = Doubt(Reason.OPEN, names[int(undetermined[row].argmax())])
-        elif far[row]:
-            doubts[row] = Doubt(Reason.HORIZON, horizon=horizon)
+        held = (
+            Doubt(reason, names[int(where[row].argmax())])
+            for reason, where in reasons.items()
+            if where[row].any()
+        )
+        doubts[row] = next(held, Doubt(Reason.HORIZON, horizon=horizon) if far[row] else None)
     columns = model.inputs if len(model.inputs) > 1 else ("load",)
     failed = int(unsolved.any((1, 2)).sum())
     return Forecast(inputs, columns, tuple(names), value, low, high, tuple(doubts), failed)
+
+
+def names_for(draws: Draws, measures: Any = None) -> tuple[str, ...]:
+    """Return the names of measures to forecast, by default all, or raise if there are none."""
+    names = draws.measures if measures is None else as_names(measures)
+    if not names:
+        raise InputError(
+            "the model has no measures, so there is nothing to forecast: override "
+            "Model.measures, or pass measures= to FromFunction"
+        )
+    draws.check_measures(names)
+    return names
 
 
 def as_names(measures: Any) -> tuple[str, ...]:
@@ -185,9 +204,22 @@ def half_width(link: Link, value: Array, low: Array, high: Array) -> Array:
         return np.asarray(half / np.abs(value) if link.free else half)
 
 
+def is_rounding(link: Link, value: Array) -> Array:
+    """Where a probability is below the error that solvers of large chains may make."""
+    return np.asarray(link.bounded & (value - link.low < RESOLVED * link.width))
+
+
+def _is_rounding(draws: Draws, inputs: Tensor, links: list[Link], value: Array) -> Array:
+    """Where a probability is below the error of the solver that its chain needs."""
+    small = np.stack([is_rounding(link, value[:, k]) for k, link in enumerate(links)], -1)
+    rows = np.flatnonzero(small.any(-1))[:1]  # which solver it is depends on the chain
+    return small & bool(len(rows) and not draws.is_entrywise(inputs[rows]))
+
+
 def _is_open(link: Link, value: Array, low: Array, high: Array) -> Array:
     """Where an interval is too wide to be trusted."""
-    known = np.maximum(high - value, value - low) <= KNOWN * np.abs(value)
+    with np.errstate(invalid="ignore"):  # what is infinite or NaN is not known
+        known = np.maximum(high - value, value - low) <= KNOWN * np.abs(value)
     if link.bounded:
         known |= high - link.low <= NEGLIGIBLE * link.width
     return np.asarray(~(half_width(link, value, low, high) <= OPEN) & ~known)

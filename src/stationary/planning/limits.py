@@ -9,19 +9,24 @@ from enum import StrEnum
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from stationary import words
+from stationary._support.types import Array
 from stationary.errors import InputError, SolverError, StationaryError
-from stationary.learning.draws import Draws
-from stationary.learning.inference import OPEN
+from stationary.learning.draws import Draws, Part
+from stationary.learning.inference import OPEN, Link
 from stationary.models import Model
-from stationary.planning.forecast import MOST_LOST, quantiles, three
+from stationary.planning.forecast import MOST_LOST, is_rounding, quantiles, three
 from stationary.planning.roots import Excess
 from stationary.terms.slo import Slo, check_level
 from stationary.terms.trust import Doubt, Horizon, Reason
 
 _SCANNED = 64
 """Loads at which a limit is checked to be the first crossing of its bound."""
+
+_SAMPLED = 32
+"""Draws that are scanned first; all of them only where one of these has an earlier crossing."""
 
 _BELOW, _ABOVE = math.log(1000), math.log(4)
 """How far below and above a limit they reach, in e-folds of load."""
@@ -170,24 +175,27 @@ def limit(
     for part in draws.parts:
         excess = Excess(part, slos)
         found, which = excess.roots(math.log(near))
-        earlier = _earlier_crossing(excess, math.log(near), float(found[0]))
+        earlier = _earlier_crossings(excess, math.log(near), float(found[0]))
         if earlier is not None:
-            met_again = True
-            found, which = excess.roots(*earlier)
+            starts, step, of_estimates = earlier
+            met_again |= of_estimates
+            found, which = excess.roots(starts, step)
         roots.append(np.exp(found))
         binds.append(which)
     centres = np.array([found[0] for found in roots])
     loads = np.concatenate([found[1:] for found in roots])
     unsolved, weights = np.isnan(loads), draws.weights
-    if unsolved.all() or np.isnan(centres).any():
+    alone = len(draws.parts) == 1
+    if np.isnan(centres).any() if alone else unsolved.all():
+        names = " and ".join(slo.measure for slo in slos)
         raise SolverError(
-            f"the chain cannot be solved on the way to a load that breaks {slos[0]}: forecast "
+            f"{names} cannot be computed on the way to a load that breaks {slos[0]}: forecast "
             f"lighter loads, or take a smaller model"
         )
     low, middle, high = quantiles(
         loads[:, None, None], weights, three(level), np.zeros(1), np.full(1, math.inf)
     ).ravel()
-    if len(draws.parts) == 1:
+    if alone:
         load, bind = float(centres[0]), int(binds[0][0])
     else:
         which = np.concatenate([each[1:] for each in binds])
@@ -197,6 +205,9 @@ def limit(
     tested = 0.0 if doubt else math.inf if horizon is None else horizon.load
     if doubt is None and float(weights[unsolved].sum()) > MOST_LOST:
         doubt = Doubt(Reason.UNSOLVED)
+    tiny = [slo.measure for slo in slos if _is_tiny(draws.first, slo)]
+    if doubt is None and tiny and not draws.is_entrywise(draws.first.as_inputs([near])):
+        doubt = Doubt(Reason.ROUNDING, tiny[0])
     return Limit(
         tuple(slos),
         slos[bind],
@@ -211,6 +222,11 @@ def limit(
     )
 
 
+def _is_tiny(model: Model, slo: Slo) -> bool:
+    """Whether a bound is on a probability that solvers of large chains do not resolve."""
+    return bool(is_rounding(Link(model.measure(slo.measure)), np.array(slo.bound)))
+
+
 def _doubt(load: float, low: float, high: float, horizon: Horizon | None) -> Doubt | None:
     """Why a limit is not to be trusted; None if it is."""
     if horizon is not None and not horizon.load:
@@ -223,8 +239,12 @@ def _doubt(load: float, low: float, high: float, horizon: Horizon | None) -> Dou
     return Doubt(Reason.HORIZON, horizon=horizon) if beyond else None
 
 
-def _earlier_crossing(excess: Excess, start: float, root: float) -> tuple[float, float] | None:
-    """Return the log load and the step to search again with, if a lighter load breaks an SLO.
+def _earlier_crossings(
+    excess: Excess, start: float, root: float
+) -> tuple[Array, float, bool] | None:
+    """Return where to search again, if lighter loads break an SLO at the estimates or in draws.
+
+    That is the log load of each row, the step, and whether the estimates are among them.
 
     Raise if a measure only falls as the load grows, so that light loads break an SLO and heavier
     ones do not: then there is no largest load that meets it.
@@ -238,9 +258,13 @@ def _earlier_crossing(excess: Excess, start: float, root: float) -> tuple[float,
         each = excess.of(excess.part.centre(loads, excess.names)[0])
     except StationaryError:  # such as loads at which the model is not defined
         return None
+    known = np.flatnonzero(~np.isnan(each).any(-1))
+    if not len(known):
+        return None
+    each, log_loads = each[known], log_loads[known]
     broken = each.max(-1) > 0
-    falls = excess.part.costly and bool((each[1] < each[0]).any())
-    if falls or (broken[0] and not broken.all() and not math.isfinite(root)):
+    falls = excess.part.costly and len(each) > 1 and bool((each[1] < each[0]).any())
+    if falls or (broken[0] and not broken.all() and math.isinf(root)):
         name = excess.names[int((each[0] - each[-1]).argmax())]
         raise InputError(
             f"{name} falls as the load grows, so there is no largest load below a bound; "
@@ -249,8 +273,29 @@ def _earlier_crossing(excess: Excess, start: float, root: float) -> tuple[float,
     if broken[0]:  # such as a server that wakes up slowly: only heavier loads matter then
         heavier = log_loads >= min(ends)
         log_loads, broken = log_loads[heavier], broken[heavier]
-    recovers = broken[:-1] & ~broken[1:]
-    if not recovers.any() or broken[0]:
+    if len(broken) < 2 or broken[0]:
         return None
-    last_met = int(broken.argmax()) - 1
-    return float(log_loads[last_met]), float(log_loads[1] - log_loads[0])
+    rows, loads = broken[None], torch.from_numpy(np.exp(log_loads))[None, :, None]
+    if not excess.part.costly:
+        sample = excess.part.first(_SAMPLED)
+        if _recovers(broken) or _recovers(_broken(excess, sample, loads)).any():
+            rows = np.concatenate([rows, _broken(excess, excess.part, loads)])
+    again = _recovers(rows) & ~rows[:, 0]
+    if not again.any():
+        return None
+    last_met = log_loads[np.maximum(rows.argmax(-1) - 1, 0)]
+    starts = np.where(again, last_met, start)
+    if len(rows) == 1:
+        starts = np.full(1 + len(excess.part.theta), starts[0])
+    return starts, float(log_loads[1] - log_loads[0]), bool(again[0])
+
+
+def _broken(excess: Excess, part: Part, loads: Tensor) -> Array:
+    """Whether each draw, ``[B, G]``, breaks an SLO at each of the loads."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(excess.of(part.drawn(loads, excess.names)).max(-1) > 0)
+
+
+def _recovers(broken: Array) -> Array:
+    """Whether a load that meets all SLOs comes after one that breaks some."""
+    return np.asarray((broken[..., :-1] & ~broken[..., 1:]).any(-1))

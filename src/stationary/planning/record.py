@@ -193,7 +193,10 @@ class Record:
         if self.pooled:
             choice = self.comparison.choice
             return None if choice.model else Doubt(Reason.NO_MODEL, choice=choice)
-        return None if self.estimate.converged else Doubt(Reason.NOT_CONVERGED)
+        if not self.estimate.converged:
+            return Doubt(Reason.NOT_CONVERGED)
+        unknown = self.refits is None and not self.estimate.covariance.computed
+        return Doubt(Reason.NO_ERRORS) if unknown else None
 
     @property
     def horizon(self) -> Horizon:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from stationary._support.types import Array
+from stationary.errors import RateError, ReducibleError, SolverError
 from stationary.learning.draws import Part
 from stationary.learning.inference import Link
 from stationary.terms.slo import Slo
@@ -57,13 +59,22 @@ class Excess:
         loads = torch.from_numpy(np.exp(log_load))[:, None, None]
         first = float(loads[0])
         if first not in self.known:  # once the centre's root is found, it is not solved again
-            self.known[first] = self.part.centre(loads[:1], self.names)
+            self.known[first] = self._centre(loads[:1])
         drawn = self.part.drawn(loads[1:], self.names)
         each = self.of(np.concatenate([self.known[first], drawn])[:, 0])
         return each.max(-1), each.argmax(-1)
 
-    def roots(self, start: float, step: float = _FIRST_STEP) -> tuple[Array, Array]:
+    def _centre(self, loads: Tensor) -> Array:
+        """Measures of the estimates; NaN where their chain cannot be solved."""
+        try:
+            return self.part.centre(loads, self.names)
+        except (RateError, ReducibleError, SolverError):
+            return np.full((1, 1, len(self.names)), np.nan)
+
+    def roots(self, start: float | Array, step: float = _FIRST_STEP) -> tuple[Array, Array]:
         """Log loads at which each row crosses zero, and the SLO that binds there.
+
+        The search of each row begins at the log load ``start``.
 
         Infinite where no load within `FARTHEST` breaks an SLO, and minus infinity where none meets
         all; NaN where the chain could not be solved.

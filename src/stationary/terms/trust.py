@@ -73,6 +73,12 @@ class Reason(StrEnum):
     """The data leave it open by more than a factor of ten."""
     UNSOLVED = "unsolved"
     """The chain could not be solved for too many draws."""
+    UNDEFINED = "undefined"
+    """The measure is not a number there."""
+    NO_ERRORS = "no standard errors"
+    """The standard errors could not be computed."""
+    ROUNDING = "rounding"
+    """The probability is smaller than the error of the solver that a large chain needs."""
 
 
 @dataclass(frozen=True)

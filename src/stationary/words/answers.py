@@ -128,6 +128,10 @@ def doubt(found: Doubt) -> str:
         "not converged": "the fit did not converge",
         "unsolved": f"the chain could not be solved for many of the parameters that {what} "
         f"depends on",
+        "undefined": f"{what} is not a number there",
+        "no standard errors": "the standard errors could not be computed",
+        "rounding": f"probabilities of a chain this large are right to about 1e-8, and {what} is "
+        f"smaller: take it as at most 1e-8",
         "open": f"the data leave {what} open by more than a factor of 10",
     }[str(found.reason)]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from stationary.words import answers, headlines
@@ -18,20 +17,20 @@ if TYPE_CHECKING:
     from stationary.models import Model
 
 _ENDED = {
-    "converged": "the gradient vanished",
+    "converged": "no step improves the likelihood noticeably",
     "ran away": "the likelihood keeps improving as {found.parameter} runs to its limit "
     "({found.value:.3g}): the data do not bound it; observe more states or loads, or take a "
     "smaller model",
-    "stalled": "the gradient is still {gradient:.1e} nats per count ({found.detail}); try more "
-    "starts= or max_iterations=",
-    "epochs": "{epochs}, about {found.above:.1g} nats above the optimum",
-    "patience": "{epochs}, the last {found.stale} of them without a lower training loss, about "
-    "{found.above:.1g} nats above the optimum",
-    "stopped": "the callback ended it after {epochs}, about {found.above:.1g} nats above the "
-    "optimum",
-    "found": "found by another method, about {found.above:.1g} nats above the optimum",
+    "stalled": "it stopped {where}; try more starts= or max_iterations=",
+    "epochs": "{epochs}, {where}",
+    "patience": "{epochs}, the last {found.stale} of them without a lower training loss, {where}",
+    "stopped": "the callback ended it after {epochs}, {where}",
+    "found": "found by another method, {where}",
 }
 """How a fit ended."""
+
+_FAR = 1000.0
+"""Nats above the optimum from which the estimate of them, by one Newton step, is meaningless."""
 
 _COVARIANCES = {
     "information": "observed information",
@@ -48,11 +47,13 @@ _SUPPOSES = {
 """What standard errors suppose."""
 
 
-def ended(found: Ended, gradient_norm: float = math.nan) -> str:
+def ended(found: Ended) -> str:
     """Return how a fit ended, as a clause."""
-    return _ENDED[str(found.why)].format(
-        found=found, gradient=gradient_norm, epochs=plural(found.epochs, "epoch")
-    )
+    where = f"about {found.above:.1g} nats above the optimum"
+    if not found.above <= _FAR:
+        where = "far from an optimum of the likelihood"
+    epochs = plural(found.epochs, "epoch")
+    return _ENDED[str(found.why)].format(found=found, where=where, epochs=epochs)
 
 
 def covariance(found: Covariance, windows: int) -> str:
@@ -67,15 +68,21 @@ def warnings(estimate: Estimate, windows: Windows) -> list[str]:
     """Return what a reader must know before relying on the numbers."""
     notes = []
     if not estimate.converged:
-        notes.append(f"The fit did not converge: {ended(estimate.ended, estimate.gradient_norm)}")
+        notes.append(f"The fit did not converge: {ended(estimate.ended)}")
     if estimate.heavy_tails:
         notes.append(
             "The gradients' variance is infinite at the start: p is not below delta (2 - delta), "
             "with delta the spectral gap. The fit leans on clipping. Use a smaller p, p=auto, or "
             "the doubling series."
         )
+    if not estimate.covariance.computed:
+        notes.append(
+            "The standard errors could not be computed, so that no forecast is trusted; take "
+            "another covariance=, or a bootstrap."
+        )
     table = estimate.table()
-    open_ = table.loc[~table["determined"], "parameter"].tolist()
+    flat = ~table["determined"] & table["std_error"].notna()
+    open_ = table.loc[flat, "parameter"].tolist()
     if open_:
         notes.append(
             f"The data do not determine {len(open_)} of {len(table)} parameters "
@@ -109,6 +116,8 @@ def left_out(estimate: Estimate) -> str:
     open_, parameters = estimate.covariance.flat.shape[1], len(estimate.model.param_names)
     if open_:
         notes.append(f"{open_} of {parameters} directions not determined: not pooled")
+    if not estimate.covariance.computed:
+        notes.append("standard errors could not be computed: not pooled")
     return "; ".join(notes)
 
 
@@ -144,7 +153,7 @@ def summary(
         shown,
         "",
         f"negative log-likelihood {estimate.nll:.6f} over {float(windows.size.sum()):.0f} counts",
-        f"{how}: {ended(estimate.ended, estimate.gradient_norm)}",
+        f"{how}: {ended(estimate.ended)}",
         f"largest gradient {estimate.gradient_norm:.1e} nats per count, "
         f"{plural(estimate.evaluations, 'gradient evaluation')}, "
         f"{plural(estimate.starts, 'start')}",

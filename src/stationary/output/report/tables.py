@@ -179,7 +179,7 @@ def data_facts(plan: Plan) -> list[tuple[str, str]]:
 def fit_facts(plan: Plan) -> list[tuple[str, str]]:
     """Return how the fit ended."""
     estimate, model = plan.estimate, plan.model
-    ended = words.ended(estimate.ended, estimate.gradient_norm)
+    ended = words.ended(estimate.ended)
     errors = words.covariance(estimate.covariance, plan.windows.recorded)
     return [
         ("model", f"{type(model).__name__}({model.extra_repr()})"),
