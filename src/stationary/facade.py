@@ -118,7 +118,8 @@ class Plan(Record):
         """
         level = self.question.level if level is None else level
         names = names_for(self.draws, measures)  # before the refits that the horizon takes
-        return forecast(self.draws, x, names, level, self.doubt, self.horizon).frame()
+        draws = self.answering_for(names)
+        return forecast(draws, x, names, level, self.doubt, self.horizon).frame()
 
     @property
     def limit(self) -> Limit:

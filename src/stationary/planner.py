@@ -14,6 +14,7 @@ from stationary.errors import ConvergenceWarning, InputError
 from stationary.facade import Plan
 from stationary.gradients import Exact, Gradient
 from stationary.learning.covariances import CovarianceKind
+from stationary.learning.discrepancy import Discrepancy
 from stationary.learning.estimate import Method
 from stationary.learning.fitting import check_model, estimate
 from stationary.learning.newton import Newton
@@ -161,7 +162,15 @@ def compare(
     fitted, studies, failed = fit_all(named, windows, starts, seed, jobs, cluster, progress)
     if not fitted:
         raise InputError(f"no model could be fitted: {next(iter(failed.values()))}")
-    return Plan(windows, fitted, pooled=True, failed=failed, seed=seed, known_studies=studies)
+    return Plan(
+        windows,
+        fitted,
+        pooled=True,
+        failed=failed,
+        seed=seed,
+        discrepancy=Discrepancy(),
+        known_studies=studies,
+    )
 
 
 def plan(

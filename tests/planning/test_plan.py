@@ -124,11 +124,11 @@ def test_a_fit_is_studied_once(windows, fits):
     assert beside.limit_of(beside.asking("loss<1%", None, None)) == fit.max_load(loss=0.01)
 
 
-def test_a_comparison_of_six_models_takes_few_fits(fits):
+def test_a_comparison_of_five_models_takes_few_fits(fits):
     windows = recording().between(None, LIGHT).observing(OBSERVED)
     models = ladder(windows, 1, CAPACITY)
     models |= {"finite": M.FiniteClients(servers=1, capacity=CAPACITY, clients=100)}
-    assert len(models) == 6
+    assert len(models) == 5
     st.compare(models, windows, jobs=1)
     assert 0 < len(fits) <= 87
 

@@ -81,6 +81,9 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
     speed: Sequence[str] = ("service_rate",)
     """Parameters that a faster server multiplies, if the model has them."""
 
+    encompassing: ClassVar[bool] = False
+    """Whether the usual models of a queue are special cases of it: then it answers for them."""
+
     arrives_alone: bool = True
     """Whether requests arrive one at a time. Requests of one batch see one another, so that counts
     by arriving requests cannot be fitted."""
@@ -243,6 +246,12 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
     def declared(self) -> dict[str, Param]:
         """Parameters as they were declared, at their present values."""
         return self._declared.at(self.theta.detach())
+
+    @property
+    def speed_mask(self) -> Tensor:
+        """Which entries of ``theta`` a faster server multiplies, ``[P]``."""
+        sizes = {name: torch.numel(torch.as_tensor(p.value)) for name, p in self.declared().items()}
+        return torch.cat([torch.full((n,), name in self.speed) for name, n in sizes.items()])
 
     @property
     def estimates(self) -> dict[str, float]:

@@ -12,9 +12,11 @@ from torch import Tensor
 
 from stationary.data.windows import Windows
 from stationary.errors import InputError
+from stationary.learning.discrepancy import Discrepancy
 from stationary.learning.draws import Draws, from_estimate, from_refits
 from stationary.learning.estimate import Estimate
 from stationary.models import Model
+from stationary.models.latency import percentile_of
 from stationary.planning.limits import Limit, check_slos, limit
 from stationary.planning.what_if import Change
 from stationary.terms.slo import Slo, as_slos, check_level, check_present
@@ -86,6 +88,8 @@ class Record:
         Of a bootstrap, from which intervals are then made.
     changed : (Change, Draws), optional
         Of a what-if: a system that was not observed itself.
+    discrepancy : Discrepancy, optional
+        Model error that answers allow for; none for the sampling error alone.
     known_studies, known_comparison, known_draws
         What was computed before, such as by the plan that was saved.
     """
@@ -100,6 +104,7 @@ class Record:
     recipe: Mapping[str, str] = field(default_factory=dict)
     refits: Refits | None = None
     changed: tuple[Change, Draws] | None = None
+    discrepancy: Discrepancy | None = None
     known_studies: Mapping[str, Study] = field(default_factory=dict)
     known_comparison: Comparison | None = None
     known_draws: Draws | None = None
@@ -123,7 +128,7 @@ class Record:
 
     @cached_property
     def draws(self) -> Draws:
-        """Weighted draws of models and parameters, from which every interval is made."""
+        """Weighted draws of models and parameters, as the data determine them."""
         if self.changed is not None:
             return self.changed[1]
         if self.known_draws is not None:
@@ -140,7 +145,8 @@ class Record:
         parts = (
             from_estimate(
                 self.fitted[name],
-                [part for part in studies[name].below if part is not None],
+                # Model error stands for what parameters may do beyond the data.
+                [] if self.discrepancy else [p for p in studies[name].below if p is not None],
                 self.heaviest,
                 weights[name] / total,
                 self.seed + k,
@@ -148,6 +154,21 @@ class Record:
             for k, name in names.items()
         )
         return Draws(tuple(parts))
+
+    @cached_property
+    def answering(self) -> Draws:
+        """The draws with model error, from which every answer is made."""
+        if self.discrepancy is None:
+            return self.draws
+        return self.discrepancy.applied(self.draws, self.seed)
+
+    def answering_for(self, measures: Any) -> Draws:
+        """Return the draws for some measures; that of a state needs the capacity as it is."""
+        names = [measures] if isinstance(measures, str) else list(measures or [])
+        usual = all(name in self.draws.measures or percentile_of(name) for name in names)
+        if self.discrepancy is None or usual:
+            return self.answering
+        return replace(self.discrepancy, capacity=0.0).applied(self.draws, self.seed)
 
     @property
     def part_names(self) -> dict[int, str]:
@@ -209,7 +230,8 @@ class Record:
         kept: dict[str, Any] = {"known_studies": self.__dict__.get("studies", self.known_studies)}
         if "fitted" not in changes and ("pooled" not in changes or len(self.fitted) > 1):
             kept["known_comparison"] = self.__dict__.get("comparison", self.known_comparison)
-        if not changes.keys() & {"fitted", "pooled", "refits"} and self.changed is None:
+        anew = {"fitted", "pooled", "refits", "discrepancy"}
+        if not changes.keys() & anew and self.changed is None:
             kept["known_draws"] = self.__dict__.get("draws", self.known_draws)
         return replace(self, **{"known_comparison": None, "known_draws": None, **kept, **changes})
 
@@ -226,7 +248,7 @@ class Record:
     def limit_of(self, question: Question) -> Limit:
         """Answer a question."""
         near, level, given = self.heaviest, question.level, question.present
-        found = limit(self.draws, question.slos, near, level, self.doubt, self.horizon)
+        found = limit(self.answering, question.slos, near, level, self.doubt, self.horizon)
         present = near if given is None else given
         return replace(found, present=present, present_given=given is not None)
 

@@ -13,9 +13,6 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
-import numpy as np
-import torch
-
 from stationary.errors import InputError
 from stationary.learning.draws import Draws, Part, faster
 from stationary.models import Relaxed
@@ -111,5 +108,4 @@ def _changed(part: Part, options: Mapping[str, Any], speed: float | None) -> Par
         part = replace(part, model=model.changed(**options))
     if speed is None:
         return part
-    speeds = [torch.full((np.size(p.value),), name in served) for name, p in parameters.items()]
-    return faster(part, torch.cat(speeds), float(speed))
+    return faster(part, part.model.speed_mask, float(speed))

@@ -113,6 +113,8 @@ class Chosen(StrEnum):
     """The model forecast the held-out loads best."""
     SIMPLEST = "simplest"
     """It is the simplest of those that forecast them as well as the best."""
+    GENERAL = "general"
+    """It has the usual models as special cases, and predicted the held-out loads well enough."""
     ONLY = "only"
     """There was no other to compare it with."""
     NONE_USABLE = "none usable"

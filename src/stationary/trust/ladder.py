@@ -9,9 +9,6 @@ from stationary.data.windows import Windows
 from stationary.models import Model, RuleModel
 from stationary.models.registry import build, can_rebuild, describe
 
-_PHASES = 4
-"""Phases of the less variable service: half the coefficient of variation of an exponential one."""
-
 
 def ladder(windows: Windows, servers: int = 1, capacity: int = 20) -> dict[str, Model]:
     """Models to compare, by name and the options in which they differ, simplest first.
@@ -30,12 +27,11 @@ def ladder(windows: Windows, servers: int = 1, capacity: int = 20) -> dict[str, 
     """
     both = {"servers": servers, "capacity": capacity}
     depth = min(_observed(windows), capacity)
-    described: list[Mapping[str, Any]] = [{"name": name, **both} for name in ("mmmk", "slowing")]
+    described: list[Mapping[str, Any]] = [
+        {"name": name, **both} for name in ("mmmk", "service", "slowing")
+    ]
     if depth > servers:
         described.append({"name": "statedependent", "depth": depth, "capacity": capacity})
-    if servers == 1:
-        described.append({"name": "erlang", "phases": _PHASES, "capacity": capacity})
-        described.append({"name": "hyperexponential", "capacity": capacity})
     if not windows.by_arrivals:
         described += [{"name": name, **both} for name in ("batch", "onoff")]
     return {_short(each): build(each) for each in described}

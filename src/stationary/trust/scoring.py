@@ -77,11 +77,13 @@ def recommend(
     parameters: Mapping[str, int],
     fitting: Collection[str],
     held: Sequence[Windows],
+    general: Collection[str] = (),
 ) -> Choice:
     """Return the model to take, and why; or why none.
 
-    It is the simplest within one standard error of the best. None is taken where a forecast that
-    needs no model does clearly better: then the models miss something that the data show.
+    It is a general one if that fits, for scores at light load say little about overload; otherwise
+    the simplest within one standard error of the best. None is taken where a forecast that needs no
+    model does clearly better: then the models miss something that the data show.
 
     Parameters
     ----------
@@ -93,6 +95,8 @@ def recommend(
         Those of them that fit the loads they saw: no other is taken.
     held : sequence of Windows
         The held-out windows at each cut, lightest cut first.
+    general : collection of str
+        Models that have others as special cases.
     """
     if not parameters:
         return Choice(Chosen.NONE_USABLE)
@@ -113,11 +117,13 @@ def recommend(
     near = []
     for name in parameters:
         gap, error = scores[name].behind(scores[best], windows)
-        as_good = gap <= max(error, _NOTHING)
+        as_good = name in general or gap <= max(error, _NOTHING)
         if as_good and name in fitting and not scores[name].is_wrong:
             near.append(name)
     if not near:
         return ended(Chosen.WRONG if best in fitting else Chosen.MISFIT)
-    model = min(near, key=lambda name: (parameters[name], scores[name].mean))
+    model = min(near, key=lambda n: (n not in general, parameters[n], scores[n].mean))
+    if model in general:
+        return ended(Chosen.GENERAL, model, near)
     is_best = scores[model].behind(scores[best], windows)[0] <= _NOTHING
     return ended(Chosen.BEST if is_best else Chosen.SIMPLEST, model, near)

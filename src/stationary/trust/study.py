@@ -114,22 +114,30 @@ def comparison(
         for name, each in fitted.items()
         if each.converged and each.determined
     }
-    places = _common_cuts(fitted, windows)
+    # A model that cannot be used must not keep the others from being tested.
+    places = _common_cuts({name: fitted[name] for name in usable} or fitted, windows)
+    # A pool of families adds to the width of intervals, not to their coverage: a model that has
+    # the others as special cases answers alone, with its model error.
+    general = [name for name in usable if fitted[name].model.encompassing]
     if not places:
-        weights = dict.fromkeys(usable, 1 / max(len(usable), 1))
+        pooled = general or list(usable)
+        weights = {name: 1 / len(pooled) for name in pooled}
         return Comparison({}, weights, Choice(Chosen.UNTESTED))
     held = [held_out(windows, cut) for cut in places]
     pairs = [(windows.between(None, cut), part) for cut, part in zip(places, held, strict=True)]
     known = {name: studies[name].score(places) for name in fitted}
     scores = {name: each for name, each in known.items() if each is not None}
     tested = {name: count for name, count in usable.items() if name in scores}
+    general = [name for name in general if name in tested]
     rivals = {
         name: joined(list(map(score, terms, held))) for name, terms in baselines(pairs).items()
     }
     fitting = {name for name in tested if studies[name].horizon.load}
     # Models that cannot be used are no rivals of those that can.
-    choice = recommend({name: scores[name] for name in tested} | rivals, tested, fitting, held)
-    return Comparison(scores | rivals, weigh(scores, tested, held), choice, len(held[0]))
+    each = {name: scores[name] for name in tested} | rivals
+    choice = recommend(each, tested, fitting, held, general)
+    weights = dict.fromkeys(general[:1], 1.0) or weigh(scores, tested, held)
+    return Comparison(scores | rivals, weights, choice, len(held[0]))
 
 
 def _common_cuts(fitted: Mapping[str, Estimate], windows: Windows) -> list[float]:

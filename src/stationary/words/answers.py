@@ -37,6 +37,8 @@ _CHOICE = {
     "misplaces at most {share} of the counts.",
     "simplest": "Take {model}: it is the simplest chain that predicts the held-out loads {loads} "
     "as well as the best, {best}, within its noise, and misplaces at most {share} of the counts.",
+    "general": "Take {model}: the usual queues are special cases of it, and it predicts the "
+    "held-out loads {loads} with at most {share} of the counts misplaced.",
     "only": "{model} is the only model; there is no other to compare it with.",
     "none usable": "None is to be trusted: no chain converged with all of its parameters "
     "determined.",

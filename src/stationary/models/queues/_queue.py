@@ -15,6 +15,7 @@ from stationary.errors import InputError
 from stationary.models._base import Model
 from stationary.models._params import Values
 from stationary.models._point import Point
+from stationary.models.latency import percentile, percentile_of
 from stationary.models.measures import FLOW_MEASURES, Flows, Measure, reward
 
 Moves = Iterator[tuple[int | str, int | str, str, float]]
@@ -85,6 +86,9 @@ class Queue(Model):
             return reward(self.levels, 0.0, float(self.levels.max()), "mean requests in the system")
         if name == "utilisation" and name in self.measures:
             return reward(self.serving / self.servers, 0.0, 1.0, "mean share of busy servers")
+        share = percentile_of(name)
+        if share is not None and hasattr(self, "sojourn"):
+            return percentile(share)
         return super().measure(name)
 
     def check_inputs(self, x: Tensor) -> None:
@@ -119,6 +123,11 @@ class ServerQueue(Queue):
     """The largest capacity that the model takes."""
 
     _multiples: Tensor
+
+    @property
+    def smallest(self) -> int:
+        """The smallest capacity that the model can be given."""
+        return self.servers
 
     def __init__(self, servers: int = 1, capacity: int = 20, **values: Any) -> None:
         servers = whole(servers, "servers", 1, 10**9)

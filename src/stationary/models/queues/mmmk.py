@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from stationary.models._params import rate
+from stationary.models._point import Point
+from stationary.models.latency import first_come_first_served
 from stationary.models.queues._queue import ServerQueue
 
 
@@ -32,6 +34,10 @@ class MMmK(ServerQueue):
     """
 
     params = {"service_rate": rate()}
+
+    def sojourn(self, point: Point) -> tuple[Tensor, Tensor, Tensor]:
+        """Response times of accepted requests, by what they find."""
+        return first_come_first_served(point, point.p.service_rate, 1.0)
 
     def closed_form(self, x: Any) -> Tensor:
         """Steady state ``[M, n]`` by the textbook formula, in log space."""

@@ -35,6 +35,11 @@ class StateDependent(BirthDeathQueue):
         params = {"service": rate([1.0] * self.depth, labels)}
         super().__init__(1, capacity, params=params, **rates)
 
+    @property
+    def smallest(self) -> int:
+        """Every queue length with a rate of its own has its place."""
+        return self.depth
+
     def deaths(self, p: Values) -> Tensor:
         """``service_n``, and ``service_depth`` above."""
         return join_rates(p.service, repeated(p.service[..., -1:], self.capacity - self.depth))
