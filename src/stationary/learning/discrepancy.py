@@ -56,8 +56,10 @@ class Discrepancy:
 
     def _spread(self, part: Part, seed: int) -> Iterator[Part]:
         model, count = part.model, len(part.theta)
-        # Sobol points want a power of two.
+        # Sobol points want a power of two. Shuffled, because the draws are Sobol points as well,
+        # and two such sequences side by side are correlated.
         points = qmc.Sobol(2, seed=_SEED + seed).random(1 << (count - 1).bit_length())
+        points = np.random.default_rng(_SEED + seed).permutation(points)
         rate, capacity = norm.ppf(points[:count].clip(_EDGE, 1 - _EDGE)).T
         factor = torch.from_numpy(np.exp(self.rate * rate))[:, None]
         theta = torch.where(model.speed_mask, part.theta * factor, part.theta)

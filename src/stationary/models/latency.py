@@ -116,22 +116,28 @@ def _difference(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
 
 
 def _root(weights: Tensor, mean: Tensor, variance: Tensor, share: float) -> Tensor:
-    """Solve ``F(t) = share`` by Newton steps inside a bracket, all rows together."""
+    """Solve ``F(t) = share`` by Newton steps inside a bracket, for all rows that are not done."""
+    batch = weights.shape[:-1]
+    weights, mean, variance = (
+        part.reshape(-1, part.shape[-1]) for part in (weights, mean, variance)
+    )
     first = (weights * mean).sum(-1)
-    spread = (weights * (variance + (mean - first[..., None]) ** 2)).sum(-1).sqrt()
-    t = (first + spread * statistics.NormalDist().inv_cdf(share)).maximum(first * share)
-    low, high = torch.zeros_like(t), torch.full_like(t, torch.inf)
-    done = torch.zeros_like(t, dtype=torch.bool)
+    spread = (weights * (variance + (mean - first[:, None]) ** 2)).sum(-1).sqrt()
+    found = (first + spread * statistics.NormalDist().inv_cdf(share)).maximum(first * share)
+    rows = torch.arange(len(found))
+    t, low, high = found.clone(), torch.zeros_like(found), torch.full_like(found, torch.inf)
     for _ in range(_STEPS):
-        at = t[..., None]
+        at = t[:, None]
         excess = (weights * _cdf(at, mean, variance)).sum(-1) - share
         low, high = torch.where(excess < 0, t, low), torch.where(excess < 0, high, t)
         step = t - excess / (weights * _pdf(at, mean, variance)).sum(-1)
         # A step out of the bracket halves it, or doubles t where there is no upper end yet.
         halved = torch.where(high.isinf(), 2 * t, (low + high) / 2)
         new = torch.where((step > low) & (step < high), step, halved)
-        # A row that is found stays as it is, whatever stands beside it in the batch.
-        t, done = torch.where(done, t, new), done | ((new - t).abs() <= _TOLERANCE * t)
-        if bool(done.all()):
+        found[rows] = new
+        left = (new - t).abs() > _TOLERANCE * t
+        if not bool(left.any()):
             break
-    return t
+        weights, mean, variance = weights[left], mean[left], variance[left]
+        rows, t, low, high = rows[left], new[left], low[left], high[left]
+    return found.reshape(batch)

@@ -98,8 +98,9 @@ def _deaths(load: Tensor, rate: Tensor, variability: Tensor, room: int) -> Tenso
         x = _continued(x, room)
     x = x / x.sum(-1, keepdim=True)
     # A service that begins with j requests leaves room for so many more.
-    free = (room - torch.arange(room).clamp_min(1)).clamp_max(more.shape[-1] - 1)
-    turned_away = (x * more[..., free]).sum(-1, keepdim=True)
+    free = room - torch.arange(room).clamp_min(1)
+    near = free < more.shape[-1]  # with more room than that, hardly anything is turned away
+    turned_away = (x[..., near] * more[..., free[near]]).sum(-1, keepdim=True)
     # Where a full system is too rare for float64, any rate out of it will do.
     full = torch.where(x[..., -1:] > 0, load * x[..., -1:] / turned_away, down[..., -1:])
     return torch.cat([down, full], -1)
