@@ -1,6 +1,8 @@
 """The interface as it was designed: these lines work, and wrong types get a sentence."""
 
 import inspect
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -167,3 +169,10 @@ WRONG = {
 def test_a_wrong_type_gets_a_sentence(ask, said, model, windows, fit):
     with pytest.raises(st.errors.InputError, match=said):
         ask(model, windows, fit)
+
+
+def test_every_name_at_the_top_can_be_asked_for_first():
+    code = "import sys; import stationary; getattr(stationary, sys.argv[1])"
+    for name in ("covariances", "optimisers", "measures", "simulation"):
+        done = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr

@@ -156,7 +156,7 @@ def test_compare_for_programs(call, data):
     code, out, _ = call(*args, "--slo", "loss<0.01", "--present", "30")
     assert code == 1  # too much load
     answer = json.loads(out)
-    assert answer["recommended"] == "mmmk"
+    assert answer["recommended"] == "service"
     assert {row["model"] for row in answer["models"]} >= {"mmmk", "slowing", "onoff"}
     assert answer["limit"]["headroom"] < 0
 

@@ -167,7 +167,7 @@ def test_what_is_no_file_is_said(tmp_path):
     with pytest.raises(InputError, match=r"none.sm: the PRISM model cannot be read: No such file"):
         from_prism(tmp_path / "none.sm", x="a", theta="b")
     (tmp_path / "bytes.sm").write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(InputError, match="not text in UTF-8"):
+    with pytest.raises(InputError, match="UTF-8"):
         from_prism(tmp_path / "bytes.sm", x="a", theta="b")
 
 

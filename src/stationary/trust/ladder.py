@@ -9,6 +9,12 @@ from stationary.data.windows import Windows
 from stationary.models import Model, RuleModel
 from stationary.models.registry import build, can_rebuild, describe
 
+_LARGE = 300
+"""Capacity from which batches and bursts, whose chains are dense or long, must be asked for."""
+
+_DEEPEST = 30
+"""Queue lengths with a rate of their own, at most: more are hardly ever determined."""
+
 
 def ladder(windows: Windows, servers: int = 1, capacity: int = 20) -> dict[str, Model]:
     """Models to compare, by name and the options in which they differ, simplest first.
@@ -26,13 +32,13 @@ def ladder(windows: Windows, servers: int = 1, capacity: int = 20) -> dict[str, 
         Of the system.
     """
     both = {"servers": servers, "capacity": capacity}
-    depth = min(_observed(windows), capacity)
+    depth = min(_observed(windows), capacity, _DEEPEST)
     described: list[Mapping[str, Any]] = [
         {"name": name, **both} for name in ("mmmk", "service", "slowing")
     ]
     if depth > servers:
         described.append({"name": "statedependent", "depth": depth, "capacity": capacity})
-    if not windows.by_arrivals:
+    if not windows.by_arrivals and capacity <= _LARGE:
         described += [{"name": name, **both} for name in ("batch", "onoff")]
     return {_short(each): build(each) for each in described}
 

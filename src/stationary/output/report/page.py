@@ -72,7 +72,8 @@ def write_report(
     result = answer(plan, slos, present, level)
     if identifiability is None and _can_identify(plan):
         # Two loads show it; every further one takes as long again.
-        identifiability = plan.identify([plan.heaviest, 2 * plan.heaviest])
+        alone = len(plan.windows.inputs) == 1
+        identifiability = plan.identify([plan.heaviest, 2 * plan.heaviest] if alone else None)
     findings = [] if plan.change else plan.findings
     chart, pooled = forecast_chart(plan, result, observed) if result.measure else (None, "")
     text = _ENVIRONMENT.get_template("report.html.j2").render(
