@@ -11,7 +11,7 @@ from stationary.models import registry
 FAMILY = [
     models.MMmK(servers=2, capacity=6, service_rate=6.0),
     models.StateDependent(depth=3, capacity=6, service_1=8.0, service_2=12.0, service_3=14.0),
-    models.Service(servers=2, capacity=6, service_rate=6.0, variability=0.6),
+    models.Service(capacity=6, service_rate=6.0, variability=0.6),
     models.Slowing(servers=2, capacity=6, service_rate=8.0, slowdown=0.3),
     models.UniversalScalability(capacity=6, service_rate=8.0, contention=0.4, coherency=0.1),
     models.Balking(servers=2, capacity=6, service_rate=6.0, balking=0.4),
