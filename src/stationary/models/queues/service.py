@@ -39,6 +39,9 @@ _DEEPEST = 200
 _FALLING = 0.95
 """Ratio of successive probabilities below which their rest is a geometric series."""
 
+_SMALL = 1e-9
+"""Probability below which what is left of 1 has too few digits."""
+
 _SPREAD = 0.7
 """Standard deviation of the logarithm of the variability before any data is seen."""
 
@@ -129,16 +132,18 @@ def _arrivals(mean: Tensor, variability: Tensor, most: int) -> tuple[Tensor, Ten
         - shape * torch.log1p(spread)
         + k * again.log()
     ).exp()
-    # Far out, probabilities fall like a geometric series, whose rest is known without subtracting.
+    # Far out, probabilities fall like a geometric series, whose rest is known without subtracting;
+    # a rest that is not small is known better by what is left of 1.
     ratio = again * (shape + most) / (most + 1)
+    small = (exactly[..., -1:] < _SMALL) & (ratio < _FALLING)
     rest = torch.where(
-        ratio < _FALLING,
+        small,
         exactly[..., -1:] * ratio / (1 - ratio).clamp_min(1 - _FALLING),
         (1 - exactly.sum(-1, keepdim=True)).clamp_min(0.0),
     )
     at_least = exactly.flip(-1).cumsum(-1).flip(-1) + rest
     beyond = torch.where(
-        ratio < _FALLING,
+        small,
         rest / (1 - ratio).clamp_min(1 - _FALLING),
         (mean - at_least[..., 1:].sum(-1, keepdim=True)).clamp_min(0.0),
     )
