@@ -8,7 +8,7 @@ INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all fuzz bench lint format clean
+.PHONY: help demo test test-all fuzz bench pictures lint format clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ fuzz: $(INSTALLED) ## feed 2,000 mutated files to every command; FUZZ_ARGS='--ca
 
 bench: $(INSTALLED) ## run the benchmarks
 	$(BIN)/python -m benchmarks
+
+pictures: $(INSTALLED) ## draw the picture of docs/architecture.md from the imports
+	$(BIN)/python tests/rooms.py
 
 lint: $(INSTALLED) ## ruff check, ruff format --check, mypy
 	$(BIN)/ruff check .

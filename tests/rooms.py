@@ -92,3 +92,79 @@ def imported_modules(module):
 def imported_rooms(module):
     """Rooms that a file imports from, other than its own."""
     return {room(name) for name in imported_modules(module)} - {room(module), "_version"}
+
+
+FLOORS = {
+    "front: errors, words, terms": ("errors", "words", "terms"),
+    "_support": ("_support",),
+    "chains: generator, solvers, gradients": (
+        *("edges", "generator", "solvers", "spectrum", "gradients", "steady"),
+    ),
+    "models": ("models",),
+    "data": ("data",),
+    "ingest": ("ingest",),
+    "simulation": ("simulation",),
+    "learning": ("learning",),
+    "trust": ("trust",),
+    "planning": ("planning",),
+    "output": ("output",),
+    "facade: Plan, fit, compare, plan": ("facade", "planner"),
+    "testbed": ("testbed",),
+    "paper": ("paper",),
+    "cli": ("cli",),
+}
+"""Rooms as the picture shows them, from the ground up."""
+
+
+def arrows():
+    """Pairs of floors, from one that imports to one that it imports, without detours."""
+    floor = {name: label for label, names in FLOORS.items() for name in names}
+    direct = {label: set() for label in FLOORS}
+    for module in FILES:
+        if room(module) in floor:
+            direct[floor[room(module)]] |= {floor[other] for other in imported_rooms(module)}
+    if "cli" in direct:  # which `imported_modules` leaves out as a target
+        direct["cli"].discard("cli")
+    reach = {}
+    for label in FLOORS:
+        below = direct[label] - {label}
+        reach[label] = below | {far for near in below for far in reach.get(near, ())}
+    return [
+        (label, other)
+        for label in FLOORS
+        for other in direct[label] - {label}
+        if not any(other in reach[near] for near in direct[label] - {label, other})
+    ]
+
+
+def picture():
+    """The rooms as an SVG, drawn from the imports."""
+    labels = list(FLOORS)[::-1]
+    height, width, left = 34, 330, 20
+    top = {label: 12 + 44 * k for k, label in enumerate(labels)}
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 620 {12 + 44 * len(labels)}" '
+        'font-family="sans-serif" font-size="15">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
+        'markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="#4a6785"/></marker></defs>',
+    ]
+    for label in labels:
+        y = top[label]
+        lines.append(
+            f'<rect x="{left}" y="{y}" width="{width}" height="{height}" rx="5" fill="#eaf1f8" '
+            f'stroke="#4a6785"/><text x="{left + 14}" y="{y + 22}" fill="#1c2b39">{label}</text>'
+        )
+    for upper, lower in sorted(arrows(), key=lambda pair: (top[pair[0]], top[pair[1]])):
+        start, end = top[upper] + height / 2 + 5, top[lower] + height / 2 - 5
+        x, bend = left + width, left + width + 12 + 0.45 * (end - start)
+        lines.append(
+            f'<path d="M{x} {start:g} C{bend:g} {start:g} {bend:g} {end:g} {x} {end:g}" '
+            'fill="none" stroke="#4a6785" marker-end="url(#tip)"/>'
+        )
+    return "\n".join([*lines, "</svg>", ""])
+
+
+if __name__ == "__main__":
+    target = Path(__file__).parent.parent / "docs" / "images" / "rooms.svg"
+    target.write_text(picture(), encoding="utf-8")

@@ -4,7 +4,18 @@ import ast
 
 import pytest
 
-from rooms import FILES, GUESTS, ROOMS, TREES, imported_modules, imported_rooms, imports, room
+from rooms import (
+    FILES,
+    GUESTS,
+    ROOMS,
+    SOURCE,
+    TREES,
+    imported_modules,
+    imported_rooms,
+    imports,
+    picture,
+    room,
+)
 
 MODULES = sorted(module for module in FILES if room(module) not in ("", "__main__", "_version"))
 MOST_PARAMETERS = 10
@@ -96,3 +107,8 @@ def test_public_functions_have_few_parameters(module):
         > MOST_PARAMETERS
     ]
     assert wide == []
+
+
+def test_the_picture_of_the_rooms_is_that_of_the_imports():
+    drawn = (SOURCE.parents[1] / "docs" / "images" / "rooms.svg").read_text(encoding="utf-8")
+    assert drawn == picture(), "run `make pictures`"
