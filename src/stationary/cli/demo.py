@@ -53,27 +53,20 @@ def demo(*, output: Path = Path("stationary-demo")) -> None:
     typer.echo("that found 0 to 5 others.\n")
     models = ladder(seen, servers=1, capacity=CAPACITY)
     with progress_bar("model", len(models)) as bar:
-        pooled = compare(models, seen, progress=bar)
-    typer.echo(f"{words.choice(pooled.comparison.choice)}\n")
-    # The answers of the recommended model alone; the others are shown beside it.
-    plan = pooled.having(
-        fitted={pooled.name: pooled.estimate, **pooled.fitted},
-        pooled=False,
-        known_comparison=pooled.comparison,
-        question=Question((Slo("loss", _BOUND),)),
-    )
+        plan = compare(models, seen, progress=bar).having(question=Question((Slo("loss", _BOUND),)))
+    typer.echo(f"{words.choice(plan.comparison.choice)}\n")
     typer.echo(words.summary(plan.estimate, plan.windows))
 
     every = _measured(windows)
     light, heavy = every[every["load"] <= LIGHT], every[every["load"] > LIGHT]
-    alone, mixed = (each.forecast(heavy["load"].to_numpy()) for each in (plan, pooled))
+    ahead = plan.forecast(heavy["load"].to_numpy())
     typer.echo()
-    headings = ["load /s", "measured", "forecast", "95% interval", "all models", "trusted"]
-    table("Loss at heavier loads", headings, _rows(heavy, alone, mixed, LIGHT), left=0)
+    headings = ["load /s", "measured", "forecast", "95% interval", "trusted"]
+    table("Loss at heavier loads", headings, _rows(heavy, ahead, LIGHT), left=0)
     typer.echo(words.sentence(words.horizon(plan.horizon)))
     typer.echo("Mean absolute error of the loss over these windows:")
     guesses = {
-        "forecast": alone["loss"].to_numpy(),
+        "forecast": ahead["loss"].to_numpy(),
         "predict no loss": 0.0,
         "predict the light-load mean": light["lost"].sum() / light["sent"].sum(),
     }
@@ -104,9 +97,7 @@ def _measured(windows: Windows) -> pd.DataFrame:
     return frame.assign(loss=frame["lost"] / frame["sent"])
 
 
-def _rows(
-    heavy: pd.DataFrame, alone: pd.DataFrame, mixed: pd.DataFrame, start: float
-) -> list[list[str]]:
+def _rows(heavy: pd.DataFrame, ahead: pd.DataFrame, start: float) -> list[list[str]]:
     """Return measured and forecast loss over ranges of load, weighted by the requests sent."""
     rows = []
     loads = heavy["load"].to_numpy()
@@ -114,16 +105,14 @@ def _rows(
     for group in sorted(set(groups)):
         inside, low = groups == group, start + _BIN * group
         weights = heavy["sent"].to_numpy()[inside] / heavy["sent"].to_numpy()[inside].sum()
-        columns = [heavy["loss"], *(alone[f"loss{end}"] for end in ("", "_low", "_high"))]
-        columns += [mixed["loss_low"], mixed["loss_high"]]
+        columns = [heavy["loss"], *(ahead[f"loss{end}"] for end in ("", "_low", "_high"))]
         means = [f"{(column.to_numpy()[inside] * weights).sum():.2%}" for column in columns]
         rows.append(
             [
                 f"{low:g} to {low + _BIN:g}",
                 *means[:2],
                 f"{means[2]} to {means[3]}",
-                f"{means[4]} to {means[5]}",
-                "yes" if alone["trusted"].to_numpy()[inside].all() else "no",
+                "yes" if ahead["trusted"].to_numpy()[inside].all() else "no",
             ]
         )
     return rows

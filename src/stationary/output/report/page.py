@@ -71,9 +71,10 @@ def write_report(
     path = check_path(path)
     result = answer(plan, slos, present, level)
     if identifiability is None and _can_identify(plan):
-        # Two loads show it; every further one takes as long again.
+        # The measure of the answer at one heavier load shows it; every further one takes as long.
         alone = len(plan.windows.inputs) == 1
-        identifiability = plan.identify([plan.heaviest, 2 * plan.heaviest] if alone else None)
+        names = [result.measure] if result.measure else None
+        identifiability = plan.identify([2 * plan.heaviest] if alone else None, measures=names)
     findings = [] if plan.change else plan.findings
     chart, pooled = forecast_chart(plan, result, observed) if result.measure else (None, "")
     text = _ENVIRONMENT.get_template("report.html.j2").render(
