@@ -42,3 +42,12 @@ def test_links_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)[^)]*\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_guarantee_names_tests_that_exist():
+    files = {file.name: file for file in (ROOT / "tests").rglob("test_*.py")}
+    text = "".join(file.read_text(encoding="utf-8") for file in files.values())
+    page = (ROOT / "tests" / "guarantees.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+(?:\.py)?)`", page))
+    assert len(named) > 300
+    assert named <= {*re.findall(r"def (test_\w+)", text), *files}
