@@ -59,6 +59,7 @@ def test_version_for_real():
     assert (done.returncode, done.stdout) == (0, f"stationary {st.__version__}\n")
 
 
+@pytest.mark.slow
 def test_demo_for_real(tmp_path):
     done = script("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
