@@ -21,7 +21,7 @@ ROOMS = {
     "ingest": 3270,
     "simulation": 610,
     "learning": 3480,
-    "trust": 2560,
+    "trust": 2610,
     "planning": 1460,
     "output": 1990,
     "facade": 350,

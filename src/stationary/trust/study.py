@@ -128,6 +128,9 @@ def comparison(
     known = {name: studies[name].score(places) for name in fitted}
     scores = {name: each for name, each in known.items() if each is not None}
     tested = {name: count for name, count in usable.items() if name in scores}
+    if usable and not tested:  # such as chains too large to be fitted again
+        pooled = general or list(usable)
+        return Comparison(scores, {n: 1 / len(pooled) for n in pooled}, Choice(Chosen.UNTESTED))
     general = [name for name in general if name in tested]
     rivals = {
         name: joined(list(map(score, terms, held))) for name, terms in baselines(pairs).items()
