@@ -148,3 +148,10 @@ def test_the_present_load_and_the_level_are_the_plans(windows):
     for bad in ({"slo": "loss"}, {"slo": "los<1%"}, {"level": 3.0}, {"present": -1.0}, {"slo": 3}):
         with pytest.raises(InputError):
             st.plan(windows, models=models, **{"slo": "loss<1%", "jobs": 1, **bad})
+
+
+def test_a_percentile_may_bind_among_the_default_models(windows):
+    found = st.plan(windows, servers=2, capacity=12, slo=["p99 < 800ms", "loss < 1%"])
+    assert found.limit.binding.measure in ("p99", "loss")
+    row = found.forecast([found.limit.load]).iloc[0]
+    assert row["p95"] < row["p99"] <= 0.8 * 1.001

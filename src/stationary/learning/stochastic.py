@@ -41,7 +41,7 @@ _EVERY = 2.0
 """Seconds between checkpoints, at least."""
 
 _SHARE = 0.05
-"""Share of the time that checkpoints may take: those of large chains hold a guess a window."""
+"""Share of the time that checkpoints may take: those of large chains hold one guess per window."""
 
 _CHECKPOINT, _HISTORY = "checkpoint.safetensors", "history.csv"
 _COUNTS = ("epoch", "position", "step", "stale")
@@ -178,7 +178,7 @@ class Trainer(Iterates):
         return self.ended
 
     def frame(self) -> pd.DataFrame:
-        """Return the history, one row a step."""
+        """Return the history, one row per step."""
         rows = [[getattr(s, name) for name in _COLUMNS] + list(s.theta) for s in self.history]
         return pd.DataFrame(rows, columns=[*_COLUMNS, *self.model.param_names])
 

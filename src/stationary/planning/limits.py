@@ -113,7 +113,11 @@ class Limit:
 
 
 def check_slos(models: Sequence[Model], slos: Sequence[Slo]) -> None:
-    """Raise unless every model has these measures, of one input, and bounds are in their range."""
+    """Raise unless the models that answer have these measures, and bounds are in their range.
+
+    A model that has the others as special cases answers alone, so it alone needs the measures.
+    """
+    models = [model for model in models if model.encompassing] or models
     if not slos:
         raise InputError("name what must hold, as in loss=0.001")
     inputs = models[0].inputs

@@ -119,18 +119,17 @@ def comparison(
     # A pool of families adds to the width of intervals, not to their coverage: a model that has
     # the others as special cases answers alone, with its model error.
     general = [name for name in usable if fitted[name].model.encompassing]
+    pooled = general or list(usable)
+    untested = Comparison({}, {name: 1 / len(pooled) for name in pooled}, Choice(Chosen.UNTESTED))
     if not places:
-        pooled = general or list(usable)
-        weights = {name: 1 / len(pooled) for name in pooled}
-        return Comparison({}, weights, Choice(Chosen.UNTESTED))
+        return untested
     held = [held_out(windows, cut) for cut in places]
     pairs = [(windows.between(None, cut), part) for cut, part in zip(places, held, strict=True)]
     known = {name: studies[name].score(places) for name in fitted}
     scores = {name: each for name, each in known.items() if each is not None}
     tested = {name: count for name, count in usable.items() if name in scores}
     if usable and not tested:  # such as chains too large to be fitted again
-        pooled = general or list(usable)
-        return Comparison(scores, {n: 1 / len(pooled) for n in pooled}, Choice(Chosen.UNTESTED))
+        return untested
     general = [name for name in general if name in tested]
     rivals = {
         name: joined(list(map(score, terms, held))) for name, terms in baselines(pairs).items()
