@@ -13,7 +13,7 @@ INSTALLED := .venv/.installed
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED) ## fit light load, forecast overload, on a bundled recording
+demo: $(INSTALLED) ## a plan of a bundled recording, beside what happened
 	@$(BIN)/stationary demo
 
 test: lint ## lint, types, and the tests that need no server; PYTEST_ARGS='-n 0 -k gth' adds arguments
@@ -28,8 +28,10 @@ fuzz: $(INSTALLED) ## feed 2,000 mutated files to every command; FUZZ_ARGS='--ca
 bench: $(INSTALLED) ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
-pictures: $(INSTALLED) ## draw the picture of docs/architecture.md from the imports
+pictures: $(INSTALLED) ## draw the pictures of README.md and docs/architecture.md
 	$(BIN)/python tests/rooms.py
+	$(BIN)/stationary demo -o build/demo
+	cp build/demo/forecast.png docs/images/demo-forecast.png
 
 lint: $(INSTALLED) ## ruff check, ruff format --check, mypy
 	$(BIN)/ruff check .

@@ -7,7 +7,11 @@ import sys
 import torch
 
 # Files and sizes are for the benchmarks themselves to read.
-names = [w for w in sys.argv[1:] if not w.endswith(".csv") and "=" not in w and not w[0].isdigit()]
+names = [
+    w
+    for w in sys.argv[1:]
+    if not w.endswith(".csv") and "/" not in w and "=" not in w and not w[0].isdigit()
+]
 names = names or ["gradient", "whole_fit", "infinity", "startup", "bootstrap"]
 print(
     f"Python {platform.python_version()}, torch {torch.__version__}, "

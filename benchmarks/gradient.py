@@ -12,7 +12,7 @@ from torch import Tensor
 
 import stationary as st
 from benchmarks.timing import compare, milliseconds, table
-from stationary.data.states import conditional_nll
+from stationary.data.losses import conditional_nll
 from stationary.learning.likelihood import Likelihood
 from stationary.models import Model
 from stationary.solvers import Solver

@@ -17,7 +17,7 @@ from torch import Tensor
 import stationary as st
 from benchmarks.timing import compare, milliseconds, table
 from benchmarks.whole_fit import paper_windows
-from stationary.data.states import ObservationMap, conditional_nll
+from stationary.data.losses import ObservationMap, conditional_nll
 from stationary.learning.likelihood import Likelihood
 from stationary.learning.stochastic import Step, Trainer
 

@@ -1,18 +1,21 @@
-"""Requests to windows, larger than memory: python -m benchmarks ingest rows=50000000 memory=200MB.
+"""Requests to windows: python -m benchmarks ingest rows=1000000,10000000,100000000 lines=1000000.
 
-A single server with room for 20 requests, driven through loads from light to overload, is
-simulated into a Parquet file of 50 million requests; windows of a second are made of it by an
-engine that may take a quarter of the file's size. The rival, pandas on all in memory, gets as many
-requests as `_RIVAL` says. Each runs in a process of its own.
+A single server with room for 20 requests, driven through loads from light to overload, is simulated
+into Parquet files; windows of a second are made of them. `stationary` makes counts, latency buckets
+and service times; the rivals, pandas and polars (where it is installed) on all in memory, make the
+counts only, and get at most as many requests as `_RIVAL` says. DuckDB adds up the columns of the
+file: the cost of reading. Each runs in a process of its own, and times itself without its imports.
+An access log of nginx of so many lines is read at the end.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
-import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numba
@@ -23,26 +26,31 @@ from benchmarks.timing import table
 _CAPACITY = 20
 _SERVICE = 1e-3
 _CHUNK = 1_000_000
-_RIVAL = 5_000_000
+_RIVAL = 10_000_000
 
-_ENGINE = """
-import sys
-from stationary.ingest import Cut, DuckDB, Source, windows_from_events
-made = windows_from_events(Source(sys.argv[1]), Cut(window=1.0, capacity=20), DuckDB(sys.argv[2]))
-made.write(sys.argv[3])
+_OURS = """
+import sys, time
+from stationary.ingest import Cut, Source, windows_from_events
+import duckdb, ibis, pandas, stationary.ingest.sweep
+windows_from_events(Source(sys.argv[3]), Cut(window=1.0, capacity=20))  # compiles, or loads
+began = time.perf_counter()
+made = windows_from_events(Source(sys.argv[1]), Cut(window=1.0, capacity=20))
+print(time.perf_counter() - began)
+made.table.filter(like="Q=").to_csv(sys.argv[2])
+"""
+
+_SCAN = """
+import sys, time, duckdb
+began = time.perf_counter()
+duckdb.sql(f"SELECT sum(arrival), sum(response) FROM '{sys.argv[1]}'").fetchall()
+print(time.perf_counter() - began)
 """
 
 _PANDAS = """
-import sys
-import numpy as np, pandas as pd, pyarrow.parquet
-rows = int(sys.argv[2])
-parts, seen = [], 0
-for batch in pyarrow.parquet.ParquetFile(sys.argv[1]).iter_batches(1_000_000):
-    parts.append(batch.to_pandas())
-    seen += len(batch)
-    if seen >= rows:
-        break
-log = pd.concat(parts).head(rows)
+import sys, time
+import numpy as np, pandas as pd
+began = time.perf_counter()
+log = pd.read_parquet(sys.argv[1])
 answered = log[log.response.notna()]
 edges = pd.concat([
     pd.DataFrame({"time": log.arrival, "kind": 1, "lost": log.response.isna(),
@@ -55,7 +63,29 @@ came = edges[edges.kind == 1]
 state = np.where(came.lost, 20, np.minimum(came.found, 19))
 window = np.floor(came.time - log.arrival.iloc[0]).astype(int)
 counts = pd.crosstab(window, state).iloc[:-1]
-counts.to_csv(sys.argv[3])
+print(time.perf_counter() - began)
+counts.to_csv(sys.argv[2])
+"""
+
+_POLARS = """
+import sys, time
+import polars as pl
+began = time.perf_counter()
+log = pl.read_parquet(sys.argv[1])
+first = log["arrival"][0]
+came = log.select(time="arrival", kind=pl.lit(1), lost=pl.col("response").is_null(),
+                  change=pl.col("response").is_not_null().cast(pl.Int64))
+left = log.filter(pl.col("response").is_not_null()).select(
+    time=pl.col("arrival") + pl.col("response"), kind=pl.lit(0), lost=pl.lit(False),
+    change=pl.lit(-1, pl.Int64))
+edges = pl.concat([came, left]).sort("time", "kind").with_columns(
+    found=pl.col("change").cum_sum() - pl.col("change"))
+state = pl.when("lost").then(20).otherwise(pl.min_horizontal("found", pl.lit(19)))
+counts = edges.filter(pl.col("kind") == 1).group_by(
+    window=(pl.col("time") - first).floor().cast(pl.Int64), state=state).len()
+wide = counts.pivot("state", index="window", values="len").fill_null(0).sort("window")[:-1]
+print(time.perf_counter() - began)
+wide.write_csv(sys.argv[2])
 """
 
 
@@ -99,47 +129,81 @@ def simulate(path: Path, rows: int, seed: int = 0) -> None:
 
 
 def main() -> None:
-    """Print requests a second and peak memory of both."""
+    """Print requests per second, peak memory and the exponent of growth of each way."""
     given = dict(word.split("=") for word in sys.argv if "=" in word)
-    rows = int(given.get("rows", 50_000_000))
+    sizes = [int(float(size)) for size in given.get("rows", "1e6,1e7").split(",")]
+    ways = {"stationary": _OURS, "DuckDB, sums of the columns": _SCAN, "pandas": _PANDAS}
+    if importlib.util.find_spec("polars"):
+        ways["polars"] = _POLARS
+    lines, before = [], dict[str, tuple[int, float]]()
     with tempfile.TemporaryDirectory() as folder:
-        file, out = Path(folder) / "requests.parquet", Path(folder) / "windows.csv"
-        simulate(file, rows)
-        size = file.stat().st_size
-        memory = given.get("memory", f"{max(size // 4_000_000, 100)}MB")
-        rival = min(rows, _RIVAL)
-        lines = []
-        for name, count, command in (
-            (f"DuckDB within {memory}", rows, [_ENGINE, str(file), memory, str(out)]),
-            ("pandas, in memory", rival, [_PANDAS, str(file), str(rival), f"{out}.rival.csv"]),
-        ):
-            seconds, peak = _measured([sys.executable, "-c", *command])
-            speed = f"{count / seconds / 1e6:.2f}"
-            lines.append([name, f"{count:,}", f"{seconds:.1f}", speed, f"{peak:,.0f}"])
+        small, file = Path(folder) / "small.parquet", Path(folder) / "requests.parquet"
+        simulate(small, 10_000)
+        for rows in sizes:
+            simulate(file, rows)
+            for name, code in ways.items():
+                if rows > _RIVAL and name in ("pandas", "polars"):
+                    continue
+                out = Path(folder) / f"{name}.csv"
+                seconds, peak = _measured([code, str(file), str(out), str(small)])
+                growth = "-"
+                if name in before:
+                    few, quick = before[name]
+                    growth = f"{np.log(seconds / quick) / np.log(rows / few):.2f}"
+                before[name] = rows, seconds
+                speed = f"{rows / seconds / 1e6:.2f}"
+                lines.append([name, f"{rows:,}", f"{seconds:.2f}", speed, f"{peak:,.0f}", growth])
+            if rows <= _RIVAL:
+                _compare(Path(folder) / "stationary.csv", Path(folder) / "pandas.csv")
         table(
-            f"{rows:,} requests, {size / 1e6:,.0f} MB of Parquet, to windows of a second",
-            ["way", "requests", "seconds", "million a second", "peak MB of the process"],
+            "Requests in Parquet, to windows of a second",
+            ["way", "requests", "seconds", "million per second", "peak MB", "exponent of growth"],
             lines,
         )
-        _compare(out, Path(f"{out}.rival.csv"))
+        count = int(float(given.get("lines", "1e6")))
+        log = Path(folder) / "access.log"
+        write_log(log, count)
+        seconds, peak = _measured([_OURS, str(log), str(Path(folder) / "log.csv"), str(small)])
+        print(
+            f"\nAn access log of nginx, {count:,} lines, {log.stat().st_size / 1e6:,.0f} MB: "
+            f"{seconds:.2f} s, {count / seconds / 1e6:.2f} million lines/s, {peak:,.0f} MB."
+        )
+
+
+def write_log(path: Path, lines: int, seed: int = 0) -> None:
+    """Write an access log as nginx does, in order of completion."""
+    rng = np.random.default_rng(seed)
+    arrival = 1.7e9 + np.cumsum(rng.exponential(_SERVICE, lines))
+    response = np.round(rng.exponential(2 * _SERVICE, lines), 3)
+    done = np.round(arrival + response, 3)
+    with path.open("w", encoding="utf-8") as file:
+        for k in np.argsort(done):
+            stamp = datetime.fromtimestamp(int(done[k]), UTC).strftime("%d/%b/%Y:%H:%M:%S %z")
+            file.write(
+                f'203.0.113.7 - - [{stamp}] "GET /api/items/{k % 999}?q=1 HTTP/1.1" 200 2326 '
+                f'"http://example.org/" "Mozilla/5.0 (X11; Linux x86_64)" {response[k]:.3f} '
+                f"{done[k]:.3f}\n"
+            )
 
 
 def _compare(ours: Path, rival: Path) -> None:
     import pandas as pd
 
-    left = pd.read_csv(ours, comment="#").filter(like="Q=").to_numpy()
+    left = pd.read_csv(ours, index_col=0).to_numpy()
     right = pd.read_csv(rival, index_col=0)
     right = right.reindex(columns=[str(k) for k in range(_CAPACITY + 1)], fill_value=0).to_numpy()
-    same = bool((left[: len(right)] == right).all())
-    print(f"\nThe first {len(right):,} of {len(left):,} windows are the same in both: {same}.")
+    if left.shape != right.shape or (left != right).any():
+        raise SystemExit("the windows differ from those of pandas")
 
 
 def _measured(command: list[str]) -> tuple[float, float]:
-    """Seconds and peak megabytes of a process."""
-    began = time.perf_counter()
-    process = subprocess.Popen(command)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    """Seconds that a process says it took, and its peak megabytes."""
+    with tempfile.TemporaryFile() as said_to:
+        process = subprocess.Popen([sys.executable, "-c", *command], stdout=said_to)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said_to.seek(0)
+        said = said_to.read().decode()
     if process.returncode:
-        raise SystemExit(f"{command[-3:]} failed")
-    return time.perf_counter() - began, usage.ru_maxrss / 1e3
+        raise SystemExit(f"{command[1:]} failed")
+    return float(said.split()[-1]), usage.ru_maxrss / 1e3

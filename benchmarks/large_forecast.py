@@ -1,8 +1,9 @@
-"""What a forecast of a large chain costs, in solves of it with one gradient.
+"""What a forecast of a large chain costs, beside the delta method.
 
 Two queues in a row, of which one, two or three parameters are known to two per cent. The first
-column of times is one solve with the gradient of the loss; the others are forecasts of all default
-measures, with intervals, and their cost as a multiple of it.
+column of times is one solve with the gradient of the loss. The others are forecasts of all default
+measures, with intervals, and their cost as a multiple of the delta method's, which takes one solve
+per load with the slopes of all measures.
 
     python -m benchmarks large_forecast [3600 1e4 1e5]
 """
@@ -19,9 +20,11 @@ import torch
 
 import stationary as st
 from benchmarks.timing import table
+from stationary.learning.derivatives import by_input
 from stationary.learning.draws import Draws, from_estimate
 from stationary.learning.estimate import End, Ended, Estimate
-from stationary.learning.inference import Covariance
+from stationary.learning.inference import Covariance, Link
+from stationary.models import Point
 from stationary.planning.forecast import forecast
 
 SIZES = (3_600, 10_000)
@@ -61,6 +64,20 @@ def solve(chain: st.models.RuleModel, load: float) -> None:
     torch.autograd.grad(chain.measure("loss")(point).sum(), chain.theta)
 
 
+def delta(chain: st.models.RuleModel, loads: list[float]) -> None:
+    """Values and slopes of all measures at every load, as the delta method needs them."""
+    scale = chain.scale()
+    names = [chain.measure(name) for name in chain.measures]
+    links = [Link(measure) for measure in names]
+
+    def levels(z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        point = Point(chain, x, scale.natural(z))
+        return torch.stack([link.level(m(point)) for m, link in zip(names, links, strict=True)], -1)
+
+    x = torch.tensor(loads, dtype=torch.float64)[:, None]
+    by_input(levels, scale.free(chain.theta.detach()).numpy(), x, chain.edges)
+
+
 def seconds(function: Callable[[], object], repeats: int) -> float:
     """Shortest time of a few."""
     times = []
@@ -86,10 +103,11 @@ def main() -> None:
                 # Another copy of the model each time: curves are kept for the next question.
                 fresh = iter([draws(copy.deepcopy(chain)) for _ in range(repeats)])
                 took = seconds(lambda: forecast(next(fresh), loads), repeats)  # noqa: B023
-                row.append(f"{took:.2f} ({took / one:.1f})")
+                old = seconds(lambda: delta(chain, loads), repeats)  # noqa: B023
+                row.append(f"{took:.2f} ({took / old:.1f})")
             rows.append(row)
     table(
-        "Forecasts of a large chain; seconds (in solves with a gradient)",
+        "Forecasts of a large chain; seconds (times the delta method)",
         ["states", "parameters", "a solve with gradient", *LOADS],
         rows,
     )

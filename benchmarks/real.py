@@ -1,55 +1,82 @@
 """Forecasts of overload from light load, beside what real servers did.
 
-For each recording: the largest load with less than 1 % loss, and the share of overload steps whose
-loss, mean, p95 and p99 lie inside the nominal 95 % interval. The rivals are the same fit with
-sampling error alone, and M/M/m/K with sampling error alone. The recording of a web server is used
-where it is beside the project (``shared/data/web``).
+``python -m benchmarks real [FOLDER]``. The recordings are the bundled one of a SIP server, that of
+a web server where it is beside the project (``shared/data/web``), and those of a folder with
+``NAME-light.csv`` and ``NAME-heavy.csv`` (requests: ``arrival, response, status, target``) and a
+``recordings.toml`` that says ``servers``, ``capacity`` and ``window`` of each ``[NAME]``, as
+``stationary testbed record`` makes them.
+
+For each: the largest load with less than 1 % loss; the share of overload steps whose loss, mean,
+p95 and p99 lie inside the nominal 95 and 90 % intervals of the long-run value, and inside those for
+what a window of the step's length shows; the width of the loss interval in e-folds;
+and the interval score (Winkler) on a log scale, which adds to the width of an interval 2 / (1 -
+level) times the distance by which it misses. Rivals: the same without model error, from counts of
+states alone, and M/M/m/K.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 import stationary as st
-from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording
+from stationary.data.demo import CAPACITY, LIGHT, recording
 from stationary.ingest import Cut, Source, windows_from_events
 
 WEB = Path(__file__).parents[2] / "shared" / "data" / "web"
 BOUND = 0.01
+LEAST = 1e-4
+"""Losses below this count as this on a log scale."""
 
 
-def web() -> tuple[st.Windows, pd.DataFrame, int]:
-    """Light windows of a gunicorn server, its overload by step, and its capacity."""
-    capacity = 17
+@dataclass(frozen=True)
+class Recording:
+    """Light windows of a system, what was measured in overload, and what its operator knows."""
+
+    name: str
+    light: st.Windows
+    heavy: pd.DataFrame
+    servers: int
+    capacity: int
+    window: float
+
+
+def from_requests(name: str, light: Path, heavy: Path, about: dict[str, float]) -> Recording:
+    """Read a recording of requests; the steps of the heavy part are its targets."""
     with tempfile.TemporaryDirectory() as folder:
-        light = Path(folder) / "light.csv"
-        pd.read_csv(WEB / "gunicorn-1-worker-light.csv.gz").to_csv(light, index=False)
-        made = windows_from_events(Source(str(light)), Cut(window=10.0, capacity=capacity))
-        made.write(Path(folder) / "windows.csv")
-        windows = st.read_windows(Path(folder) / "windows.csv")
-    heavy = pd.read_csv(WEB / "gunicorn-1-worker-heavy.csv.gz")
+        plain, made = Path(folder) / "light.csv", Path(folder) / "windows.csv"
+        pd.read_csv(light).to_csv(plain, index=False)
+        cut = Cut(window=about["window"], capacity=int(about["capacity"]))
+        windows_from_events(Source(str(plain)), cut).write(made)
+        windows = st.read_windows(made)
     rows = []
-    for _, step in heavy.groupby("target"):
+    for _, step in pd.read_csv(heavy).groupby("target"):
         gaps = np.diff(np.sort(step["arrival"]))
         answered = step["response"][step["status"].astype(str) == "200"]
         rows.append(
             {
-                "load": len(step) / gaps[gaps < 2].sum(),  # two passes, with a pause between them
+                "load": len(step) / gaps[gaps < 2].sum(),  # several passes, with pauses between
                 "loss": 1 - len(answered) / len(step),
                 "response_time": answered.mean(),
                 "p95": answered.quantile(0.95),
                 "p99": answered.quantile(0.99),
             }
         )
-    return windows, pd.DataFrame(rows), capacity
+    servers, capacity = int(about["servers"]), int(about["capacity"])
+    # Steps of several passes are as long as all of them together.
+    long = about["window"] * about.get("passes", 1)
+    return Recording(name, windows, pd.DataFrame(rows), servers, capacity, long)
 
 
-def sip() -> tuple[st.Windows, pd.DataFrame, int]:
-    """Light windows of the bundled recording, its overload in steps of 250 per second."""
+def bundled() -> Recording:
+    """Return the bundled recording, its overload in steps of 250 per second."""
     windows = recording()
     heavy = windows.between(LIGHT, None)
     loads, counts = heavy.loads.numpy(), heavy.counts.numpy()
@@ -61,8 +88,27 @@ def sip() -> tuple[st.Windows, pd.DataFrame, int]:
         }
         for k in np.unique(step)
     ]
-    light = windows.between(None, LIGHT).observing(OBSERVED)
-    return light, pd.DataFrame(rows), CAPACITY
+    return Recording(
+        "Kamailio (bundled)",
+        windows.between(None, LIGHT).observing(range(CAPACITY)),
+        pd.DataFrame(rows),
+        1,
+        CAPACITY,
+        10.0,
+    )
+
+
+def recordings(folder: Path | None) -> Iterator[Recording]:
+    yield bundled()
+    if WEB.exists():
+        about = {"servers": 1, "capacity": 17, "window": 10.0, "passes": 2}
+        light, heavy = (WEB / f"gunicorn-1-worker-{part}.csv.gz" for part in ("light", "heavy"))
+        yield from_requests("gunicorn, 1 worker", light, heavy, about)
+    if folder is not None:
+        index = tomllib.loads((folder / "recordings.toml").read_text(encoding="utf-8"))
+        for name, about in index.items():
+            light, heavy = (folder / f"{name}-{part}.csv" for part in ("light", "heavy"))
+            yield from_requests(name, light, heavy, about)
 
 
 def crossing(measured: pd.DataFrame) -> float:
@@ -70,44 +116,77 @@ def crossing(measured: pd.DataFrame) -> float:
     order = measured.sort_values("load")
     above = int((order["loss"] > BOUND).to_numpy().argmax())
     pair = order.iloc[max(above - 1, 0) : above + 1]
-    share = np.log(pair["loss"].clip(1e-5))
+    share = np.log(pair["loss"].clip(LEAST))
     return float(np.interp(np.log(BOUND), share, pair["load"]))
 
 
+def score(low: np.ndarray, high: np.ndarray, seen: np.ndarray, level: float) -> np.ndarray:
+    """Winkler's score of intervals on a log scale."""
+    low, high, seen = (np.log(np.maximum(x, LEAST)) for x in (low, high, seen))
+    missed = np.maximum(low - seen, 0) + np.maximum(seen - high, 0)
+    return high - low + 2 / (1 - level) * missed
+
+
+def row(recorded: Recording, who: str, answer: st.Plan) -> dict[str, str]:
+    """What an answer says of a recording."""
+    heavy = recorded.heavy
+    measured, limit = crossing(heavy), answer.max_load(loss=BOUND)
+    cells = {
+        "recording": recorded.name,
+        "answer": who,
+        "measured": f"{measured:.4g}",
+        "limit": f"{limit.load:.4g} ({limit.low:.4g} to {limit.high:.4g})"
+        + ("" if limit.low <= measured <= limit.high else " missed")
+        + ("" if limit.trusted else ", untrusted"),
+    }
+    names = [name for name in heavy if name != "load"]
+    frames = {
+        level: answer.forecast(
+            heavy["load"].to_numpy(), measures=names, level=level, window=recorded.window
+        )
+        for level in (0.95, 0.9)
+    }
+    for name in names:
+        inside, seen = {}, {}
+        for level, frame in frames.items():
+            low, high = (frame[f"{name}_{end}"].to_numpy() for end in ("low", "high"))
+            inside[level] = (low <= heavy[name]) & (heavy[name] <= high)
+            low, high = (frame[f"{name}_seen_{end}"].to_numpy() for end in ("low", "high"))
+            seen[level] = (low <= heavy[name]) & (heavy[name] <= high)
+        cells[name] = " ".join(f"{each.mean():.0%}" for each in (*inside.values(), *seen.values()))
+        if name == "loss":
+            frame = frames[0.95]
+            low, high = frame["loss_low"].to_numpy(), frame["loss_high"].to_numpy()
+            cells["width"] = f"{score(low, high, high, 0.95).mean():.2f}"
+            cells["score"] = f"{score(low, high, heavy['loss'].to_numpy(), 0.95).mean():.2f}"
+            trusted = frame["trusted"].to_numpy()
+            held = seen[0.95].to_numpy()[trusted]
+            cells["trusted inside"] = f"{held.sum()} of {trusted.sum()}"
+    ends = (np.array([x]) for x in (limit.low, limit.high, measured))
+    cells["limit score"] = f"{score(*ends, 0.95)[0]:.2f}"
+    return cells
+
+
 def main() -> None:
-    recordings = {"Kamailio (bundled)": sip, "gunicorn, 1 worker": web}
+    folder = Path(sys.argv[2]) if len(sys.argv) > 2 else None
     rows = []
-    for name, read in recordings.items():
-        if read is web and not WEB.exists():
-            print(f"{name}: {WEB} is not there")
-            continue
-        windows, measured, capacity = read()
-        plan = st.plan(windows, servers=1, capacity=capacity, slo=f"loss<{BOUND:g}")
-        answers = {
-            "plan": plan,
-            "sampling error alone": plan.having(discrepancy=None),
-            "M/M/m/K, sampling error": st.fit(st.models.MMmK(1, capacity), windows),
-        }
-        for who, answer in answers.items():
-            limit = answer.max_load(loss=BOUND)
-            names = [n for n in measured if n != "load"]
-            frame = answer.forecast(measured["load"].to_numpy(), measures=names)
-            inside = {
-                n: np.mean(
-                    (frame[f"{n}_low"].to_numpy() <= measured[n])
-                    & (measured[n] <= frame[f"{n}_high"].to_numpy())
-                )
-                for n in names
-            }
-            rows.append(
-                {
-                    "recording": name,
-                    "answer": who,
-                    "measured limit": f"{crossing(measured):.4g}",
-                    "limit": f"{limit.load:.4g} ({limit.low:.4g} to {limit.high:.4g})",
-                    **{n: f"{share:.0%}" for n, share in inside.items()},
-                }
+    for recorded in recordings(folder):
+        system = {"servers": recorded.servers, "capacity": recorded.capacity}
+        plan = st.plan(recorded.light, **system)
+        rows.append(row(recorded, "plan", plan))
+        alone = plan.having(discrepancy=None, known_draws=None)
+        rows.append(row(recorded, "sampling error alone", alone))
+        kinds = [kind.kind for kind in (*recorded.light.observations, *recorded.light.aside)]
+        if kinds != ["states"]:
+            counts = recorded.light.using(["states"])
+            only = st.Windows(
+                counts.x,
+                observations=counts.observations,
+                duration=counts.duration,
             )
+            rows.append(row(recorded, "from counts alone", st.plan(only, **system)))
+        plain = st.fit(st.models.MMmK(**system), recorded.light, observations=["states"])
+        rows.append(row(recorded, "M/M/m/K, sampling error", plain))
     print(_table(rows))
 
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 
 import stationary as st
 from benchmarks.timing import compare, milliseconds, table
-from stationary.data.states import conditional_nll
+from stationary.data.losses import conditional_nll
 
 ONE = st.Newton(starts=1)
 LOADS = np.repeat(np.arange(11.0, 16.0), 10)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from stationary import cli
-from stationary.testbed import examine
+from stationary.testbed import Kamailio
 
 # Reproducible runs; compiled kernels make the first example slow, so no deadline.
 hypothesis.settings.register_profile("stationary", deadline=None, derandomize=True)
@@ -52,7 +52,9 @@ def recording_file():
 @pytest.fixture(scope="session")
 def machine():
     """A machine on which the testbed runs, or the reason why this is none."""
-    needed = [need for need in examine() if need.name not in ("real-time priority", "cores")]
+    needed = [
+        need for need in Kamailio().needs() if need.name not in ("real-time priority", "cores")
+    ]
     missing = [f"{need.name} ({need.remedy})" for need in needed if not need.there]
     if missing:
         reason = f"the testbed lacks {', '.join(missing)}"

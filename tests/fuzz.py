@@ -21,12 +21,18 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
+from dataclasses import replace as replace_case
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from io import BytesIO
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 HERE = Path(__file__).parent
 SECONDS = 60
+_OPTIONS = 0.3
+"""Share of cases whose arguments are changed, too."""
+
 BYTES = 12 * 2**30
 """Address space, of which torch and its libraries map several GiB without using them."""
 
@@ -35,6 +41,16 @@ VALUES = re.split(
     "nan inf -inf -1 0 -0 1e308 -1e308 1e-320 1e400 99999999999999999999 1.5 1e9 0x10 1_000 true "
     "null None , ; : { } [ ] \\ \x00 \x1b[31m \ufeff é 空 1,5 =1+1 ../x /etc/passwd -5e-324 Q=-1 ",
 )
+
+
+OPTIONS = re.split(
+    "\n",
+    "nan\ninf\n-1\n0\n1e-320\n99999999999999999999\n\n \n--\n-\n--json\n--slo\nloss<0\nloss<-1%\n"
+    "loss<101%\np99<1ms\np0<1\np100<1s\nresponse_time<inf\nmmmk\nmmmk:servers=0\n"
+    "mmmk:capacity=1\nservice:capacity=3\nx:y\n=\n:\n5:1\n1:2:0\n5,,6\n1e308\né\n\x1b[31m\n0ms\n1e9d\n"
+    "/nowhere/x\n.\n--observe\n0-\n--level\n0.999999999\nload=5\n--what-if\nservers=+1\nfaster=0",
+)
+"""Arguments that nobody expects where one is."""
 
 
 # Files that are as they should be.
@@ -70,11 +86,29 @@ def prism(_):
     return (HERE / "prism" / "tandem.sm").read_bytes()
 
 
-def prometheus(_):
-    values = [[1000 + k, str(10 + k % 3)] for k in range(60)]
-    result = [{"metric": {}, "values": values}]
+def prometheus(query, start, end, step):
+    """Return what a Prometheus answers: a load of about ten, a gauge, or when it was scraped."""
+    times = [start + k * step for k in range(round((end - start) / step) + 1)]
+    if query.startswith("timestamp"):
+        values = [[t, str(t)] for t in times]
+    else:
+        values = [[t, str(9 + t % 3 if query == "l" else int(t) % 4)] for t in times]
+    result = [{"metric": {"le": "\x1b[31m"}, "values": values}]
     answer = {"status": "success", "data": {"resultType": "matrix", "result": result}}
     return json.dumps(answer).encode()
+
+
+def as_parquet(make):
+    """Return a maker of the same table as a Parquet file."""
+
+    def made(choice):
+        import pandas as pd
+
+        place = BytesIO()
+        pd.read_csv(BytesIO(make(choice))).to_parquet(place, index=False)
+        return place.getvalue()
+
+    return made
 
 
 # What may happen to them.
@@ -132,6 +166,27 @@ def encode(data, choice):
 MUTATIONS = [flip, cut, drop, repeat, shuffle, replace, replace, replace, insert, encode]
 
 
+def option(arguments, choice):
+    """Change one argument of a command: its value, its order, or whether it is there."""
+    if len(arguments) < 2:
+        return arguments
+    at = choice.randrange(1, len(arguments))
+    change = choice.choice(["value", "value", "part", "drop", "double", "swap"])
+    if change == "value":
+        return [*arguments[:at], choice.choice(OPTIONS), *arguments[at + 1 :]]
+    if change == "part":
+        text = replace(arguments[at].encode(), choice).decode(errors="replace").replace("\x00", "")
+        return [*arguments[:at], text, *arguments[at + 1 :]]
+    if change == "drop":
+        return arguments[:at] + arguments[at + 1 :]
+    if change == "double":
+        return arguments[:at] + arguments[at : at + 1] + arguments[at:]
+    other = choice.randrange(1, len(arguments))
+    swapped = list(arguments)
+    swapped[at], swapped[other] = swapped[other], swapped[at]
+    return swapped
+
+
 def mutated(data, choice):
     for _ in range(choice.choice([0, 1, 1, 1, 2, 3, 8])):
         data = choice.choice(MUTATIONS)(data, choice) if data else data
@@ -149,7 +204,7 @@ class Case:
     make: object
     file: str
     command: str
-    outputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] | None = ()
 
 
 FIT = "--model mmmk:servers=1,capacity=6"
@@ -168,11 +223,20 @@ CASES = [
     Case("compare", windows, "in.csv", f"compare in.csv {FIT} --jobs 1 --ahead 20,30"),
     Case("simulate", rules, "in.toml", "simulate in.toml --x 5 -o o.csv", ("o.csv",)),
     Case("ingest-csv", requests, "in.csv", f"ingest in.csv --capacity 5 {INGESTED}", ("o.csv",)),
+    Case("fit-parquet", as_parquet(windows), "in.parquet", f"fit in.parquet {FIT} --json"),
+    Case(
+        "ingest-parquet",
+        as_parquet(requests),
+        "in.parquet",
+        f"ingest in.parquet --capacity 5 {INGESTED}",
+        ("o.csv",),
+    ),
+    Case("plan", windows, "in.csv", "plan in.csv --capacity 6 --slo loss<1% -o p", ("p",)),
     Case("ingest-jsonl", json_lines, "in.jsonl", f"ingest in.jsonl {INGESTED}", ("o.csv",)),
     Case("ingest-nginx", nginx, "in.log", f"ingest in.log --format nginx {INGESTED}", ("o.csv",)),
     Case(
         "ingest-prometheus",
-        prometheus,
+        lambda _: b"",
         "answer.json",
         "ingest prometheus URL --load l --gauge g --start 1000 --end 1060 --step 1s --window 10s "
         "--retries 0 -o o.csv",
@@ -187,14 +251,22 @@ CASES = [
 
 
 class Answers(BaseHTTPRequestHandler):
-    """A Prometheus that answers every question with the same bytes."""
+    """A Prometheus, some of whose answers are mutated."""
 
-    answer = b""
+    choice = random.Random(0)  # noqa: S311
+    kept = 0.5
+    """Probability that an answer is left as it is."""
 
     def do_GET(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        asked = dict(parse_qsl(urlsplit(self.path).query or body))
+        ends = [float(asked.get(name, 1)) for name in ("start", "end", "step")]
+        answer = prometheus(asked.get("query", ""), *ends)
+        if self.choice.random() > self.kept:
+            answer = mutated(answer, self.choice)
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(type(self).answer)
+        self.wfile.write(answer)
 
     do_POST = do_GET  # noqa: N815
 
@@ -257,7 +329,9 @@ def problem(case, code, said, left):
         return "an error without a word"
     if any(ord(c) < 32 and c not in "\n\r\t" for c in said):
         return "control characters"
-    unexpected = left - set(case.outputs)
+    unexpected = {name for name in left if name.startswith(".") or name.endswith("~")}
+    if case.outputs is not None:
+        unexpected = left - set(case.outputs)
     if unexpected:
         return f"left {sorted(unexpected)} behind"
     return ""
@@ -279,10 +353,15 @@ def attempt(seed, shared, folder):
         data = mutated(case.make(choice), choice)
         (folder / case.file).write_bytes(data)
         if "URL" in arguments:
-            handler = type("Handler", (Answers,), {"answer": data})
+            handler = type("Handler", (Answers,), {"choice": choice})
             server = HTTPServer(("127.0.0.1", 0), handler)
             threading.Thread(target=server.serve_forever, daemon=True).start()
             arguments[arguments.index("URL")] = f"http://127.0.0.1:{server.server_port}"
+    if choice.random() < _OPTIONS:
+        for _ in range(choice.choice([1, 1, 2, 4])):
+            arguments = option(arguments, choice)
+        # A command may then write wherever an argument says, in its own folder.
+        case = replace_case(case, outputs=None)
     before = {path.name for path in folder.iterdir()}
     code, said = run(arguments, folder)
     if server is not None:

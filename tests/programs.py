@@ -19,7 +19,7 @@ def required(name):
     """Path of a program; without it the test is skipped, or fails where all engines must be."""
     found = shutil.which(name)
     if found is None:
-        absent(f"{name} is not installed (Debian: apt-get install prometheus)")
+        absent(f"{name} is not installed (Debian: apt-get install prometheus haproxy caddy)")
     return found
 
 

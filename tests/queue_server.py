@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 
 BUCKETS = (0, 1, 2, 4)
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
 
 
 class QueueServer:
@@ -27,6 +28,7 @@ class QueueServer:
         self.stopped = threading.Event()
         self.inside = self.requests = self.lost = 0
         self.found = np.zeros(capacity + 1, dtype=int)
+        self.took = np.zeros(len(SECONDS) + 1, dtype=int)
         self.waiting = queue.Queue()
         self.scrapes = []
 
@@ -41,15 +43,16 @@ class QueueServer:
                     self.lost += 1
                     continue
                 self.inside += 1
-            self.waiting.put(None)
+            self.waiting.put(time.monotonic())
 
     def serve(self):
         while not self.stopped.is_set():
             with contextlib.suppress(queue.Empty):
-                self.waiting.get(timeout=0.1)
+                came = self.waiting.get(timeout=0.1)
                 time.sleep(self.work.exponential(1 / self.service_rate))
                 with self.lock:
                     self.inside -= 1
+                    self.took[np.searchsorted(SECONDS, time.monotonic() - came)] += 1
 
     def read(self):
         """Return the metrics as they are now, and remember that they were read."""
@@ -60,6 +63,10 @@ class QueueServer:
                 "lost_total": self.lost,
                 **{f'found_bucket{{le="{le}"}}': self.found[: le + 1].sum() for le in BUCKETS},
                 'found_bucket{le="+Inf"}': self.found.sum(),
+                **{
+                    f'took_bucket{{le="{le}"}}': self.took[: k + 1].sum()
+                    for k, le in enumerate((*SECONDS, "+Inf"))
+                },
             }
             self.scrapes.append((time.time(), now))
         return now

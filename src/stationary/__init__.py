@@ -32,6 +32,7 @@ Fitting
     Newton, Stochastic         methods of fit; optimisers has the step rules
     conditional_nll            the paper's loss
     covariances                standard errors of estimates: Sandwich, Correlated, ...
+    paper                      the paper's way to fit, its rows, and estimators beside its own
 
 errors, words                  errors that are raised, and sentences about results
 

@@ -3,6 +3,7 @@ from . import errors as errors
 from . import gradients as gradients
 from . import ingest as ingest
 from . import models as models
+from . import paper as paper
 from . import simulation as simulation
 from . import solvers as solvers
 from . import words as words

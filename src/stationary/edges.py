@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -14,6 +14,18 @@ import torch
 from torch import Tensor
 
 from stationary.errors import InputError
+
+
+class StarEdges(NamedTuple):
+    """Edges between one state, the hub, and each of the others."""
+
+    hub: int
+    leaves: Tensor
+    """The other states."""
+    out: Tensor
+    """Positions of the edges from the hub to them."""
+    back: Tensor
+    """Positions of the edges from them to the hub."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +74,18 @@ class Edges:
     @classmethod
     def from_pairs(cls, pairs: Sequence[tuple[int, int]], n: int) -> Edges:
         """Edges from a list of ``(source, destination)`` pairs."""
-        index = torch.as_tensor(pairs, dtype=torch.long).reshape(-1, 2)
+        try:
+            index = torch.as_tensor(pairs, dtype=torch.long).reshape(-1, 2)
+        except (TypeError, ValueError, RuntimeError):
+            raise InputError(
+                f"edges are pairs of states, as in [(0, 1), (1, 0)]; got {pairs!r}"
+            ) from None
         return cls(index[:, 0].contiguous(), index[:, 1].contiguous(), n)
 
     @classmethod
     def complete(cls, n: int) -> Edges:
-        """Every ordered pair of distinct states, row by row."""
-        index = (~torch.eye(n, dtype=torch.bool)).nonzero()
-        return cls(index[:, 0].contiguous(), index[:, 1].contiguous(), n)
+        """Every ordered pair of distinct states, row by row; the same object every time."""
+        return _complete(n)
 
     def __len__(self) -> int:
         return len(self.src)
@@ -110,6 +126,16 @@ class Edges:
         return up[src[up].argsort()], down[dst[down].argsort()]
 
     @cached_property
+    def star(self) -> StarEdges | None:
+        """How the edges join one state to each of the others, if these are all."""
+        hub = int(torch.bincount(self.src, minlength=self.n).argmax())
+        out, back = ((ends == hub).nonzero()[:, 0] for ends in (self.src, self.dst))
+        if not len(out) == len(back) == self.n - 1 or len(self) != 2 * (self.n - 1):
+            return None
+        leaves, order = self.dst[out].sort()
+        return StarEdges(hub, leaves, out[order], back[self.src[back].argsort()])
+
+    @cached_property
     def strongly_connected(self) -> bool:
         """Whether every state reaches every other when all rates are positive."""
         src, dst = self.numpy
@@ -120,6 +146,17 @@ class Edges:
     def rate_gradient(self, u: Tensor, v: Tensor) -> Tensor:
         """``u_i (v_j - v_i)`` on every edge: how ``u Q v`` changes with each rate."""
         return u[..., self.src] * (v[..., self.dst] - v[..., self.src])
+
+    def balance(self, rates: Tensor, p: Tensor) -> Tensor:
+        """``p Q``: what flows into each state less what flows out, ``[..., n]``."""
+        flow = p[..., self.src] * rates
+        into = torch.zeros_like(p).index_add(-1, self.dst, flow)
+        return into.index_add(-1, self.src, -flow)
+
+    def times(self, rates: Tensor, v: Tensor) -> Tensor:
+        """``Q v``: what each state gains in ``v`` on its way out, ``[..., n]``."""
+        gain = rates * (v[..., self.dst] - v[..., self.src])
+        return torch.zeros_like(v).index_add(-1, self.src, gain)
 
     def to(self, device: torch.device) -> Edges:
         """Return the same edges on another device, the same object every time."""
@@ -132,6 +169,13 @@ class Edges:
     @cached_property
     def _elsewhere(self) -> dict[torch.device, Edges]:
         return {}
+
+
+@lru_cache(maxsize=8)
+def _complete(n: int) -> Edges:
+    # By NumPy: `torch.func` would wrap what torch makes while one of its transforms is at work.
+    src, dst = np.nonzero(~np.eye(n, dtype=bool))
+    return Edges(torch.from_numpy(src), torch.from_numpy(dst), n)
 
 
 def _compressed(

@@ -51,7 +51,7 @@ class RateError(InputError):
 
 
 class ReducibleError(StationaryError):
-    """The chain has no unique, everywhere positive steady state.
+    """The chain has several closed classes, or transient states where none are allowed.
 
     Attributes
     ----------

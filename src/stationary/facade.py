@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,9 +16,13 @@ from stationary.errors import InputError
 from stationary.learning.inference import Covariance
 from stationary.learning.resampling import bootstrap
 from stationary.output.store import write
+from stationary.planning.assumed import Assumed, assumed
+from stationary.planning.breakdown import Breakdown, breakdown
 from stationary.planning.experiment import Experiment, next_experiment
 from stationary.planning.forecast import forecast, names_for
+from stationary.planning.influence import influence
 from stationary.planning.limits import Limit
+from stationary.planning.prediction import check_window, predictable, prediction
 from stationary.planning.record import Record, Refits
 from stationary.planning.tables import parameters, ranking
 from stationary.planning.what_if import what_if
@@ -96,7 +101,11 @@ class Plan(Record):
         return ranking(self)
 
     def forecast(
-        self, x: Any, level: float | None = None, measures: Sequence[str] | None = None
+        self,
+        x: Any,
+        level: float | None = None,
+        measures: Sequence[str] | None = None,
+        window: float | None = None,
     ) -> pd.DataFrame:
         """Forecast measures at loads, with intervals.
 
@@ -108,6 +117,10 @@ class Plan(Record):
             Coverage of the intervals; by default the plan's, 0.95.
         measures : sequence of str, optional
             What to forecast; by default the measures that all models show.
+        window : float, optional
+            Also say between which ends (``_seen_low``, ``_seen_high``) losses, mean response times
+            and percentiles of a single window of this length will lie. A measured value contradicts
+            the forecast only outside of these: a short window may lose no request at all.
 
         Returns
         -------
@@ -119,7 +132,15 @@ class Plan(Record):
         level = self.question.level if level is None else level
         names = names_for(self.draws, measures)  # before the refits that the horizon takes
         draws = self.answering_for(names)
-        return forecast(draws, x, names, level, self.doubt, self.horizon).frame()
+        found = forecast(draws, x, names, level, self.doubt, self.horizon)
+        frame = found.frame()
+        if window is not None:
+            check_window(window)
+            told = [name for name in names if predictable(draws.first, name)]
+            ends = prediction(draws, found.x, told, window, level)
+            for end, values in zip(("low", "high"), ends, strict=True):
+                frame[[f"{name}_seen_{end}" for name in told]] = values
+        return frame
 
     @property
     def limit(self) -> Limit:
@@ -127,6 +148,13 @@ class Plan(Record):
         if not self.question.slos:
             raise InputError("the plan has no SLO: give slo= to st.plan, or ask for max_load(...)")
         return self.limit_of(self.question)
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The largest load that meets each of these SLOs alone."""
+        if len(self.question.slos) == 1:
+            return (self.limit,)
+        return tuple(self.max_load(slo) for slo in self.question.slos)
 
     def max_load(
         self,
@@ -151,6 +179,29 @@ class Plan(Record):
         given = as_slos([*as_slos(list(slos)), *as_slos(bounds)]) or self.question.slos
         return self.limit_of(self.asking(given, level, present))
 
+    def assumed(self) -> tuple[Assumed, ...]:
+        """Return what the answer takes as given, and what would move it how far."""
+        slos, near = self.question.slos, self.heaviest
+        parts = [part for part in self.draws.parts if part.name == self.name]
+        parts.sort(key=lambda part: -float(part.weights.sum()))
+        # Requests of the system as it was do not tell what other servers of a changed one would do.
+        windows = self.windows if self.change is None else None
+        answer = self.limit.load if slos else 0.0
+        answer = answer if answer < math.inf else 0.0
+        missing = self.question.missing
+        return assumed(parts[0], windows, slos, near, answer, missing) if parts else ()
+
+    def influence(self) -> pd.DataFrame:
+        """Return by which share the limit would change without each window, the largest first."""
+        self.check_observed("the influence of windows")
+        change = influence(self.estimate, self.windows, self.question.slos, self.heaviest)
+        frame = pd.DataFrame({"load": self.windows.loads.numpy(), "change": change})
+        return frame.sort_values("change", key=abs, ascending=False)
+
+    def breakdown(self) -> Breakdown:
+        """Return where the width of the limit's interval comes from."""
+        return breakdown(self.limit, self.draws, self.discrepancy, self.assumed())
+
     def what_if(self, *, faster: float | None = None, **options: Any) -> Plan:
         """Return the plan of the same system with other options, or with faster servers.
 
@@ -169,7 +220,7 @@ class Plan(Record):
             earlier = {name: after for name, (_, after) in self.change.options.items()}
             speed = self.change.faster * (1.0 if faster is None else faster)
             return self.having(changed=None).what_if(faster=speed, **{**earlier, **options})
-        draws, change = what_if(self.draws, self.part_names, options, faster)
+        draws, change = what_if(self.draws, options, faster)
         if not change.options and change.faster == 1:
             return self
         return self.having(changed=(change, draws), known_studies=self.studies)

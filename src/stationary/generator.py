@@ -9,6 +9,7 @@ row of rates.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -16,6 +17,7 @@ import scipy.sparse.csgraph
 import torch
 from torch import Tensor
 
+from stationary._support.functions import ChainFunction, is_transforming
 from stationary.edges import Edges
 from stationary.errors import InputError, RateError, ReducibleError
 
@@ -75,7 +77,8 @@ class Generator:
         self.edges = edges.to(rates.device)
         self.rates = rates
         self.index = index
-        if rates.numel():
+        # Under `torch.func` the values are looked at where they are plain memory, in the solve.
+        if rates.numel() and not is_transforming():
             low, high = (end.item() for end in torch.aminmax(rates.detach()))
             # `not (a and b)` so that a NaN, which compares false, is caught as well.
             if not (low >= 0 and high < math.inf):
@@ -88,10 +91,12 @@ class Generator:
         Every off-diagonal pair becomes an edge, also where the rate is zero, so that the gradient
         with respect to a zero rate is right too.
         """
+        if not isinstance(Q, Tensor):
+            raise InputError(f"Q must be a tensor of rates [..., n, n]; got {type(Q).__name__}")
         if Q.ndim < 2 or Q.shape[-1] != Q.shape[-2]:
             raise InputError(f"Q must have shape [..., n, n]; got {tuple(Q.shape)}")
-        edges = Edges.complete(Q.shape[-1]).to(Q.device)
-        return cls(edges, Q[..., edges.src, edges.dst])
+        n = Q.shape[-1]
+        return cls(Edges.complete(n).to(Q.device), _OffDiagonal.apply(Q, n))
 
     @property
     def n(self) -> int:
@@ -136,9 +141,7 @@ class Generator:
 
     def balance(self, p: Tensor) -> Tensor:
         """``p Q``: what flows into each state less what flows out, ``[..., n]``."""
-        flow = p[..., self.edges.src] * self.rates
-        into = torch.zeros_like(p).index_add(-1, self.edges.dst, flow)
-        return into.index_add(-1, self.edges.src, -flow)
+        return self.edges.balance(self.rates, p)
 
     def uniformize(self, gamma: Tensor | float | None = None) -> tuple[Tensor, Tensor]:
         """Uniformized chain ``P = I + Q / gamma`` (Definition 1) and its ``gamma [...]``.
@@ -166,7 +169,7 @@ class Generator:
             )
         gamma = gamma.expand(self.batch_shape)
         good = (gamma > largest) & gamma.isfinite()
-        if not bool(good.all()):
+        if not is_transforming() and not bool(good.all()):
             index = tuple((~good).nonzero()[0].tolist())
             which = f" of chain {index}" if index else ""
             raise InputError(
@@ -183,15 +186,41 @@ class Generator:
         """Communicating classes that the chain never leaves."""
         return [states for states, closed in self._classes(index) if closed]
 
-    def check_irreducible(self) -> None:
-        """Raise `ReducibleError`, naming the closed classes, if a chain is reducible."""
+    def recurrent(self) -> Tensor | None:
+        """Which states are in the closed class of each chain, ``[..., n]``; None where all are.
+
+        The others are transient: their probability is zero. A chain with several closed classes
+        raises `ReducibleError`, which names them.
+        """
         flat = self.rates.detach().reshape(self.batch_shape.numel(), len(self.edges))
         positive = (flat > 0).cpu().numpy()
         if self.edges.strongly_connected and positive.all():
+            return None
+        _, where, which = np.unique(positive, axis=0, return_index=True, return_inverse=True)
+        inside = np.zeros((len(where), self.n), dtype=bool)
+        for k in where.argsort().tolist():  # so that the first chain of the batch is named
+            inside[k, self.closed_class(self.unravel(where[k]))] = True
+        if inside.all():
+            return None
+        found = torch.from_numpy(inside[which.reshape(-1)]).to(self.rates.device)
+        return found.reshape(*self.batch_shape, self.n)
+
+    def check_irreducible(self) -> None:
+        """Raise `ReducibleError` if a chain has transient states or several closed classes."""
+        recurrent = self.recurrent()
+        if recurrent is None:
             return
-        _, where = np.unique(positive, axis=0, return_index=True)
-        for flat in sorted(where.tolist()):
-            self.check_chain(self.unravel(flat))
+        flat = recurrent.reshape(-1, self.n)
+        index = self.unravel(int((~flat.all(-1)).int().argmax()))
+        transient = (~recurrent[index]).nonzero()[:, 0].tolist()
+        closed = self.closed_class(index)
+        raise ReducibleError(
+            f"{self._named(index)} is reducible: it ends in the closed class {_braces(closed)} and "
+            f"never returns to {_braces(transient)}; leave those states out or give a rate back to "
+            f"them",
+            [closed],
+            transient,
+        )
 
     def unravel(self, flat: int) -> tuple[int, ...]:
         """Index in the batch of the chain at position ``flat`` of the flattened batch."""
@@ -199,26 +228,22 @@ class Generator:
             return ()
         return tuple(int(i) for i in np.unravel_index(flat, self.batch_shape))
 
-    def check_chain(self, index: tuple[int, ...]) -> None:
-        """Raise `ReducibleError` if this one chain of the batch is reducible."""
+    def closed_class(self, index: tuple[int, ...] = ()) -> list[int]:
+        """Return the closed class of one chain of the batch; `ReducibleError` if it has several."""
         classes = self._classes(index)
-        if len(classes) == 1:
-            return
         closed = [states for states, is_closed in classes if is_closed]
-        transient = sorted(s for states, is_closed in classes if not is_closed for s in states)
-        which = f"chain {index} of the batch" if index else "the chain"
+        if len(closed) == 1:
+            return closed[0]
         sets = ", ".join(_braces(states) for states in closed)
-        if len(closed) > 1:
-            message = (
-                f"{which} is reducible: its closed classes are {sets}, so its steady state "
-                f"depends on where it starts; add a rate between them or solve each on its own"
-            )
-        else:
-            message = (
-                f"{which} is reducible: it ends in the closed class {sets} and never returns to "
-                f"{_braces(transient)}; leave those states out or give a rate back to them"
-            )
-        raise ReducibleError(message, closed, transient)
+        raise ReducibleError(
+            f"{self._named(index)} is reducible: its closed classes are {sets}, so its steady "
+            f"state depends on where it starts; add a rate between them or solve each on its own",
+            closed,
+            sorted(s for states, is_closed in classes if not is_closed for s in states),
+        )
+
+    def _named(self, index: tuple[int, ...]) -> str:
+        return f"chain {index} of the batch" if index else "the chain"
 
     def _classes(self, index: int | tuple[int, ...]) -> list[tuple[list[int], bool]]:
         Q = self.sparse(index)
@@ -259,3 +284,50 @@ def as_generator(value: Generator | Tensor) -> Generator:
 def _braces(states: list[int], most: int = 12) -> str:
     shown = ", ".join(map(str, states[:most]))
     return "{" + shown + (f", ... {len(states)} states" if len(states) > most else "") + "}"
+
+
+class _OffDiagonal(ChainFunction):
+    """Entries off the diagonal of matrices ``[..., n, n]``, row by row.
+
+    Looking the entries up would scatter their gradients one by one.
+    """
+
+    @staticmethod
+    def forward(Q: Tensor, n: int) -> Tensor:
+        return _below_first(Q.reshape(*Q.shape[:-2], n * n), n)[..., :n].flatten(-2)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:
+        del output
+        ctx.n = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        return _OnDiagonal.apply(g, ctx.n), None
+
+    @staticmethod
+    def tangent(ctx: Any, moved: Tensor) -> Tensor:
+        return _OffDiagonal.apply(moved, ctx.n)
+
+
+class _OnDiagonal(_OffDiagonal):
+    """The way back: matrices with zeros on the diagonal."""
+
+    @staticmethod
+    def forward(rates: Tensor, n: int) -> Tensor:
+        Q = rates.new_zeros((*rates.shape[:-1], n * n))
+        _below_first(Q, n)[..., :n] = rates.unflatten(-1, (max(n - 1, 0), n))
+        return Q.unflatten(-1, (n, n))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        return _OffDiagonal.apply(g, ctx.n), None
+
+    @staticmethod
+    def tangent(ctx: Any, moved: Tensor) -> Tensor:
+        return _OnDiagonal.apply(moved, ctx.n)
+
+
+def _below_first(flat: Tensor, n: int) -> Tensor:
+    """Flattened matrices after their first entry, in n - 1 rows whose last entry is diagonal."""
+    return flat[..., 1:].unflatten(-1, (n - 1, n + 1))

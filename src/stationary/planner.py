@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from stationary import words
@@ -23,9 +24,10 @@ from stationary.models import Model
 from stationary.output.store import read
 from stationary.planning.limits import check_slos
 from stationary.solvers import Solver
+from stationary.terms.candidates import as_candidates
 from stationary.terms.slo import as_slos, check_level, check_present
 from stationary.trust.baselines import BASELINES
-from stationary.trust.ladder import ladder
+from stationary.trust.ladder import candidates, default_capacity
 from stationary.trust.study import fit_all
 
 _EXAMPLES: dict[str, tuple[type, str]] = {
@@ -46,6 +48,7 @@ def fit(
     epochs: int | None = None,
     solver: Solver | None = None,
     covariance: CovarianceKind | None = None,
+    observations: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Plan:
     """Fit a model to windows by maximum likelihood.
@@ -67,6 +70,9 @@ def fit(
         As for `steady_state`.
     covariance : CovarianceKind, optional
         How sure the estimates are: `AutoCovariance()` by default, see `st.covariances`.
+    observations : sequence of str, optional
+        Which of the kinds of observations in the windows to fit, as in ``["states"]``; several make
+        a composite likelihood. By default the one that tells most, see `Windows.informing`.
     seed : int
         Of scattered starting points, of the order of windows and of draws; a random gradient has
         its own.
@@ -102,6 +108,7 @@ def fit(
         options: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
         method = Stochastic(gradient=gradient or Exact(), **options)
     method = method or Newton()
+    windows = windows.informing([model]) if observations is None else windows.using(observations)
     found, way = estimate(model, windows, method, solver=solver, covariance=covariance, seed=seed)
     if not found.converged:
         why = words.ended(found.ended)
@@ -159,31 +166,25 @@ def compare(
             f"models are compared over one input, the load; the windows have "
             f"{', '.join(windows.inputs)}"
         )
+    windows = windows.informing(named.values())
     fitted, studies, failed = fit_all(named, windows, starts, seed, jobs, cluster, progress)
     if not fitted:
         raise InputError(f"no model could be fitted: {next(iter(failed.values()))}")
-    return Plan(
-        windows,
-        fitted,
-        pooled=True,
-        failed=failed,
-        seed=seed,
-        discrepancy=Discrepancy(),
-        known_studies=studies,
-    )
+    found = Plan(windows, fitted, pooled=True, failed=failed, seed=seed, known_studies=studies)
+    return found.having(discrepancy=Discrepancy.of(found.estimate, windows))
 
 
 def plan(
     windows: Windows,
     *,
-    servers: int = 1,
-    capacity: int = 20,
+    servers: Any = None,
+    capacity: Any = None,
+    patience: float | None = None,
     slo: Any = (),
     models: Mapping[str, Model] | Sequence[Model] | None = None,
     present: float | None = None,
     level: float = 0.95,
     seed: int = 0,
-    jobs: int = -1,
     progress: Progress | None = None,
 ) -> Plan:
     """Answer how much load a system takes: compare models, test them, find the limit.
@@ -192,8 +193,13 @@ def plan(
     ----------
     windows : Windows
         The data.
-    servers, capacity : int
-        Of the system; the default models have them.
+    servers, capacity : int, list or tuple
+        Of the system; the default models have them. Where they are not known for sure, a list of
+        candidates, or the ends of a range as a tuple: the data choose where they can, and elsewhere
+        the interval spans all of them. By default one server, and a capacity of 20 or of the
+        largest number of requests that the windows name; `Plan.assumed` says so.
+    patience : float, optional
+        Longest time that a request waits before it is given up; by default it waits for ever.
     slo : str, Slo or sequence
         What must hold, as in ``"loss < 0.1%"``; of several all must.
     models : mapping or sequence of Model, optional
@@ -202,7 +208,7 @@ def plan(
         The load to compare the limit with; by default the heaviest of the data.
     level : float
         Coverage of intervals.
-    seed, jobs, progress
+    seed, progress
         As for `compare`.
 
     Examples
@@ -219,14 +225,20 @@ def plan(
     check_level(level)
     if present is not None:
         check_present(present)
-    for option, value in (("servers", servers), ("capacity", capacity)):
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise InputError(f"{option} must be a whole number; got {value!r}")
-    chosen = ladder(windows, servers, capacity) if models is None else models
+    said = {"servers": servers, "capacity": capacity, "patience": patience}
+    if models is not None and any(value is not None for value in said.values()):
+        raise InputError("give models=, or servers=, capacity= and patience=, not both")
+    numbers = (
+        as_candidates(1 if servers is None else servers, "servers"),
+        as_candidates(default_capacity(windows) if capacity is None else capacity, "capacity"),
+    )
+    chosen = candidates(windows, *numbers, patience) if models is None else models
     if slos:
         check_slos(list(chosen.values() if isinstance(chosen, Mapping) else chosen), slos)
-    found = compare(chosen, windows, seed=seed, jobs=jobs, progress=progress)
-    return found.having(question=found.asking(slos, level, present))
+    found = compare(chosen, windows, seed=seed, progress=progress)
+    missing = tuple(name for name, value in said.items() if value is None)
+    question = found.asking(slos, level, present)
+    return found.having(question=replace(question, missing=missing if models is None else ()))
 
 
 def load(folder: str | os.PathLike[str], model: Model | Sequence[Model] | None = None) -> Plan:

@@ -74,7 +74,7 @@ def mixing_time(
     >>> mixing_time(Q.double())
     tensor(27)
     """
-    if not eps > 0:
+    if not (isinstance(eps, int | float) and eps > 0):
         raise InputError(f"eps must be positive; got {eps!r}")
     generator = as_generator(generator)
     _check_size(generator)

@@ -78,8 +78,8 @@ def steady_state(
     Parameters
     ----------
     generator : Generator or Tensor [..., n, n]
-        A batch of irreducible chains; a reducible one raises `ReducibleError`. Of matrices, the
-        diagonal is ignored.
+        A batch of chains, each with one closed class; transient states have probability zero. A
+        chain with several raises `ReducibleError`. Of matrices, the diagonal is ignored.
     solver : Solver, optional
         How to solve; `Auto()` by default.
     gradient : Gradient, optional
@@ -97,6 +97,20 @@ def steady_state(
     tensor([[ 0.0000,  0.1875],
             [-0.0625,  0.0000]], dtype=torch.float64)
     """
+    if torch.compiler.is_exporting():
+        raise InputError(
+            "torch.export cannot hold steady_state, whose kernels run outside of torch's graphs: "
+            "export the part of the network that computes the rates, and call steady_state on them"
+        )
+    if torch.compiler.is_dynamo_compiling():
+        # The kernels are compiled already: one graph ends before them, another begins after.
+        return torch.compiler.disable(_steady_state)(generator, solver, gradient)
+    return _steady_state(generator, solver, gradient)
+
+
+def _steady_state(
+    generator: Generator | Tensor, solver: Solver | None, gradient: Gradient | None
+) -> SteadyState:
     solver = Auto() if solver is None else solver
     if not isinstance(solver, Solver):
         raise InputError(f"solver must be one such as GTH() or SparseLU(); got {solver!r}")

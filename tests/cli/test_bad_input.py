@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import stationary as st
+from stationary.output.store import FORMAT
 
 HEADER = "load,Q=0,Q=1,Q=2\n"
 ROWS = "".join(f"{11 + k % 5},{30 - k % 4},{12 + k % 3},5\n" for k in range(12))
@@ -331,7 +332,7 @@ FORECAST = {
     "level in percent": (("run", "--x", "10", "--level", "95"), "level must lie between 0 and 1"),
     "unknown measure": (
         ("run", "--x", "10", "--plot", "p.png", "--measure", "delay"),
-        "the measure 'delay'.*has the measures loss, mean_queue",
+        "the measure 'delay'.*has the measures loss, response_time",
     ),
     "no measure": (("run", "--x", "10", "--plot", "p.png", "--measure", "x"), "the measure 'x'"),
     "plot without ending": (("run", "--x", "10", "--plot", "p"), "p: give the plot an ending"),
@@ -360,7 +361,7 @@ def test_a_damaged_run(refused, here, name, keep):
 
 def test_a_run_of_a_newer_version(refused, here):
     path = here / "run" / "plan.json"
-    path.write_text(path.read_text().replace('"format": 4', '"format": 5'))
+    path.write_text(path.read_text().replace(f'"format": {FORMAT}', f'"format": {FORMAT + 1}'))
     refused("run was written by a newer stationary", "forecast", "run", "--x", "10")
 
 

@@ -1,6 +1,7 @@
 """``stationary check`` and ``stationary compare``: as a planner would use them."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -133,7 +134,9 @@ def test_compare_recommends_and_saves(call, data, tmp_path):
     assert (code, err) == (0, "")
     assert f"Take {MODEL}: " in out
     assert "Universal Scalability Law" in out
-    assert "Pooled over the models: loss stays at or below 0.01 up to a load of" in out
+    assert re.search(
+        r"(\d models, by weight|.*): loss stays at or below 0.01 up to a load of", out, re.I
+    )
     assert "The present load, 12, meets the limit." in out
     plan = st.load(tmp_path / "run")
     assert plan.pooled
@@ -202,3 +205,25 @@ def test_a_run_that_is_not_there(call, tmp_path):
     code, _, err = call("check", tmp_path / "none")
     assert code == 2
     assert "none: there is no such run or file; 'stationary fit ... -o' makes a run" in err
+
+
+def test_compare_takes_candidates_patience_and_a_model_error(call, data):
+    system = ("--servers", "1,2", "--capacity", "10-11", "--patience", "20s")
+    limits = []
+    for error in ("0", "0.2"):
+        asked = ("--slo", "loss<0.01", "--model-error", error, "--json")
+        _, out, _ = call("compare", data, *system, *asked)
+        limits.append(json.loads(out)["limit"])
+    assert limits[1]["high"] - limits[1]["low"] > 1.5 * (limits[0]["high"] - limits[0]["low"])
+    models = [row["model"] for row in json.loads(out)["models"]]
+    assert "service:servers=2,capacity=11" in models
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [("--servers", "x"), ("--capacity", "5-3"), ("--patience", "soon"), ("--model-error", "4")],
+)
+def test_numbers_of_the_system_that_are_none_are_refused(call, data, option, text):
+    code, _, err = call("compare", data, option, text)
+    assert code == 2
+    assert option in err

@@ -56,10 +56,16 @@ def test_the_next_command_is_that_of_these_windows(call, log, tmp_path):
     _, out, _ = call("ingest", log, "-o", file, "--window", "20s", "--capacity", CAPACITY)
     after = out.splitlines()[-1].removeprefix("next: ")
     assert after == (
-        f"stationary fit '{file}' --model mmmk:servers=SERVERS,capacity={CAPACITY} --observe 0-3"
+        f"stationary fit '{file}' --model mmmk:servers=1,capacity={CAPACITY} --observe 0-3"
     )
-    code, _, err = call(*shlex.split(after.replace("SERVERS", "1"))[1:])
+    code, _, err = call(*shlex.split(after)[1:])
     assert (code, err) == (0, "")
+    [picture] = [line for line in out.splitlines() if line.startswith("load over time: ")]
+    assert picture.startswith(("load over time: ▁", "load over time: ▂"))
+    assert "█ (7.3 to 20.9)" in picture
+    # The log shows both numbers where they are not given.
+    _, out, _ = call("ingest", log, "-o", tmp_path / "w.csv", "--window", "20s")
+    assert f"mmmk:servers=1,capacity={CAPACITY} " in out.splitlines()[-1]
 
 
 def test_json(call, log, tmp_path):
@@ -78,7 +84,7 @@ def test_json(call, log, tmp_path):
     assert table["windows"].sum() == 96
     windows = st.read_windows(file)
     assert windows.sampling is Sampling.ARRIVAL
-    assert windows.duration is None
+    assert windows.duration.tolist() == (20 * table["windows"]).tolist()
 
 
 def test_a_gauge(call, tmp_path):
@@ -139,3 +145,32 @@ def test_outputs_are_checked_first(call, tmp_path):
         assert code == 2
         assert message in err
     assert taken.read_text() == "kept"
+
+
+def test_classes_of_requests_have_files_of_their_own(call, tmp_path):
+    """Numbers in a path are taken for one another; the busiest class comes first."""
+    rng = np.random.default_rng(4)
+    arrival = np.cumsum(rng.exponential(0.01, 4000))
+    kind = rng.choice(3, 4000, p=[0.5, 0.4, 0.1])
+    paths = np.array(["/api/users/{}", "/", "/slow?page={}"], dtype=object)[kind]
+    response = np.array([0.001, 0.002, 0.1])[kind]
+    lines = [
+        f'h - - [01/Jan/2024:00:00:{a % 60:02.0f} +0000] "GET {path.format(k)} HTTP/1.1" 200 1 "-" '
+        f'"-" {r:.3f} {1704067200 + a + r:.3f}'
+        for k, (a, path, r) in enumerate(zip(arrival, paths, response, strict=True))
+    ]
+    (tmp_path / "access.log").write_text("\n".join(lines).replace(":60 +", ":59 +") + "\n")
+    command = ("ingest", tmp_path / "access.log", "-o", tmp_path / "w.csv", "--window", "5s")
+    code, out, _ = call(*command, "--by", "path")
+    assert code == 0, out
+    made = {file.name for file in tmp_path.glob("w*.csv")}
+    assert made == {"w-slow.csv", "w-api-users.csv", "w-.csv"}
+    rows = [line for line in out.splitlines() if "w-" in line]
+    assert [row.split()[1] for row in rows] == ["/slow", "/", "/api/users/*"]
+    sent = {file: pd.read_csv(tmp_path / file, comment="#")["sent"].sum() for file in made}
+    assert sent["w-api-users.csv"] == pytest.approx((kind == 0).sum(), rel=0.2)
+    code, out, _ = call(*command, "--where", "path ~ ^/api", "--where", "status = 200", "--json")
+    assert json.loads(out)["rows"] == (kind == 0).sum()
+    code, _, err = call(*command, "--overwrite", "--where", "paths ~ x")
+    assert code == 2
+    assert "did you mean 'path'" in err

@@ -115,3 +115,22 @@ def test_bad_options(call, data, args, words):
     code, _, err = call("fit", data, *MODEL, *args)
     assert code == 2
     assert words in err
+
+
+def test_the_papers_way_is_one_option(call, data, tmp_path):
+    args = ("--method", "paper", "--gradient", "infinity:p=0.2", "--epochs", 3)
+    code, _, _ = call("fit", data, *MODEL, *args, "-o", tmp_path / "run")
+    assert code == 1  # three epochs do not converge
+    recipe = st.load(tmp_path / "run").recipe["method"]
+    for part in ("p=0.2", "epochs=3", "clip=5.0", "floor=1e-06", "start=0.0", "amsgrad=False"):
+        assert part in recipe
+    args = ("--gradient", "infinity", "--epochs", 2, "--start", 5, "-o", tmp_path / "other")
+    call("fit", data, *MODEL, *args)
+    assert "start=5.0" in st.load(tmp_path / "other").recipe["method"]
+
+
+@pytest.mark.parametrize("args", [("--method", "newton"), ("--start", 1)])
+def test_methods_that_there_are_not(call, data, args):
+    code, _, err = call("fit", data, *MODEL, *args)
+    assert code == 2
+    assert args[0] in err

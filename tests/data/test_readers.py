@@ -36,7 +36,7 @@ def assert_says(error, parts):
     ("name", "text"),
     [
         ("w.tsv", GOOD.replace(",", "\t")),
-        ("W.CSV.gz", gzip.compress(GOOD.encode())),
+        ("W.CSV.gz", gzip.compress(GOOD.encode(), mtime=0)),
         ("sheet.csv", "\ufeff" + GOOD.replace(",", ", ").replace("\n", ",\r\n") + "\r\n\r\n"),
         ("signs.csv", GOOD.replace("11", '"+1_1"')),
         ("comma.csv", GOOD.replace("2,1\n", "2,1,\n")),
@@ -288,3 +288,71 @@ def test_counts_and_observe_on_the_command_line(parse, text, expected):
         assert parse(text) == expected
     except InputError as error:
         assert expected in str(error)  # noqa: PT017 - the table says which texts are refused
+
+
+# --- lengths of windows, and other kinds --------------------------------------------------------
+
+
+class Colours(st.Counts):
+    """Counts of red and green, in columns of their own, times a factor that the file names."""
+
+    kind = "colours"
+
+    def __init__(self, data, factor=1):
+        super().__init__(data)
+        self.__dict__["factor"] = factor
+
+    columns = ("hue_red", "hue_green")
+
+    @classmethod
+    def find_columns(cls, names, pattern=None):
+        return cls.columns if {*cls.columns} <= {*names} else ()
+
+    @classmethod
+    def from_columns(cls, columns, metadata, pattern=None):
+        factor = int(metadata.get("factor", 1))
+        return cls(np.column_stack([columns[name] for name in cls.columns]) * factor, factor)
+
+    def metadata(self):
+        return {"factor": "1"}
+
+    def on(self, model):
+        return self
+
+    def probabilities(self, point):
+        raise NotImplementedError
+
+
+def test_a_kind_finds_its_columns_in_a_file(read, tmp_path):
+    header = "# stationary: factor=2\nload,hue_red,Q=0,hue_green,Q=1\n"
+    text = header + "11,1,5,2,6\n12,3,7,4,8\n11,1,1,1,1\n"
+    found = read(text)
+    assert [kind.kind for kind in found.observations] == ["states", "colours"]
+    assert found.observations[1].data.tolist() == [[2, 4], [6, 8], [2, 2]]
+    assert found.counts.tolist() == [[5, 6], [7, 8], [1, 1]]
+    assert read(text, pooled=True) == found.pooled()
+    found.to_csv(tmp_path / "again.csv")
+    again = st.read_windows(tmp_path / "again.csv")
+    assert again.observations[1].data.tolist() == found.observations[1].data.tolist()
+    alone = read("load,hue_red,hue_green\n11,1,2\n12,0,1\n")
+    assert [kind.kind for kind in alone.observations] == ["colours"]
+    assert alone.loads.tolist() == [11, 12]
+    with pytest.raises(InputError, match="no column matches"):
+        read("load,hue_red\n11,1\n")
+
+
+def test_windows_have_lengths_of_their_own(read, tmp_path):
+    text = "# stationary: duration=2.5\nload,Q=0,Q=1,{}\n11,3,2,4\n12,4,1,6\n11,1,1,5\n"
+    own = read(text.format("duration"))
+    assert own.duration.tolist() == [4, 6, 5]
+    assert read(text.format("windows")).duration.tolist() == [10, 15, 12.5]
+    assert read(text.format("other")).duration.tolist() == [2.5, 2.5, 2.5]
+    assert read(text.format("duration"), duration=3).duration.tolist() == [3, 3, 3]
+    assert read(text.format("windows"), duration=3).duration.tolist() == [12, 18, 15]
+    pooled = read(text.format("duration"), pooled=True)
+    assert pooled == own.pooled()
+    assert pooled.duration.tolist() == [4.5, 6]
+    own.to_csv(tmp_path / "again.csv")
+    assert st.read_windows(tmp_path / "again.csv") == own
+    with pytest.raises(InputError, match="duration must be positive"):
+        read(text.format("duration").replace("1,6", "1,0"))

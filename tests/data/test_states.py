@@ -8,12 +8,8 @@ import scipy.stats
 import torch
 
 import stationary as st
-from stationary.data.states import (
-    ObservationMap,
-    States,
-    conditional_nll,
-    conditional_probabilities,
-)
+from stationary.data.losses import ObservationMap, conditional_nll, conditional_probabilities
+from stationary.data.states import States
 
 FIRST_TWO = ObservationMap.of_states([0, 1], 4)
 LUMPED = ObservationMap(torch.tensor([0, 1, 1, 2]), 2)

@@ -9,10 +9,12 @@ import pytest
 
 import stationary as st
 from stationary.errors import DataWarning, InputError
-from stationary.ingest import Columns, Cut, Source, Unit, load_format, windows_from_events
+from stationary.ingest import Columns, Cut, DuckDB, Source, Unit, windows_from_events
+from stationary.ingest.sources import open_table
 
-apache, apache_seconds, envoy, nginx = (
-    load_format(name).read for name in ("apache", "apache-seconds", "envoy", "nginx")
+apache, envoy, nginx = "apache", "envoy", "nginx"
+apache_seconds = (
+    r'%h %l %u [%{%d/%b/%Y:%T}t.%{usec_frac}t %{%z}t] "%r" %>s %b "%{Referer}i" "%i" %T'
 )
 
 # The latest Ibis still calls DuckDB by a name that the latest DuckDB deprecates.
@@ -29,25 +31,22 @@ ENVOY = (
 )
 
 
-@pytest.fixture(scope="module")
-def connection():
-    return ibis.duckdb.connect()
-
-
 @pytest.fixture
-def rows(connection, tmp_path):
+def rows(tmp_path):
     """Read lines as a file; return (arrival, response, status) of each request."""
 
-    def read(reader, *lines):
+    def read(form, *lines):
         path = tmp_path / "access.log"
         path.write_bytes(b"".join(line.encode("latin-1") + b"\n" for line in lines))
-        table = reader(connection, path)
-        assert dict(table.schema().items()) == {
-            "arrival": ibis.dtype("int64"),
-            "response": ibis.dtype("int64"),
-            "status": ibis.dtype("string"),
-        }
-        return [tuple(row.values()) for row in table.to_pyarrow().to_pylist()]
+        with DuckDB().open() as session:
+            table = open_table(session, Source(str(path), format=form))
+            table = table.select("arrival", "response", "status")
+            assert dict(table.schema().items()) == {
+                "arrival": ibis.dtype("int64"),
+                "response": ibis.dtype("int64"),
+                "status": ibis.dtype("string"),
+            }
+            return [tuple(row.values()) for row in table.to_pyarrow().to_pylist()]
 
     return read
 
@@ -78,11 +77,11 @@ def test_nginx_without_milliseconds(rows):
 
 def test_nginx_without_response_times(rows):
     timed = f"{COMBINED} 0.002 {MSEC}"
-    with pytest.warns(DataWarning, match=r"1 of 3 lines have no response time; add \$request_time"):
+    with pytest.warns(DataWarning, match=r"1 of 3 lines have no response time, .*\$request_time"):
         found = rows(nginx, f"{COMBINED} {MSEC}", timed, timed)
     assert (LOGGED + 789_000, None) in [row[:2] for row in found]
-    with pytest.raises(InputError, match=r"2 of 3 lines have no response time; add"):
-        rows(nginx, f"{COMBINED} {MSEC}", f"{COMBINED} {MSEC}", timed)
+    with pytest.raises(InputError, match=r"2 of 2 lines have no response time; add"):
+        rows(nginx, f"{COMBINED} {MSEC}", f"{COMBINED} {MSEC}")
 
 
 def test_lines_that_are_hard_to_read(rows):
@@ -161,16 +160,16 @@ def test_files_without_lines(rows):
         rows(nginx)
 
 
-def test_files_that_are_not_there(connection, tmp_path):
-    with pytest.raises(InputError, match=r"nowhere\.log: cannot be read"):
-        nginx(connection, tmp_path / "nowhere.log")
+def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(InputError, match=r"nowhere\.log: there is no such file"):
+        windows_from_events(Source(str(tmp_path / "nowhere.log")), Cut(1.0))
 
 
 # A log of a system that is known.
 
 
 @pytest.mark.slow
-def test_the_queue_of_a_generated_log(connection, tmp_path):
+def test_the_queue_of_a_generated_log(tmp_path):
     """One server, first come first served: from its logs, packed, back to its rate."""
     random = np.random.default_rng(3)
     count, begin = 4000, 1_700_000_000.0
@@ -181,14 +180,16 @@ def test_the_queue_of_a_generated_log(connection, tmp_path):
         response[k] = free - arrival[k]
     order = np.argsort(arrival + response)  # as nginx writes them
     half = count // 2
-    for name, part in (("access.log.1.gz", order[:half]), ("access.log.2.gz", order[half:])):
+    for name, part in (("access.log.2.gz", order[:half]), ("access.log.1.gz", order[half:])):
         with gzip.open(tmp_path / name, "wt") as file:
             for k in part:
                 done = arrival[k] + response[k]
                 stamp = datetime.fromtimestamp(done, UTC).strftime("%d/%b/%Y:%H:%M:%S %z")
                 head = f'h - - [{stamp}] "GET / HTTP/1.1" 200 1 "-" "-"'
                 file.write(f"{head} {response[k]:.3f} {done:.3f}\n")
-    table = nginx(connection, tmp_path / "access.log.*.gz").to_pyarrow()
+    with DuckDB().open() as session:
+        source = Source(str(tmp_path / "access.log.*.gz"))
+        table = open_table(session, source).to_pyarrow()
     came = table["arrival"].to_numpy() / 1e6
     took = table["response"].to_numpy()[np.argsort(came, kind="stable")] / 1e6
     # Milliseconds are rounded twice, and neighbours may change places.
@@ -236,3 +237,140 @@ def test_a_format_has_its_own_unit(tmp_path):
     source = Source(str(path), Columns(unit=Unit.MS), format="nginx")
     with pytest.raises(InputError, match=r"format 'nginx' has units of its own; leave out --unit"):
         windows_from_events(source, Cut(1.0))
+
+
+# Other servers, on lines written from their documentation.
+
+HAPROXY = (
+    "Feb  6 12:14:14 localhost haproxy[14389]: 10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in "
+    'static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {1wt.eu} {} "GET /index.html '
+    'HTTP/1.1"'
+)
+DENIED = (
+    "10.0.1.2:33318 [06/Feb/2009:12:14:14.655] http-in static/<NOSRV> 0/-1/-1/-1/0 503 212 - - "
+    'SQ-- 1/1/1/0/0 0/3 "GET /full HTTP/1.1"'
+)
+CADDY = (
+    '{"level":"info","ts":1646861401.524102,"logger":"http.log.access","msg":"handled request",'
+    '"request":{"remote_ip":"127.0.0.1","method":"GET","host":"localhost","uri":"/a?b=1",'
+    '"headers":{"User-Agent":["curl/7.82.0"]}},"duration":0.000929675,"size":10900,"status":200}'
+)
+TRAEFIK = (
+    '{"ClientHost":"10.0.0.1","DownstreamStatus":200,"Duration":1234567,"RequestMethod":"GET",'
+    '"RequestPath":"/api?x=1","ServiceName":"app@docker","StartUTC":"2023-07-12T14:05:02.123456789Z",'
+    '"time":"2023-07-12T14:05:02Z"}'
+)
+ALB = (
+    "http 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 "
+    '10.0.0.1:80 0.000 0.001 0.000 200 200 34 366 "GET http://www.example.com:80/a?b HTTP/1.1" '
+    '"curl/7.46.0" - - arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/t/73e2 '
+    '"Root=1-58337262-36d228ad5d99923122bbe354" "-" "-" 0 2018-07-02T22:22:48.364000Z "forward" '
+    '"-" "-" "10.0.0.1:80" "200" "-" "-"'
+)
+
+
+def us(*moment):
+    return round(datetime(*moment, tzinfo=UTC).timestamp() * 1e6)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "expected"),
+    [
+        ("haproxy", HAPROXY, (us(2009, 2, 6, 12, 14, 14, 665000), 99_000, "200")),
+        (
+            "haproxy",
+            HAPROXY.partition("]: ")[2],
+            (us(2009, 2, 6, 12, 14, 14, 665000), 99_000, "200"),
+        ),
+        ("caddy", CADDY, (1646861401524102 - 930, 930, "200")),
+        (
+            "caddy",
+            CADDY.replace("1646861401.524102", '"2022-03-09T22:30:01.524+01:00"'),
+            (us(2022, 3, 9, 21, 30, 1, 524000) - 930, 930, "200"),
+        ),
+        ("traefik", TRAEFIK, (us(2023, 7, 12, 14, 5, 2, 123457), 1235, "200")),
+        ("alb", ALB, (us(2018, 7, 2, 22, 22, 48, 364000), 11_822_641, "200")),
+    ],
+)
+def test_formats_are_found_by_their_lines(rows, tmp_path, name, line, expected):
+    assert rows(name, line) == [expected]
+    assert Source(str(tmp_path / "access.log")).found_format[0] == name
+
+
+def test_a_request_that_haproxy_denied_is_lost(rows):
+    answered, denied = rows("haproxy", HAPROXY, DENIED)
+    assert answered[1] == 99_000
+    assert denied == (us(2009, 2, 6, 12, 14, 14, 655000), None, "503")
+
+
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        (
+            '$remote_addr "$request" $status $request_time [$time_local] $msec "$http_x"',
+            '::1 "GET /a?b HTTP/1.1" 200 0.250 [10/Oct/2000:13:55:36 -0700] 971211336.250 "x y"',
+        ),
+        (
+            "$time_iso8601 $status $request_time $uri",
+            "2000-10-10T13:55:36.25-07:00 200 0.250 /a",
+        ),
+    ],
+)
+def test_format_strings_of_nginx(rows, form, line):
+    assert rows(form, line) == [(LOGGED, 250_000, "200")]
+
+
+@pytest.mark.parametrize(
+    ("form", "line", "response"),
+    [
+        (r"%h %t \"%r\" %>s %{ms}T", 'h [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.1" 200 7', 7000),
+        ("%v %t %>s %U %D", "example.org [10/Oct/2000:13:55:36 -0700] 200 /a 7", 7),
+    ],
+)
+def test_format_strings_of_apache(rows, form, line, response):
+    with pytest.warns(DataWarning, match="whole seconds"):
+        assert rows(form, line) == [(LOGGED, response, "200")]
+
+
+def test_format_strings_need_a_time_a_response_time_and_a_status(rows):
+    with pytest.raises(InputError, match=r"must have a time, .*: \$msec, \$request_time, \$status"):
+        rows("$remote_addr $status", "x 200")
+
+
+def test_rotated_logs_copies_conditions_and_strange_lines(tmp_path):
+    """The oldest first; a copy counts once; what was left out is said."""
+    done = 1_700_000_000_000 + 100 * np.arange(300)
+    text = [nginx_line(end, 20) for end in done.tolist()]
+    text[::3] = [line.replace("GET / ", "GET /api/users?id=7 ") for line in text[::3]]
+    (tmp_path / "access.log").write_text("".join(text[200:]) + "half a li")
+    (tmp_path / "access.log.1").write_text("".join(text[100:200]))
+    (tmp_path / "access.log.10.gz").write_bytes(gzip.compress("".join(text[:100]).encode()))
+    (tmp_path / "access.log.2").write_text("".join(text[100:200]))
+    source = Source(str(tmp_path / "access.log*"))
+    names = [file.rpartition("/")[2] for file in source.files()]
+    assert names == ["access.log.10.gz", "access.log.2", "access.log.1", "access.log"]
+    with pytest.warns(DataWarning, match="1 of 301 lines are not nginx combined; the first: 'half"):
+        made = windows_from_events(source, Cut(5.0))
+    assert made.rows == 300
+    assert any("access.log.1, a copy of" in note for note in made.notes)
+    assert any(
+        note.startswith("read as nginx: its times are those at which") for note in made.notes
+    )
+    for condition, count in (("path ~ ^/api", 100), ("path !~ ^/api", 200), ("status < 300", 300)):
+        with pytest.warns(DataWarning, match="1 of 301"):
+            some = windows_from_events(
+                Source(str(tmp_path / "access.log*"), where=(condition,)), Cut(5.0)
+            )
+        assert some.rows == count
+    for condition, word in (("path ~ (", "regular expression"), ("path", "write a column")):
+        with pytest.warns(DataWarning, match="1 of"), pytest.raises(InputError, match=word):
+            windows_from_events(Source(str(tmp_path / "access.log"), where=(condition,)), Cut(5.0))
+
+
+def test_a_hundred_thousand_bad_lines_are_one_sentence(tmp_path):
+    good = [nginx_line(1_700_000_000_000 + 100 * k, 20) for k in range(300)]
+    (tmp_path / "access.log").write_text("".join(good) + "what is this?\n" * 100_000)
+    with pytest.warns(DataWarning, match="100000 of 100300 lines are not nginx") as caught:
+        made = windows_from_events(Source(str(tmp_path / "access.log")), Cut(5.0))
+    assert made.rows == 300
+    assert len(caught) == 1

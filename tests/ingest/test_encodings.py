@@ -106,10 +106,31 @@ def test_times_in_a_finer_unit_than_was_given_are_refused(unit, given, tmp_path)
     assert in_unit(unit, unit, tmp_path).table["load"].tolist() == [4.0] * 4
 
 
-def test_units_of_a_gauge_are_checked(tmp_path):
+@pytest.mark.parametrize("unit", [Unit.MS, Unit.US, Unit.NS])
+def test_the_unit_of_times_since_1970_is_found_and_said(unit, tmp_path):
+    made = in_unit(unit, None, tmp_path)
+    assert made.table["load"].tolist() == [4.0] * 4
+    assert f"the times in 'arrival' are {unit.word} since 1970" in made.notes
+    assert made.table["start"][0] == 1_700_000_000
+
+
+def test_the_unit_of_response_times_must_be_clear(tmp_path):
+    lines = [f"{1_700_000_000_000 + 250 * k},0.{k % 9 + 1}" for k in range(40)]
+    for name in ("response", "took_s"):
+        path = tmp_path / f"{name}.csv"
+        path.write_text("\n".join([f"arrival,{name}", *lines]))
+    with pytest.raises(InputError, match="numbers with a point: say their unit with --response-"):
+        windows_from_events(Source(str(tmp_path / "response.csv")), Cut(2.0))
+    named = Columns(response="took_s")
+    made = windows_from_events(Source(str(tmp_path / "took_s.csv"), named), Cut(2.0))
+    assert made.table.filter(like="rt_").iloc[:, -2].name.endswith("1000ms")
+
+
+def test_units_of_a_gauge_are_found(tmp_path):
     lines = [f"{1_700_000_000_000.5 + 1000 * k},{k % 3},5" for k in range(40)]
     (tmp_path / "in.csv").write_text("\n".join(["arrival,n,rate", *lines]))
-    with pytest.raises(InputError, match="2023-11-14 in milliseconds since 1970"):
-        windows_from_gauge(
-            Source(str(tmp_path / "in.csv")), "n", Rate("rate"), Cut(2.0, sampling="time")
-        )
+    made = windows_from_gauge(
+        Source(str(tmp_path / "in.csv")), "n", Rate("rate"), Cut(2.0, sampling="time")
+    )
+    assert len(made.table) == 19
+    assert "the times in 'arrival' are milliseconds since 1970" in made.notes

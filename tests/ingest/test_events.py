@@ -20,8 +20,7 @@ from stationary.ingest import (
     windows_from_events,
 )
 from stationary.terms.spans import Unit
-from stationary.testbed.record import Trace, tabulate
-from stationary.testbed.traces import write_traces
+from stationary.testbed import Trace, tabulate, write_traces
 
 K = 6
 

@@ -106,7 +106,7 @@ def made(fake, **options):
     usual = "arrival" if "histogram" in options and not options.get("gauge") else "time"
     cut = {"window": 4.0, "sampling": usual}
     for name, value in options.items():
-        kind = ask if name in ("load", "gauge", "histogram") else cut
+        kind = ask if name in ("load", "gauge", "histogram", "latency") else cut
         kind = source if name in ("start", "end", "step", "timeout", "retries") else kind
         kind[name] = value
     return windows_from_prometheus(Prometheus(**source), Cut(**cut), **ask)
@@ -394,7 +394,7 @@ def test_gauges_that_are_none(served):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gauge": None}, "one of gauge= and histogram="),
+        ({"gauge": None}, "give gauge=, histogram= or latency="),
         ({"histogram": "h"}, "one of gauge= and histogram="),
         ({"sampling": "arrival"}, "a gauge is read at regular times"),
         ({"sampling": "eye"}, 'sampling must be "time" or "arrival"'),
@@ -516,3 +516,48 @@ def test_the_command_says_what_was_left_out(call, served, tmp_path):
     told = json.loads(out)
     assert (code, told["windows"], told["rows"]) == (0, 2, 11)
     assert told["dropped"] == [{"why": "load 0", "windows": 1, "rows": 4}]
+
+
+# Latencies.
+
+
+def latencies(served, asked, value):
+    """Buckets of response times: three below 10 ms per second, two up to 50 ms, one above."""
+    served.set("load", lambda t: 6.0)
+    served.series[asked] = [
+        ({"le": le}, lambda t, n=n: n * value(t))
+        for le, n in (("0.01", 3), ("0.05", 5), ("+Inf", 6))
+    ]
+
+
+@pytest.mark.parametrize("growth", [False, True], ids=["buckets", "increase"])
+def test_latency_buckets_alone_and_beside_a_gauge(served, tmp_path, growth):
+    asked = "sum by (le) (increase(took_bucket[W]))" if growth else "sum by (le) (took_bucket)"
+    latencies(served, asked.replace("[W]", "[4s]"), (lambda t: 4.2) if growth else at)
+    found = made(served, gauge=None, latency=asked, sampling="arrival")
+    expected = [13, 8, 4] if growth else [12, 8, 4]
+    assert list(found.table) == ["start", "load", "steady", "rt_10ms", "rt_50ms", "rt_more"]
+    assert found.table.iloc[:, 3:].to_numpy().tolist() == [expected] * 3
+    found.write(tmp_path / "w.csv")
+    [kind] = read_windows(tmp_path / "w.csv").observations
+    assert kind.data.tolist() == [expected] * 3
+    served.set("gauge", lambda t: at(t) % 3)
+    both = made(served, latency=asked)
+    assert both.table.filter(like="rt_").to_numpy().tolist() == [expected] * 3
+    assert both.table.filter(like="Q=").to_numpy().sum() == 12
+
+
+@pytest.mark.parametrize(
+    ("asked", "options", "words"),
+    [
+        ("rate(took_bucket[W])", {}, "is a rate; take the buckets themselves"),
+        ("took", {}, "take cumulative buckets"),
+        (None, {}, "give gauge=, histogram= or latency="),
+    ],
+)
+def test_latencies_that_are_none(served, asked, options, words):
+    latencies(served, str(asked).replace("[W]", "[4s]"), at)
+    if asked == "took":
+        served.series[asked][1] = ({"le": "0.05"}, at)
+    with pytest.raises(InputError, match=words):
+        made(served, gauge=None, latency=asked, sampling="arrival", **options)

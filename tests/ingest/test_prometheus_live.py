@@ -11,7 +11,7 @@ import pytest
 
 import stationary as st
 from programs import free_port, required, wait_until
-from queue_server import BUCKETS, QueueServer
+from queue_server import BUCKETS, SECONDS, QueueServer
 from stationary.data import Sampling
 from stationary.errors import InputError
 from stationary.ingest import Cut, Prometheus, windows_from_prometheus
@@ -153,6 +153,20 @@ def test_a_histogram_is_binned_as_the_queue_counted(recorded):
     model = st.models.MMmK(servers=1, capacity=6)
     fit = st.fit(model, windows)
     assert fit.estimates["service_rate"] == pytest.approx(50.0, rel=0.3)  # sleeps overrun
+
+
+@pytest.mark.parametrize(
+    "asked", ["sum by (le) (took_bucket)", "sum by (le) (increase(took_bucket[W]))"]
+)
+def test_latencies_are_those_of_the_queue(recorded, asked):
+    windows = read(recorded, latency=asked)
+    [kind] = windows.observations
+    names = [f'took_bucket{{le="{le}"}}' for le in (*SECONDS, "+Inf")]
+    ends = np.array([part[-1] for part in told(recorded[1], recorded[2], names)])
+    grown = np.diff(np.diff(ends, axis=0), axis=1, prepend=0)
+    # One scrape more or less at an end is some eight requests; `increase` extrapolates as much.
+    assert np.abs(kind.data[1:].numpy() - grown).sum(1).max() <= 30
+    assert kind.data.sum() == pytest.approx(40 * WINDOWS * WINDOW, rel=0.25)
 
 
 def test_prometheuss_own_words_are_passed_on(recorded):

@@ -8,7 +8,7 @@ import torch
 
 import stationary as st
 from stationary.errors import RateError
-from stationary.learning.draws import COUNT, Draws, drift, from_estimate, from_refits
+from stationary.learning.draws import COUNT, Draws, from_estimate, from_refits
 from stationary.planning.forecast import forecast, quantiles
 from stationary.planning.limits import limit
 from stationary.terms.slo import Slo
@@ -116,7 +116,7 @@ def test_infinite_draws_keep_finite_ends_apart():
     assert (low, middle, high) == pytest.approx((3.0, 50.5, np.inf))
 
 
-# Several models, drift, what-ifs and bootstraps.
+# Several models, what-ifs and bootstraps.
 
 
 @pytest.fixture(scope="module")
@@ -146,24 +146,6 @@ def test_a_pool_lies_between_its_models(pool):
     for name in ("low", "high"):
         ends = [getattr(one, name)[0, 0] for one in each]
         assert min(ends) * 0.999 <= getattr(found, name)[0, 0] <= max(ends) * 1.001
-
-
-def test_drift_moves_draws_beyond_the_heaviest_load_alone():
-    truth = M.Slowing(servers=1, capacity=10, service_rate=22.0, slowdown=-0.5)
-    windows = st.simulate(truth, LOADS, duration=40.0, seed=0).observing([0, 1, 2, 3])
-    found = st.compare({"mmmk": M.MMmK(capacity=10)}, windows, starts=1, jobs=1).having(
-        discrepancy=None
-    )
-    (part,) = found.draws.parts
-    assert part.heaviest == 20.0
-    below = found.studies["mmmk"].below
-    spread = np.sqrt(drift(found.estimate, below, 20.0)[0, 0])
-    assert part.drift.numpy().std() == pytest.approx(spread, rel=0.02)
-    x = torch.tensor([[[10.0], [20.0], [20.0 * np.e]]], dtype=torch.float64)
-    theta = part.at(x)[..., 0].log()
-    torch.testing.assert_close(theta[:, 0], part.theta.log()[:, 0])
-    torch.testing.assert_close(theta[:, 1], theta[:, 0])
-    torch.testing.assert_close(theta[:, 2] - theta[:, 0], part.drift[:, 0])
 
 
 def test_a_what_if_keeps_the_draws(fit):

@@ -480,7 +480,7 @@ def test_the_inputs_must_be_those_of_the_model():
 
 def test_a_model_that_is_reducible_from_the_start_is_an_error():
     model = M.FromFunction(
-        lambda load, p: {(0, 1): load, (1, 0): 0 * p.back},
+        lambda load, p: {(0, 1): 0 * load, (1, 0): 0 * p.back},
         states=2,
         params={"back": 1.0},
     )

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -361,6 +362,8 @@ def test_level_must_be_a_coverage(level):
 
 class Parabola:
     """A likelihood of this curvature: all that a Newton step reads."""
+
+    model = SimpleNamespace(weights=False)
 
     def __init__(self, curvature):
         self.curvature = np.diag(curvature)

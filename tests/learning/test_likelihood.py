@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import stationary as st
-from stationary.data.states import conditional_nll
+from stationary.data.losses import conditional_nll
 from stationary.learning.likelihood import Likelihood
 from stationary.models.chunks import steady_states
 from stationary.solvers import GTH

@@ -71,5 +71,5 @@ def test_a_measure_of_ones_own():
 
 
 def test_what_is_no_measure_is_told_which_there_are():
-    with pytest.raises(InputError, match=r"MMmK.*'waiting'.*loss, mean_queue, throughput"):
+    with pytest.raises(InputError, match=r"MMmK.*'waiting'.*loss, response_time, p50"):
         st.models.MMmK().measure("waiting")

@@ -10,7 +10,7 @@ import torch
 
 import stationary as st
 from rule_models import TANDEM, seen_by_arrivals, value
-from stationary.data.states import conditional_nll
+from stationary.data.losses import conditional_nll
 from stationary.errors import InputError
 from stationary.models import RuleModel, registry
 

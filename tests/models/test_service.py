@@ -1,5 +1,7 @@
 """Service of any variability, and percentiles of response times."""
 
+import heapq
+
 import ciw
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import scipy.stats
 import torch
 
 import stationary as st
+from stationary.errors import InputError
 from stationary.models.latency import percentile_of
 from stationary.models.queues.service import Service
 
@@ -100,20 +103,6 @@ def test_percentiles_of_one_exponential_server_are_exact(name):
         assert t == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("name", "share"),
-    {"p50": 0.5, "p9": 0.09, "p97.5": 0.975, "p999": 0.999, "p0": None, "p_3": None}.items(),
-)
-def test_names_of_percentiles(name, share):
-    assert percentile_of(name) == pytest.approx(share)
-
-
-def test_a_model_that_does_not_know_its_response_times_says_so():
-    model = st.models.BatchArrivals(capacity=5)
-    with pytest.raises(st.errors.InputError, match=r"BatchArrivals has no measure 'p99'"):
-        model.measure("p99")
-
-
 def test_variability_is_learnt_from_counts():
     truth = st.models.ErlangService(phases=4, capacity=12, service_rate=25.0)
     windows = st.simulate(truth, [8.0, 12.0, 16.0, 20.0] * 8, duration=60.0, seed=1)
@@ -131,3 +120,97 @@ def test_a_limit_on_a_percentile():
     assert limit.binding.measure == "p99"
     assert at["p99"][0] == pytest.approx(0.4, rel=1e-3)
     assert at["loss"][0] < 0.01
+
+
+def simulated(load, variability, servers, capacity, patience, requests=200_000, seed=0):
+    """Share lost, and response times, of a queue whose requests give up after a wait."""
+    random = np.random.default_rng(seed)
+    arrivals = np.cumsum(random.exponential(1 / load, requests))
+    services = random.gamma(1 / variability, variability, requests)
+    free, inside, times = [0.0] * servers, [], []
+    for arrival, service in zip(arrivals, services, strict=True):
+        while inside and inside[0] <= arrival:
+            heapq.heappop(inside)
+        begin = max(free[0], arrival)
+        if len(inside) < capacity and begin - arrival <= patience:
+            heapq.heapreplace(free, begin + service)
+            heapq.heappush(inside, begin + service)
+            times.append(begin + service - arrival)
+    return 1 - len(times) / requests, times
+
+
+@pytest.mark.parametrize(
+    ("servers", "variability", "load", "patience"),
+    [(1, 1.0, 0.9, 8.0), (1, 0.1, 1.2, 8.0), (2, 0.01, 1.9, 4.0), (4, 0.5, 5.2, 3.0)],
+)
+def test_patience_loses_what_would_wait_too_long(servers, variability, load, patience):
+    lost, times = simulated(load, variability, servers, 200, patience)
+    model = Service(servers, 200, service_rate=1.0, variability=variability, patience=patience)
+    point = model.at([load], model.theta.detach())
+    assert float(model.measure("loss")(point)) == pytest.approx(lost, rel=0.1)
+    assert float(model.measure("response_time")(point)) == pytest.approx(np.mean(times), rel=0.06)
+    for name, share in (("p95", 95), ("p99", 99)):
+        found = float(model.measure(name)(point))
+        assert found == pytest.approx(np.percentile(times, share), rel=0.05)
+
+
+def test_slowing_by_the_queue_is_that_of_a_birth_death_chain_for_exponential_service():
+    # A service keeps the speed at which it began, so the two differ by what changes during one.
+    ours = Service(1, 15, service_rate=1.0, variability=1.0, slowing=0.02)
+    level = torch.arange(1.0, 16.0, dtype=torch.float64)
+    chain = torch.cumsum((0.7 * (1 + 0.02 * (level - 1))).log(), 0)
+    expected = torch.softmax(torch.cat([torch.zeros(1, dtype=torch.float64), chain]), 0)
+    torch.testing.assert_close(pi(ours, [0.7])[0, :8], expected[:8], rtol=0.1, atol=0)
+    none = Service(1, 15, service_rate=1.0, variability=1.0, slowing=1e-12, contention=1e-12)
+    torch.testing.assert_close(pi(none), pi(Service(1, 15)), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 17, 300, 2049])
+@pytest.mark.parametrize("load", [0.001, 0.5, 0.99, 1.5, 30.0])
+def test_long_queues_keep_their_digits(capacity, load):
+    ours, plain = Service(1, capacity), st.models.MMmK(1, capacity)
+    expected = pi(plain, [load])
+    seen = expected > 1e-280
+    torch.testing.assert_close(pi(ours, [load])[seen], expected[seen], rtol=1e-9, atol=0)
+
+
+def test_gradients_and_second_derivatives_are_those_of_differences():
+    model = Service(
+        2, 8, service_rate=1.1, variability=0.6, overhead=0.1, contention=0.1, slowing=0.02
+    )
+    x = model.as_inputs([0.5, 2.5])
+    theta = model.theta.detach().clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda t: model.edge_rates(x, t), (theta,))
+    assert torch.autograd.gradgradcheck(lambda t: model.edge_rates(x, t), (theta,))
+
+
+def test_overhead_is_part_of_every_time():
+    plain, more = Service(2, 9, service_rate=2.0), Service(2, 9, service_rate=2.0, overhead=0.3)
+    for name in ("response_time", "p50", "p99"):
+        values = [m.measure(name)(m.at([3.0])).item() for m in (plain, more)]
+        # It varies by a tenth of itself, which percentiles hardly show.
+        assert values[1] - values[0] == pytest.approx(0.3, rel=2e-3)
+
+
+@pytest.mark.parametrize("patience", [0.0, -1.0, float("inf")])
+def test_a_patience_that_is_no_time_is_refused(patience):
+    with pytest.raises(InputError, match="patience"):
+        Service(patience=patience)
+
+
+@pytest.mark.parametrize("capacity", [150, 300, 700])
+def test_services_in_the_middle_of_a_long_queue_are_left_out_where_nothing_asks_for_them(capacity):
+    plain = Service(capacity=capacity, service_rate=100.0, variability=1.5)
+    slowed = Service(capacity=capacity, service_rate=100.0, variability=1.5, slowing=1e-12)
+    loads = torch.tensor([[60.0], [99.0], [140.0]], dtype=torch.float64)
+    found, exact = (m.edge_rates(loads, m.theta.detach()) for m in (slowed, plain))
+    torch.testing.assert_close(found, exact, rtol=1e-7, atol=0.0)
+
+
+@pytest.mark.parametrize("variability", [0.001, 0.02, 1.0, 3.0])
+def test_any_overload_can_be_solved(variability):
+    """A search for a limit that no load breaks goes there."""
+    model = Service(1, 18, service_rate=97.0, variability=variability)
+    loads = torch.tensor([1e4, 1e6, 1e8], dtype=torch.float64)
+    loss = model.measure("loss")(model.at(loads)).detach()
+    torch.testing.assert_close(1 - loss, 97.0 / loads, rtol=0.01, atol=0)

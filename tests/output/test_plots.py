@@ -18,6 +18,7 @@ from stationary.output.plots import (
     plot_calibration,
     plot_forecast,
     plot_generator,
+    plot_percentiles,
     plot_residuals,
     save_figure,
 )
@@ -223,3 +224,18 @@ def test_a_generator_is_drawn_at_one_load_and_up_to_a_size():
         plot_generator(M.MMmK(1, 3), [[1.0], [2.0]])
     with pytest.raises(InputError, match="6001 states is too large to draw; the most is 5000"):
         plot_generator(M.MMmK(1, 6000), 1.0)
+
+
+def test_percentiles_are_drawn_with_intervals_and_what_was_measured():
+    frame = pd.DataFrame({"load": [2.0, 1.0]})
+    for k, name in enumerate(("p50", "p99"), 1):
+        frame = frame.assign(
+            **{name: [2.0 * k, k], f"{name}_low": [k, 0.5 * k], f"{name}_high": [3.0 * k, 2.0 * k]}
+        )
+    observed = pd.DataFrame({"load": [1.5], "p99": [3.0]})
+    ax = plot_percentiles(frame, ["p50", "p99"], fitted=(1.0, 1.2), observed=observed)
+    lines = {line.get_label(): line.get_xydata().tolist() for line in ax.lines}
+    assert lines["p50, with interval"] == [[1.0, 1.0], [2.0, 2.0]]
+    assert lines["p99, with interval"] == [[1.0, 2.0], [2.0, 4.0]]
+    assert lines["measured"] == [[1.5, 3.0]]
+    assert len(ax.collections) == 2

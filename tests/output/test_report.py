@@ -135,8 +135,23 @@ def test_nothing_is_fitted_or_checked_by_a_report(several, tmp_path, monkeypatch
 
     monkeypatch.setattr(type(several), "forecast", record)
     page(several, tmp_path, slos="loss<1%")
-    # The plan's own for all that is shown, and that of all models for one curve.
-    assert asked == [(False, several.model.measures), (True, ("loss",))]
+    # The plan's own for all that is shown (percentiles at fewer loads), and that of all models for
+    # one curve.
+    quick = tuple(name for name in several.draws.measures if name not in ("p50", "p95", "p99"))
+    assert asked == [(False, several.draws.measures), (False, quick), (True, ("loss",))]
+
+
+def test_what_is_assumed_is_red_only_where_it_moves_the_limit_out_of_its_interval(whole, tmp_path):
+    found = st.plan(whole, servers=1, capacity=CAPACITY, slo="loss<1%")
+    found = found.having(recipe={"title": "Web <shop>"})
+    found.report(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Web &lt;shop&gt;" in text
+    assert "default-src 'none'" in text
+    low, high = found.limit.low, found.limit.high
+    far = [any(not low <= load <= high for _, load in each.others) for each in found.assumed()]
+    assert text.count('<li class="far">') == sum(far)
+    assert f"Capacity {CAPACITY} (limit" in text
 
 
 def test_a_what_if_shows_only_what_holds_for_it(several, tmp_path):

@@ -118,7 +118,7 @@ def test_it_loads_in_silence_and_alone(show, report):
 def test_every_picture_is_there_and_the_page_does_not_scroll_sideways(show, width):
     chrome = show(width)
     pictures = chrome.execute_script(VISIBLE)
-    assert len(pictures) == 1 + 4 + 2 + 1  # one of the two sizes of the first
+    assert len(pictures) == 1 + 7 + 2 + 1  # one of the two sizes of the first
     for picture in pictures:
         assert picture["width"] > 250
         assert picture["width"] / picture["height"] == pytest.approx(picture["ratio"], rel=0.02)

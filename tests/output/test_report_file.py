@@ -56,7 +56,7 @@ def test_pictures_take_ids_of_their_own_and_colours_of_the_page(fit, tmp_path):
     assert len(ids(text)) == len(set(ids(text))) > 100
     assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', text)) <= set(ids(text))
     pictures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
-    assert len(pictures) == 2 + 4 + 2 + 1
+    assert len(pictures) == 2 + len(fit.draws.measures[1:]) + 2 + 1
     for svg in pictures:
         assert "currentColor" in svg
         assert not set(re.findall("#[0-9a-f]{6}", svg)) & {INK, ACCENT, SECOND, ALERT}

@@ -172,8 +172,8 @@ def test_other_files_and_the_folder_one_is_in_are_never_replaced(
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "todo.txt").write_text("buy milk")
-    (run / "report.html").write_text("hours of work")
-    for folder, name in ((notes, "todo.txt"), (run, "report.html")):
+    (run / "notes.html").write_text("hours of work")
+    for folder, name in ((notes, "todo.txt"), (run, "notes.html")):
         before = contents(folder)
         with pytest.raises(InputError, match=rf"holds other files \({name}\)"):
             fit.save(folder, overwrite=overwrite)

@@ -11,7 +11,7 @@ SIMULATED = [name for name, row in rows().items() if row.simulated]
 @pytest.mark.parametrize("name", SIMULATED)
 def test_gaps_are_the_printed_ones_where_settings_follow_the_numbers(name):
     row = rows()[name]
-    assert gap_table([row])["equal"].item() == ("yes" if row.source == "numbers" else "no")
+    assert gap_table([row])["equal"].item() == ("no" if row.source == "text" else "yes")
 
 
 def test_gaps_are_those_of_the_eigenvalues_of_a_birth_death_chain():

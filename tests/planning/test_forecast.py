@@ -15,7 +15,16 @@ from stationary.terms.trust import Doubt, Reason
 
 M = st.models
 LOADS = np.repeat(np.arange(11.0, 16.0), 10)
-MEASURES = ["loss", "mean_queue", "throughput", "response_time", "utilisation"]
+MEASURES = [
+    "loss",
+    "response_time",
+    "p50",
+    "p95",
+    "p99",
+    "mean_queue",
+    "throughput",
+    "utilisation",
+]
 
 
 @pytest.fixture(scope="module")

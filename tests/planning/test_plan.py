@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import stationary as st
 from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording
@@ -24,7 +25,7 @@ def windows():
 
 @pytest.fixture(scope="module")
 def plan(windows):
-    return st.plan(windows, servers=2, capacity=12, slo=SLOS, jobs=1)
+    return st.plan(windows, servers=2, capacity=12, slo=SLOS)
 
 
 @pytest.fixture
@@ -141,13 +142,13 @@ def test_a_plan_without_an_slo_says_so(windows):
 
 def test_the_present_load_and_the_level_are_the_plans(windows):
     models = {"mmmk": M.MMmK(servers=2, capacity=12)}
-    plan = st.plan(windows, models=models, slo="loss<1%", present=12.0, level=0.8, jobs=1)
+    plan = st.plan(windows, models=models, slo="loss<1%", present=12.0, level=0.8)
     assert (plan.limit.present, plan.limit.present_given, plan.limit.level) == (12.0, True, 0.8)
     wide = plan.max_load("loss<1%", level=0.99)
     assert wide.low < plan.limit.low < plan.limit.high < wide.high
     for bad in ({"slo": "loss"}, {"slo": "los<1%"}, {"level": 3.0}, {"present": -1.0}, {"slo": 3}):
         with pytest.raises(InputError):
-            st.plan(windows, models=models, **{"slo": "loss<1%", "jobs": 1, **bad})
+            st.plan(windows, models=models, **{"slo": "loss<1%", **bad})
 
 
 def test_a_percentile_may_bind_among_the_default_models(windows):
@@ -155,3 +156,18 @@ def test_a_percentile_may_bind_among_the_default_models(windows):
     assert found.limit.binding.measure in ("p99", "loss")
     row = found.forecast([found.limit.load]).iloc[0]
     assert row["p95"] < row["p99"] <= 0.8 * 1.001
+
+
+def test_windows_that_move_the_answer():
+    truth = st.models.MMmK(servers=1, capacity=12, service_rate=40.0)
+    loads = np.repeat([8.0, 12.0, 16.0, 20.0, 24.0], 4)
+    windows = st.simulate(truth, loads, duration=20.0, seed=1)
+    found = st.fit(st.models.MMmK(capacity=12), windows)
+    found = found.having(question=found.asking("loss<1%", None, None))
+    moved = found.influence()
+    assert moved["change"].abs().is_monotonic_decreasing
+    for window in moved.index[:3]:
+        rest = windows.select(torch.arange(len(windows)) != window)
+        again = st.fit(st.models.MMmK(capacity=12), rest).max_load(loss=0.01).load
+        expected = again / found.limit.load - 1
+        assert moved["change"][window] == pytest.approx(expected, rel=0.35)

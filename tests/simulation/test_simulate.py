@@ -265,7 +265,7 @@ def test_any_model_can_be_simulated_with_its_state_names():
         ({"x": [[1.0, 2.0]]}, r"1 input column\(s\)"),
         ({"x": [math.inf], "model": PLAIN}, r"x must be finite; got \[inf\] in window 0"),
         ({"x": [3.0], "model": "mmmk"}, "takes a model; got str"),
-        ({"scheme": "events"}, r"Events\(\), Arrivals\(\) or PoissonCounts\(\); got 'events'"),
+        ({"scheme": "events"}, r"Events\(\), Arrivals\(\), .*; got 'events'"),
         ({"scheme": Events(gamma=3.0)}, "above the largest exit rate of chain"),
         ({"scheme": Events(gamma=[90.0, 90.0])}, r"one for each chain"),
         ({"scheme": Events(gamma=math.inf)}, "gamma must be finite"),
@@ -303,3 +303,57 @@ def test_bad_simulations_are_named(changes, part):
 def test_bad_trajectories_are_named(changes, part):
     with pytest.raises(InputError, match=part):
         trajectory(**{"model": QUEUE, "x": 8.0, "duration": 5.0, **changes})
+
+
+RESPONDING = {
+    "plain": st.models.MMmK(3, 9),
+    "sharing": st.models.MMmK(3, 9, discipline="ps"),
+    "erlang": st.models.ErlangService(phases=3, capacity=6),
+    "onoff": st.models.OnOffArrivals(2, 6),
+    "batch": st.models.BatchArrivals(2, 6, extra=0.8),
+    "resetting": st.models.Resetting(2, 6, reset=0.3),
+    "slowing": st.models.Slowing(2, 6, slowdown=0.3, overhead=0.5),
+    "usl": st.models.UniversalScalability(capacity=6),
+}
+
+
+@pytest.mark.parametrize("name", RESPONDING)
+def test_simulated_response_times_are_those_of_the_model(name):
+    model = RESPONDING[name]
+    loads = [0.4, 1.5]
+    windows = st.simulate(model, loads, 20_000.0, 1, st.simulation.Responses())
+    states, latencies = windows.observations
+    point = model.at(loads)
+    expected = latencies.on(model).probabilities(point).detach().cumsum(-1)
+    found = (latencies.data / latencies.size[:, None]).cumsum(-1)
+    # Response times of neighbours are alike, so fewer count than there are.
+    assert (expected - found).abs().max() < 8 / latencies.size.min().sqrt()
+    if model.arrives_alone:
+        expected = states.on(model).probabilities(point).detach()
+        found = states.data / states.size[:, None]
+        assert (expected - found).abs().max() < 8 / states.size.min().sqrt()
+
+
+def test_responses_need_a_queue():
+    with pytest.raises(InputError, match=r"Responses\(\) needs a queue; got FromFunction"):
+        simulate(PLAIN, [1.0], scheme=st.simulation.Responses())
+
+
+@pytest.mark.slow
+def test_simulated_response_times_are_those_of_ciw():
+    network = ciw.create_network(
+        arrival_distributions=[ciw.dists.Exponential(2.7)],
+        service_distributions=[ciw.dists.Exponential(1.0)],
+        number_of_servers=[3],
+        queue_capacities=[6],
+    )
+    ciw.seed(1)
+    theirs = ciw.Simulation(network)
+    theirs.simulate_until_max_time(30_000)
+    records = [r for r in theirs.get_all_records() if r.record_type == "service"]
+    times = np.array([r.exit_date - r.arrival_date for r in records])
+    windows = simulate(MMmK(3, 9), [2.7], 30_000.0, 1, st.simulation.Responses())
+    seen = windows.observations[1]
+    ours = (seen.data / seen.size[:, None]).cumsum(-1)[0, :-1].numpy()
+    expected = [(times <= edge).mean() for edge in seen.edges]
+    np.testing.assert_allclose(ours, expected, atol=0.02)

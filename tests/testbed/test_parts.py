@@ -7,27 +7,24 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import expon
+from scipy import stats
 
 from stationary.errors import InputError, ProgramError
 from stationary.testbed import (
-    Day,
-    Deterministic,
-    Exponential,
-    Given,
-    Ramp,
-    Settings,
+    Gunicorn,
+    Kamailio,
+    Service,
+    Shape,
     Trace,
-    Unslowed,
     buffers,
-    doctor,
-    examine,
-    read_profile,
+    day,
+    kamailio,
+    ramp,
+    read_rates,
     read_traces,
     tabulate,
     write_traces,
 )
-from stationary.testbed import settings as settings_module
 from stationary.testbed.kernel import precedence
 from stationary.testbed.messages import register
 from stationary.testbed.processes import interruptible, need_program, undisturbed
@@ -40,84 +37,130 @@ def trace(rate=1000.0, seed=0):
     arrival -= arrival[0]
     response = rng.uniform(1e-4, 2e-3, len(arrival))
     response[::100] = np.nan
-    return Trace(rate, 1.0, arrival, response, 10, 11, 3)
+    return Trace(rate, 1.0, arrival, response, 3, 10, 11)
 
 
 class TestServiceTimes:
-    def test_slices_of_the_exponential_are_its_conditional_means(self):
-        slices = settings_module._exponential_slices(512)
-        assert np.mean(slices) == pytest.approx(1.0, abs=1e-12)
+    @pytest.mark.parametrize(
+        ("service", "oracle"),
+        [
+            (Service(Shape.EXPONENTIAL, 2.0), stats.expon(scale=2)),
+            (Service(Shape.GAMMA, 2.0, 0.25), stats.gamma(4, scale=0.5)),
+            (
+                Service(Shape.LOGNORMAL, 2.0, 3.0),
+                stats.lognorm(np.sqrt(np.log(4)), scale=1.0),  # e^(s^2 / 2) = 2
+            ),
+        ],
+        ids=["exponential", "gamma", "lognormal"],
+    )
+    def test_draws_and_slices_are_those_of_the_distribution(self, service, oracle):
+        assert (oracle.mean(), oracle.var() / 4) == pytest.approx((2, service.variability or 1))
+        drawn = service.draw(np.random.default_rng(0), 2000)
+        assert stats.kstest(drawn, oracle.cdf).pvalue > 0.01
+        assert_array_equal(drawn, service.draw(np.random.default_rng(0), 2000))
+        slices = service.slices(512)
+        assert np.mean(slices) == pytest.approx(2.0, abs=1e-9)
         for k in (0, 100, 300, 510):
-            low, high = expon.ppf(k / 512), expon.ppf((k + 1) / 512)
-            assert slices[k] == pytest.approx(expon.expect(lambda x: x, lb=low, ub=high) * 512)
-        assert slices[511] == pytest.approx(expon.ppf(511 / 512) + 1)  # no memory
+            low, high = oracle.ppf([k / 512, (k + 1) / 512])
+            mean = oracle.expect(lambda x: x, lb=low, ub=high) * 512
+            assert slices[k] == pytest.approx(mean, rel=1e-6)
 
     def test_a_table_draws_each_slice_equally_often(self):
-        lines = Exponential(330).statements().splitlines()
+        lines = Kamailio(service=Service(Shape.EXPONENTIAL, 330e-6)).statements.splitlines()
         assert "$RANDOM mod 512" in lines[0]
         assert [int(line.split()[1].rstrip(":")) for line in lines[2:-1]] == list(range(512))
         sleeps = [int(line.split('"')[1]) if '"' in line else 0 for line in lines[2:-1]]
-        overhead = settings_module._OVERHEAD_US
-        total = np.maximum(np.array(sleeps) + overhead, overhead)
-        assert total.mean() == pytest.approx(330, abs=6)
+        assert np.mean(sleeps) + 50 == pytest.approx(330, abs=6)
 
     def test_constant_service_is_one_sleep(self):
-        assert Deterministic(330).statements().strip() == 'usleep("280");'
-        assert Unslowed().statements() == ""
-
-    @pytest.mark.parametrize("mean", [0, -5, 10, 1e9, float("nan")])
-    def test_impossible_means_are_refused(self, mean):
-        with pytest.raises(InputError, match="mean service time"):
-            Exponential(mean)
+        assert Kamailio().statements.strip() == 'usleep("280");'
+        assert Kamailio(service=None).statements == ""
+        assert_array_equal(
+            Service(Shape.DETERMINISTIC, 2.0).draw(np.random.default_rng(0), 3), [2.0, 2.0, 2.0]
+        )
 
     @pytest.mark.parametrize(
-        "bad", [{"queue": 1}, {"queue": 1000}, {"seconds": 0}, {"late": 0}, {"seed": -1}]
+        ("made", "named"),
+        [
+            (lambda: Service(Shape.EXPONENTIAL, 0), "mean service time"),
+            (lambda: Service(Shape.EXPONENTIAL, float("nan")), "mean service time"),
+            (lambda: Service(Shape.DETERMINISTIC, 1e9), "mean service time"),
+            (lambda: Service(Shape.EXPONENTIAL, 1, 0.5), "no variability"),
+            (lambda: Service(Shape.GAMMA, 1), "needs a variability"),
+            (lambda: Service(Shape.LOGNORMAL, 1, -1.0), "needs a variability"),
+            (lambda: Kamailio(service=Service(Shape.EXPONENTIAL, 1e-5)), "of Kamailio"),
+            (lambda: Kamailio(queue=1), "queue"),
+            (lambda: Kamailio(queue=1000), "queue"),
+            (lambda: Kamailio(seconds=0), "seconds"),
+            (lambda: Kamailio(late=0), "late"),
+            (lambda: Kamailio(seed=-1), "seed"),
+            (lambda: Gunicorn(workers=0), "workers"),
+            (lambda: Gunicorn(backlog=4000), "backlog"),
+            (lambda: Gunicorn(patience=0), "patience"),
+            (lambda: Gunicorn(cpu_share=2), "cpu_share"),
+            (lambda: Gunicorn(seconds=100), "seconds"),
+        ],
     )
-    def test_settings_are_bounded(self, bad):
-        with pytest.raises(InputError, match=next(iter(bad))):
-            Settings(**bad)
+    def test_impossible_settings_are_refused(self, made, named):
+        with pytest.raises(InputError, match=named):
+            made()
 
     def test_twenty_requests_take_the_measured_bytes(self):
-        assert Settings(queue=20).buffer_bytes == 25_600
+        assert Kamailio(queue=20).buffer_bytes == 25_600
+
+    def test_answers_are_awaited_as_long_as_a_full_queue_takes(self):
+        assert Kamailio().drain == 0.15
+        assert Kamailio(service=Service(Shape.EXPONENTIAL, 0.05)).drain > 2 * 21 * 0.05
 
 
 class TestProfiles:
     def test_a_ramp_goes_from_end_to_end(self):
-        assert_allclose(Ramp(300, 500).rates(3), [300, 400, 500])
+        assert_allclose(ramp(300, 500, 3), [300, 400, 500])
+        shuffled = ramp(300, 500, 50, seed=1)
+        assert_allclose(np.sort(shuffled), ramp(300, 500, 50))
+        assert not np.array_equal(np.sort(shuffled), shuffled)
 
     def test_a_day_swings_once_between_its_ends_and_is_its_seeds(self):
-        rates = Day(300, 5000, seed=4).rates(200)
+        rates = day(300, 5000, 200, seed=4)
         assert (rates.min(), rates.max()) == (300, 5000)
-        assert_array_equal(rates, Day(300, 5000, seed=4).rates(200))
-        assert not np.array_equal(rates, Day(300, 5000, seed=5).rates(200))
+        assert_array_equal(rates, day(300, 5000, 200, seed=4))
+        assert not np.array_equal(rates, day(300, 5000, 200, seed=5))
         wave = np.abs(np.fft.rfft(rates - rates.mean()))
         assert wave.argmax() == 1
         # One continuous run: neighbours have a like load, though not the same.
         steps = np.abs(np.diff(rates))
         assert 0 < steps.max() < 0.25 * 4700
-
-    def test_a_day_of_one_window(self):
-        assert Day(300, 5000).rates(1) == pytest.approx(300)
+        assert day(300, 5000, 1) == pytest.approx(300)
 
     def test_a_file_of_rates(self, tmp_path):
         file = tmp_path / "rates.csv"
         file.write_text("load,other\n300,1\n400,2\n")
-        assert read_profile(file).rates(2).tolist() == [300, 400]
-        with pytest.raises(InputError, match="fewer than 3 windows"):
-            read_profile(file).rates(3)
-        file.write_text("rate\n300\n")
-        with pytest.raises(InputError, match="no column 'load'"):
-            read_profile(file)
-        file.write_text("load\n300\n1e9\n")
-        with pytest.raises(InputError, match=r"rates.csv: window 1: the rate must lie"):
-            read_profile(file)
+        assert read_rates(file).tolist() == [300, 400]
+        assert read_rates(file, 1).tolist() == [300]
 
-    @pytest.mark.parametrize("ends", [(0, 100), (200, 100), (1, 1e9)])
-    def test_rates_are_bounded(self, ends):
-        with pytest.raises(InputError, match="rates must lie"):
-            Ramp(*ends)
+    @pytest.mark.parametrize(
+        ("text", "windows", "message"),
+        [
+            ("load\n300\n400\n", 3, "fewer than 3 windows"),
+            ("load\n300\n400\n", 0, "number of windows"),
+            ("load\n300\n400\n", -1, "number of windows"),
+            ("rate\n300\n", None, "no column 'load'"),
+            ("load\n300\n1e9\n", None, r"rates.csv: window 1: the rate must lie"),
+        ],
+    )
+    def test_a_wrong_file_of_rates(self, tmp_path, text, windows, message):
+        file = tmp_path / "rates.csv"
+        file.write_text(text)
+        with pytest.raises(InputError, match=message):
+            read_rates(file, windows)
+
+    @pytest.mark.parametrize("profile", [ramp, day])
+    def test_rates_are_bounded(self, profile):
+        for ends in ((0, 100), (200, 100), (1, 1e9)):
+            with pytest.raises(InputError, match="rates must lie"):
+                profile(*ends, 3)
         with pytest.raises(InputError, match="number of windows"):
-            Given(np.empty(0))
+            profile(300, 400, 20_000)
 
 
 class TestTraces:
@@ -140,7 +183,7 @@ class TestTraces:
             write_traces([trace()], tmp_path / "r.txt")
         file = tmp_path / "windows.csv"
         file.write_text("load,Q=0\n1,2\n")
-        with pytest.raises(InputError, match="no trace of the testbed"):
+        with pytest.raises(InputError, match=r"no trace of Kamailio.*stationary ingest"):
             read_traces(file)
 
     def test_the_table_has_the_kernels_counts_beside_ours(self):
@@ -176,30 +219,35 @@ def test_a_register_has_the_size_that_was_measured():
     assert 292 <= len(register(3, 40000, 5070, "w12")) <= 607
 
 
-class TestDoctor:
+class TestNeeds:
     def test_a_bare_machine_is_told_what_to_install(self, monkeypatch):
-        for module in (doctor, buffers):
+        for module in (kamailio, buffers):
             monkeypatch.setattr(module, "find_program", lambda name: None)
-        monkeypatch.setattr(buffers, "may_change_default", lambda: False)
-        needs = {need.name: need for need in examine()}
+            monkeypatch.setattr(module, "may_change_default", lambda: False)
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        needs = {need.name: need for system in (Kamailio(), Gunicorn()) for need in system.needs()}
         missing = {name for name, need in needs.items() if not need.there and need.required}
-        assert missing == {"kamailio", "kamailio modules", "queue limit"}
+        assert missing == {"kamailio", "kamailio modules", "queue limit", "gunicorn"}
         assert needs["kamailio"].remedy == "apt-get install kamailio"
         assert needs["sipp"].remedy == "apt-get install sip-tester"
+        assert needs["gunicorn"].remedy == "pip install 'stationary[testbed]'"
         with pytest.raises(ProgramError, match="install gcc"):
             buffers.best_buffer()
 
-    def test_another_system_is_told_so(self, monkeypatch):
+    def test_another_operating_system_is_told_so(self, monkeypatch):
         monkeypatch.setattr("platform.system", lambda: "Darwin")
-        (need,) = examine()
-        assert need.required
-        assert not need.there
-        assert "Darwin" in need.sentence
+        for system in (Kamailio(), Gunicorn()):
+            (need,) = system.needs()
+            assert need.required
+            assert not need.there
+            assert "Darwin" in need.sentence
+            with pytest.raises(ProgramError, match=r"Linux alone.*Darwin"):
+                next(system.record([300.0]))
 
     def test_root_without_a_compiler_can_limit_the_queue(self, monkeypatch):
         monkeypatch.setattr(buffers, "find_program", lambda name: None)
         monkeypatch.setattr(buffers, "may_change_default", lambda: True)
-        assert buffers.best_buffer() == buffers.SystemDefault()
+        assert buffers.best_buffer() is buffers.system_default
 
     def test_a_missing_program_is_named_with_its_package(self):
         with pytest.raises(ProgramError, match="apt-get install some-package"):
@@ -226,18 +274,6 @@ def test_precedence_is_given_back():
         inside = os.sched_getscheduler(0)
         assert (inside == os.SCHED_FIFO) == allowed
     assert (os.sched_getaffinity(0), os.sched_getscheduler(0)) == before
-
-
-def test_answers_are_awaited_as_long_as_a_full_queue_takes():
-    assert Settings().drain == 0.15
-    slow = Settings(service=Exponential(50_000))
-    assert slow.drain > 2 * (slow.queue + 1) * 0.05
-
-
-@pytest.mark.parametrize("windows", [0, -1, 4])
-def test_a_given_profile_has_as_many_windows_as_asked_for_or_says_why_not(windows):
-    with pytest.raises(InputError, match="windows"):
-        Given(np.array([300.0, 400.0, 500.0])).rates(windows)
 
 
 def test_signals_wait_until_what_must_not_be_broken_off_is_done():

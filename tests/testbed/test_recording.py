@@ -6,86 +6,45 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
-import uuid
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import stationary as st
+from recordings import check_interruption, leaving_nothing, running
 from stationary.errors import ProgramError
 from stationary.ingest import RequestLog
 from stationary.testbed import (
     Arrivals,
-    Deterministic,
-    Exponential,
+    Kamailio,
     Native,
-    Settings,
-    Shim,
+    Service,
+    Shape,
     Sipp,
-    SystemDefault,
-    Unslowed,
-    record,
+    shim,
+    system_default,
     tabulate,
 )
 from stationary.testbed.buffers import may_change_default
 from stationary.testbed.kernel import LOOPBACK, RECEIVE_DEFAULT, may_run_first, socket_drops
 from stationary.testbed.messages import register
-from stationary.testbed.record import MEMORY
-from stationary.testbed.server import kamailio
 
 LIGHT, HEAVY = 300.0, 5000.0
-SETTINGS = Path("/proc/sys/net/core")
-MARK = str(uuid.uuid4())
+EXPONENTIAL = Service(Shape.EXPONENTIAL, 330e-6)
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("machine", "nothing_left")]
 
 
-def running():
-    """Processes that tests of this file started: they have our mark in their environment."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if MARK.encode() in entry.read_bytes():
-                found.append(int(entry.parent.name))
-    return set(found) - {os.getpid()}
-
-
-def folders():
-    """Folders of recordings, ours or somebody else's, by name."""
-    places = {MEMORY, Path(tempfile.gettempdir())}
-    return {folder for place in places for folder in place.glob("stationary-testbed-*")}
-
-
-def in_use(folder):
-    """Whether a server of somebody else has its files there."""
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if folder.name.encode() in entry.read_bytes():
-                return True
-    return False
-
-
-def system():
-    network = {file.name: file.read_text() for file in SETTINGS.glob("[rw]mem_*")}
-    return network, os.sched_getaffinity(0), os.sched_getscheduler(0)
-
-
 @pytest.fixture(scope="module")
 def nothing_left(machine):
-    """No process, no file and no setting is other than before, after all tests of this file."""
-    before, old = system(), folders()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TESTBED_TEST", MARK)
+    with leaving_nothing():
         yield
-    assert not running()
-    assert not [folder for folder in folders() - old if not in_use(folder)]
-    assert system() == before
 
 
 def recorded(rates, source, buffer=None, **settings):
-    with contextlib.closing(record(rates, Settings(**settings), source, buffer)) as traces:
+    with contextlib.closing(
+        Kamailio(**settings, source=source, buffer=buffer).record(rates)
+    ) as traces:
         return list(traces)
 
 
@@ -98,19 +57,19 @@ def failures(traces):
 def smoke():
     """Twelve windows from light load to overload, exponential service."""
     rates = [LIGHT] * 4 + [1000.0, 1500.0, 2500.0, 3100.0] + [HEAVY] * 4
-    return recorded(rates, Native(), service=Exponential(), seconds=0.5)
+    return recorded(rates, Native(), service=EXPONENTIAL, seconds=0.5)
 
 
 @pytest.fixture(scope="module")
 def steady():
     """Light load with constant service, for the estimator of queue sizes."""
-    return recorded([800.0, 1500.0, 2000.0], Native(), service=Deterministic(), seconds=0.5)
+    return recorded([800.0, 1500.0, 2000.0], Native(), seconds=0.5)
 
 
 def by_sipp():
-    buffer = SystemDefault() if may_change_default() else Shim()
+    buffer = system_default if may_change_default() else shim
     rates = [LIGHT, LIGHT, HEAVY, HEAVY]
-    return recorded(rates, Sipp(), buffer, service=Exponential(), seconds=0.5)
+    return recorded(rates, Sipp(), buffer, service=EXPONENTIAL, seconds=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -177,14 +136,14 @@ def test_lost_requests_found_a_full_buffer(smoke):
     assert heavy["full_at"].between(14, 24).all()
 
 
-@pytest.mark.parametrize("buffer", [Shim(), SystemDefault()], ids=["shim", "system"])
+@pytest.mark.parametrize("buffer", [shim, system_default], ids=["shim", "system"])
 def test_the_buffer_holds_exactly_the_queue(buffer, tmp_path):
     """Sixty requests to a server that stands still: twenty are answered when it goes on."""
-    if isinstance(buffer, SystemDefault) and not may_change_default():
+    if buffer is system_default and not may_change_default():
         pytest.skip("only root may change the default buffer")
     before = RECEIVE_DEFAULT.read_text()
     with (
-        kamailio(Settings(service=Unslowed()), buffer, tmp_path) as server,
+        Kamailio(service=None, buffer=buffer).server(tmp_path) as server,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire,
     ):
         assert RECEIVE_DEFAULT.read_text() == before, "put back as soon as the server runs"
@@ -208,14 +167,14 @@ def test_the_buffer_holds_exactly_the_queue(buffer, tmp_path):
 
 @pytest.mark.parametrize("source", [Native(), Sipp()], ids=["native", "sipp"])
 def test_constant_arrivals_are_at_equal_distances(source):
-    settings = {"service": Unslowed(), "arrivals": Arrivals.CONSTANT, "seconds": 0.4}
+    settings = {"service": None, "arrivals": Arrivals.CONSTANT, "seconds": 0.4}
     (trace,) = recorded([1000.0], source, **settings)
     assert len(trace.arrival) == 400
     assert np.median(np.diff(trace.arrival)) == pytest.approx(1e-3, rel=0.2)
 
 
 def test_a_server_that_dies_is_an_error_and_cleaned_up():
-    with contextlib.closing(record([LIGHT] * 50, Settings(seconds=0.1))) as traces:
+    with contextlib.closing(Kamailio(seconds=0.1).record([LIGHT] * 50)) as traces:
         next(traces)
         for pid in running():
             with contextlib.suppress(ProcessLookupError):
@@ -226,43 +185,29 @@ def test_a_server_that_dies_is_an_error_and_cleaned_up():
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path, monkeypatch):
-    monkeypatch.setattr(Unslowed, "statements", lambda self: "\tno_such_function();")
+    monkeypatch.setattr(Kamailio, "statements", "\tno_such_function();")
     with (
         pytest.raises(ProgramError, match="Kamailio stopped at once; its last words"),
-        kamailio(Settings(service=Unslowed()), Shim(), tmp_path),
+        Kamailio(buffer=shim).server(tmp_path),
     ):
         pass
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_an_interrupted_recording_keeps_its_windows(how, tmp_path):
-    file = tmp_path / "windows.csv"
-    code = "from stationary.cli import main; main()"
-    options = ["-o", file, "--windows", "500", "--seconds", "0.1", "--generator", "native"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, "testbed", "record", *options, "--rates", "500:600"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr.readline() == "10 of 500 windows\n"
-    process.send_signal(how)
-    out, err = process.communicate(timeout=30)
-    assert process.returncode == 130, err
-    assert "interrupted after" in err
-    windows = st.read_windows(file, counts="T={}", sampling="arrival", duration=0.1)
-    assert f"wrote {len(windows)} windows" in out
-    assert 0 < len(windows) < 500
-    assert not running()
+    options = ["--generator", "native", "--rates", "500:600"]
+    reading = {"counts": "T={}", "sampling": "arrival", "duration": 0.1}
+    check_interruption(how, tmp_path / "windows.csv", *options, **reading)
 
 
 UNPRIVILEGED = """
 import contextlib, os, sys
 import pandas
-from stationary.testbed import Native, Settings, examine, record, tabulate
+from stationary.testbed import Kamailio
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
-needs = {need.name: need for need in examine()}
-with contextlib.closing(record([300.0, 5000.0], Settings(seconds=0.3), Native())) as traces:
+system = Kamailio(seconds=0.3)
+needs = {need.name: need for need in system.needs()}
+with contextlib.closing(system.record([300.0, 5000.0])) as traces:
     light, heavy = traces
 print(needs["real-time priority"].there, light.unanswered, heavy.unanswered, heavy.drops_socket)
 """

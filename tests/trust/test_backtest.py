@@ -8,7 +8,7 @@ from stationary import words
 from stationary.data import Misplaced
 from stationary.terms.findings import Finding, Untrusted, Verdict
 from stationary.terms.trust import Chosen, Reach
-from stationary.trust.backtest import Score, cuts, horizon, misplaced
+from stationary.trust.backtest import Score, can_be_refitted, cuts, horizon, misplaced
 from stationary.trust.scoring import recommend
 from stationary.trust.study import study
 
@@ -184,3 +184,9 @@ def test_the_simplest_model_within_the_noise_of_the_best_is_taken(changed, model
     assert (found.model, found.why, found.equal, found.rival) == (model, why, equal, "trend")
     # Only a model that is worse than the best, beyond noise, is warned of.
     assert [name for name in ("simple", "rich") if not words.preferred(found, name)] == list(equal)
+
+
+def test_chains_in_a_row_are_tested_however_long():
+    assert can_be_refitted(st.models.MMmK(capacity=2049))
+    assert can_be_refitted(st.models.ErlangService(phases=2, capacity=900))
+    assert not can_be_refitted(st.models.ErlangService(phases=2, capacity=2049))

@@ -6,7 +6,6 @@ import pytest
 import stationary as st
 from stationary import words
 from stationary.errors import InputError
-from stationary.learning.draws import drift
 from stationary.terms.trust import Chosen
 from stationary.trust.baselines import BASELINES, scalability_law, trend
 from stationary.trust.ladder import ladder, ladder_of
@@ -160,18 +159,6 @@ def test_equals_are_weighed_by_their_parameters():
     weights = stacking_weights(np.zeros((50, 3)), np.array([1, 1, 2]))
     np.testing.assert_allclose(weights[:2], weights[0])
     assert weights[2] / weights[0] == pytest.approx(np.exp(-1), rel=1e-3)
-
-
-def test_a_right_model_does_not_drift_and_a_wrong_one_does():
-    models = {"mmmk": M.MMmK(capacity=10)}
-    right, wrong = (
-        st.compare(models, data(TRUTHS[name]), starts=1, jobs=1) for name in ("mmmk", "slowing")
-    )
-    moved = [
-        drift(each.estimate, each.studies["mmmk"].below, 20.0)[0, 0] for each in (right, wrong)
-    ]
-    assert moved[0] < 0.02**2
-    assert moved[1] > 0.05**2
 
 
 def test_the_pool_of_one_right_model_is_its_own_forecast():

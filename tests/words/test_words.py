@@ -48,6 +48,13 @@ RATE = {"parameter": "service_rate", "change": 0.41, "relative": True}
 
 # Check, code, facts, and what the sentences must name.
 OUTCOMES = [
+    ("overtaking", "no_requests", {}, "no service times"),
+    ("overtaking", "several_servers", {}, "several servers"),
+    ("overtaking", "in_order", {"share": 0.0}, "in the order in which they came"),
+    ("overtaking", "overtake", {"share": 0.12}, "12%"),
+    ("servers", "no_requests", {}, "no service times"),
+    ("servers", "servers_fit", {"servers": 4}, "than 4"),
+    ("servers", "other_servers", {"servers": 2, "better": 3}, "were 3, not 2"),
     ("steady state", "pooled", {"recorded": 600}, ["600", "pooled"]),
     ("drift", "few_windows", {"windows": 1, "fewest": 8}, ["there is 1", "8"]),
     ("drift", "no_states", {}, ["states"]),

@@ -17,14 +17,17 @@ from typing import Any
 
 import typer
 
+from stationary.cli._say import say
 from stationary.cli.check import check
 from stationary.cli.compare import compare
 from stationary.cli.demo import demo
+from stationary.cli.explain import explain
 from stationary.cli.fit import fit
 from stationary.cli.forecast import forecast
 from stationary.cli.ingest import ingest
 from stationary.cli.ingest_prometheus import prometheus
 from stationary.cli.models import models
+from stationary.cli.plan import plan
 from stationary.cli.report import report
 from stationary.cli.reproduce import reproduce
 from stationary.cli.rules import rules
@@ -39,7 +42,22 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (demo, fit, check, compare, forecast, report, rules, simulate, models, reproduce):
+for command in (
+    *(
+        demo,
+        plan,
+        explain,
+        fit,
+        check,
+        compare,
+        forecast,
+        report,
+        rules,
+        simulate,
+        models,
+        reproduce,
+    ),
+):
     app.command()(command)
 ingest.command()(prometheus)
 app.add_typer(ingest, name="ingest")
@@ -50,7 +68,7 @@ def _version(show: bool) -> None:
     if show:
         from stationary import __version__
 
-        typer.echo(f"stationary {__version__}")
+        say(f"stationary {__version__}")
         raise typer.Exit
 
 
@@ -110,6 +128,4 @@ def _show_warning(
 
 def _complain(text: str) -> None:
     """Print to the error stream: no password, and nothing from a file that steers the terminal."""
-    shown = hide_passwords(text)
-    safe = "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in shown)
-    typer.echo(safe, err=True)
+    say(hide_passwords(text), err=True)

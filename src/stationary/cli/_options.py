@@ -134,7 +134,10 @@ class Reading:
     x: Column of the load; further inputs after commas.
     counts: Columns of counts: a pattern whose {} is the state, or column=states,... as in
         idle=0,busy=1-20.
-    observe: States to learn from, as in 0,1 or 0-3; all by default.
+    latency: Columns of a latency histogram: a pattern whose {} is the upper edge of a bucket, as in
+        rt_{} for rt_0.1ms, ..., rt_more; by default rt_{}, where there are such columns.
+    observe: States to learn from, as in 0,1 or 0-3; all by default. Service times and latencies in
+        the file come before states.
     loads: Learn only from windows with a load in LOW:HIGH.
     sampling: Whether states were counted at regular times ('time') or by arriving requests
         ('arrival'); by default as the file says, and 'time' where it says nothing.
@@ -146,6 +149,7 @@ class Reading:
 
     x: str = "load"
     counts: str = "Q={}"
+    latency: str | None = None
     observe: str | None = None
     loads: str | None = None
     sampling: str | None = None
@@ -170,6 +174,7 @@ class Reading:
             file,
             x=[name.strip() for name in (x or self.x).split(",")],
             counts=parse_counts(self.counts),
+            latency=self.latency,
             observe=None if self.observe is None else parse_states(self.observe, states),
             sampling=self.sampling,
             drop_empty=self.drop_empty,

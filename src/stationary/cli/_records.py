@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,41 @@ def comparison_record(
         "models": plan.ranking().to_dict("records"),
         "forecast": [] if frame is None else frame.to_dict("records"),
         "limit": limit_record(limit),
+    }
+
+
+def plan_record(
+    plan: Plan,
+    limit: Limit,
+    alone: Sequence[Limit],
+    rows: list[dict[str, Any]],
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """Return what ``stationary plan`` found."""
+    from stationary import words
+
+    windows, growth = plan.windows, plan.recipe.get("growth")
+    return {
+        "answer": words.plan_answer(limit, alone, plan.recipe.get("unit", "")),
+        "limit": limit_record(limit),
+        "slos": [limit_record(each) for each in alone],
+        "present": limit.present,
+        "headroom": limit.headroom,
+        "growth": growth,
+        "forecast": rows,
+        "assumed": [
+            {**asdict(each), "others": [{"value": v, "load": load} for v, load in each.others]}
+            for each in plan.assumed()
+        ],
+        "interval": asdict(plan.breakdown()),
+        "models": {name: weight for name, weight in plan.weights.items() if weight > 0},
+        "windows": {
+            "count": windows.recorded,
+            "loads": [float(windows.loads.min()), float(windows.loads.max())],
+            "duration": None if windows.duration is None else float(windows.duration.mean()),
+            "observed": [kind.kind for kind in windows.observations],
+        },
+        "notes": [*words.warned(plan), *notes],
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import typer
+from stationary.cli._say import printable, say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,33 +20,42 @@ def table(title: str, columns: list[str], rows: list[list[str]], left: int = 1) 
     """Print a table whose first ``left`` columns are text and the others numbers."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    shown = Table(title=title, title_justify="left", title_style="bold")
+    def as_is(text: str) -> Text:  # not as markup, which a name from a file may look like
+        return Text(printable(text))
+
+    shown = Table(title=as_is(title), title_justify="left", title_style="bold")
     for k, name in enumerate(columns):
-        shown.add_column(name, justify="left" if k < left else "right", overflow="fold")
+        shown.add_column(as_is(name), justify="left" if k < left else "right", overflow="fold")
     for row in rows:
-        shown.add_row(*row)
+        shown.add_row(*map(as_is, row))
     # When the output goes to a file there is no edge to fold at.
     Console(width=None if sys.stdout.isatty() else 160, highlight=False).print(shown)
 
 
 def forecast_table(frame: pd.DataFrame, title: str) -> None:
     """Print a forecast: inputs, then each measure with its interval."""
-    from stationary.words import number, plain
+    from stationary.words import number, plain, untrusted_rows
 
-    measures = [name.removesuffix("_low") for name in frame if name.endswith("_low")]
+    # Of a single window only the ends are known; they stand behind those of the long run.
+    ends = [name.removesuffix("_low") for name in frame if name.endswith("_low")]
+    measures = [name for name in ends if not name.endswith("_seen")]
     inputs = list(frame.columns[: frame.columns.get_loc(measures[0])])
     rows = []
     for row in frame.to_dict("records"):
         cells = [number(row[name]) for name in inputs]
         for name in measures:
             low, high = number(row[f"{name}_low"]), number(row[f"{name}_high"])
-            cells.append(f"{number(row[name])} [{low}, {high}]".replace("[", r"\["))
+            cells.append(f"{number(row[name])} [{low}, {high}]")
+            if f"{name}_seen" in ends:
+                low, high = number(row[f"{name}_seen_low"]), number(row[f"{name}_seen_high"])
+                cells[-1] += f"; one window {low} to {high}"
         rows.append([*cells, "yes" if row["trusted"] else "no"])
     table(title, [*inputs, *map(plain, measures), "trusted"], rows, 0)
     for reason in sorted(set(frame.loc[~frame["trusted"], "reason"])):
         count = int((frame["reason"] == reason).sum())
-        typer.echo(f"not trusted in {count} of {len(frame)} rows: {reason}")
+        say(untrusted_rows(count, len(frame), reason))
 
 
 @contextmanager
@@ -91,7 +100,7 @@ def progress_bar(
     def update(done: int, text: str) -> None:
         if time.monotonic() - began > _PATIENCE:
             bar.start()
-            bar.update(job, completed=done, description=text, refresh=still)
+            bar.update(job, completed=done, description=printable(text), refresh=still)
 
     try:
         yield update

@@ -9,6 +9,7 @@ import typer
 
 from stationary.cli._models import ModelText
 from stationary.cli._options import Reading, command_of, refuse
+from stationary.cli._say import say
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
@@ -81,7 +82,7 @@ def check(
         plan = fit(chain, reading.windows(windows, chain.states))
     known = plan.identify(parse_grid(at, plan.model.inputs) if at else None, nats)
     if json:
-        typer.echo(as_json(check_record(plan, known)))
+        say(as_json(check_record(plan, known)))
     else:
         _show(plan, known)
     warned = any(finding.verdict == "warning" for finding in plan.findings)
@@ -95,17 +96,17 @@ def _show(plan: Plan, known: Identifiability) -> None:
     from stationary import words
 
     findings = plan.findings
-    typer.echo(f"Checked with {plan.name}: {words.observed(plan.windows)}\n")
-    typer.echo("Are the data what the method assumes?")
+    say(f"Checked with {plan.name}: {words.observed(plan.windows)}\n")
+    say("Are the data what the method assumes?")
     for finding in findings:
         text = f"  {_MARKS[finding.verdict]} {finding.check}: {words.finding(finding)}"
-        typer.echo(fill(text, 100, subsequent_indent=" " * 10))
+        say(fill(text, 100, subsequent_indent=" " * 10))
     unknown = sum(finding.verdict == "unknown" for finding in findings)
     if unknown:
-        typer.echo(f"{unknown} of {len(findings)} could not be checked on these data.")
-    typer.echo("\nIs the answer determined?")
-    typer.echo(words.identifiability(known))
-    typer.echo("\nUp to which load can it be trusted?")
-    typer.echo(fill(words.sentence(words.horizon(plan.horizon)), 100))
+        say(words.unchecked(unknown, len(findings)))
+    say("\nIs the answer determined?")
+    say(words.identifiability(known))
+    say("\nUp to which load can it be trusted?")
+    say(fill(words.sentence(words.horizon(plan.horizon)), 100))
     for note in plan.warnings():
-        typer.echo(f"WARNING: {note}")
+        say(f"WARNING: {note}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,16 +13,16 @@ import typer
 from stationary.cli._models import ModelText
 from stationary.cli._options import Asking, Reading, RunFolder, command_line, command_of
 from stationary.cli._parse import parse_loads
+from stationary.cli._say import say
+from stationary.errors import InputError
+from stationary.terms.candidates import parse_candidates
+from stationary.terms.spans import parse_span
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stationary.data.windows import Windows
     from stationary.facade import Plan
     from stationary.planning.limits import Limit
-
-_CAPACITY = 20
-"""Capacity of the default models, unless the data name larger states."""
 
 
 @command_of
@@ -29,8 +30,10 @@ def compare(
     *,
     windows: Path,
     model: list[str] | None = None,
-    servers: int = 1,
-    capacity: int | None = None,
+    servers: str = "1",
+    capacity: str | None = None,
+    patience: str | None = None,
+    model_error: float | None = None,
     reading: Reading,
     ahead: str | None = None,
     asking: Asking,
@@ -55,9 +58,12 @@ def compare(
     -------
     model: A model to compare, as in mmmk:servers=1,capacity=20 or tandem.toml; several times for
         several. By default those that suit --servers, --capacity and how the states were counted.
-    servers: Servers of the default models.
-    capacity: Most requests in the system, for the default models; 20, or the largest state that the
-        windows name, by default.
+    servers: Servers of the default models; several candidates as 1,2,4.
+    capacity: Most requests in the system, for the default models; a range as 17-21. By default 20,
+        or the largest state that the windows name.
+    patience: How long a request waits before it is given up, as in 150ms; for ever by default.
+    model_error: Standard deviation of the error of the speed in overload, as in 0.04; by default
+        what recordings of real servers showed, see docs/trust.md.
     ahead: Also print the pooled forecast at these loads, as in 20:60:10.
     level: Coverage of the intervals.
     starts: Starting points of each fit.
@@ -66,56 +72,50 @@ def compare(
     asking.check(level)
     folder.check()
     at = None if ahead is None else parse_loads(ahead)
+    numbers = parse_candidates(servers, "--servers")
+    sizes = None if capacity is None else parse_candidates(capacity, "--capacity")
+    wait = None if patience is None else parse_span(patience, "--patience")
+    if model_error is not None and not 0 <= model_error < 1:
+        raise InputError(f"--model-error is a share, as in 0.04; got {model_error!r}")
     texts = [ModelText(text) for text in model or []]
     for text in texts:
         text.check()
     reading.check(windows)
 
+    from stationary import words
     from stationary.cli._records import as_json, comparison_record
     from stationary.cli._show import progress_bar, stages
     from stationary.planner import compare as run
     from stationary.planning.limits import check_slos
-    from stationary.trust.ladder import ladder
+    from stationary.trust.ladder import candidates, default_capacity, largest_state
 
     named = {text.text: text.model() for text in texts}
     data = reading.windows(windows, next(iter(named.values())).states if named else ())
-    size, why = (capacity, "") if capacity is not None else _default_capacity(data)
-    chains = named or ladder(data, servers, size)
+    size = default_capacity(data)
+    chains = named or candidates(data, numbers, sizes or (size,), wait)
     if asking.slos:
         check_slos(list(chains.values()), asking.slos)
-    if why and not named:
-        typer.echo(f"capacity {size}, {why}; give the system's own with --capacity", err=True)
+    if capacity is None and not named:
+        say(words.assumed_capacity(size, size == largest_state(data)), err=True)
     with progress_bar("model", len(chains)) as bar:
         plan = run(chains, data, starts=starts, seed=seed, jobs=jobs, cluster=cluster, progress=bar)
     usable = any(plan.weights.values())
-    with stages() as say:
-        say("pooling the models")
+    with stages() as progress:
+        progress("pooling the models")
         plan = plan.having(recipe={"command": command_line()}, question=asking.question(level))
+        if model_error is not None and plan.discrepancy is not None:
+            plan = plan.having(discrepancy=replace(plan.discrepancy, rate=model_error))
         frame = plan.forecast(at) if at is not None and usable else None
         limit = plan.limit if asking.slos and usable else None
         folder.save(plan)
     if json:
-        typer.echo(as_json(comparison_record(plan, frame, limit)))
+        say(as_json(comparison_record(plan, frame, limit)))
     else:
         _show(plan, frame, limit)
         if folder.output is not None:
-            typer.echo(f"\nsaved in {folder.output}; next: stationary report {folder.output}")
+            say(f"\nsaved in {folder.output}; next: stationary report {folder.output}")
     if plan.recommended is None or (limit is not None and not limit.met_at(limit.present)):
         raise typer.Exit(1)
-
-
-def _default_capacity(windows: Windows) -> tuple[int, str]:
-    """Return a capacity that holds every state that the windows name, and where it is from."""
-    from stationary.data import States
-    from stationary.terms.categories import members
-
-    counted = windows.counted
-    categories = counted.observe if isinstance(counted, States) else ()
-    states = [state for category in categories for state in members(category)]
-    named = max((state for state in states if isinstance(state, int)), default=0)
-    if named >= _CAPACITY:
-        return named, "the largest state of the windows"
-    return _CAPACITY, "the default"
 
 
 def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None) -> None:
@@ -135,16 +135,15 @@ def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None) -> None:
         *("nats per count behind", "misplaced", "weight", "note"),
     ]
     table("Fitted to light load, scored on heavier", columns, rows, left=2)
-    typer.echo("nll, aic and bic are of all windows and take counts as independent. Models are")
-    typer.echo("ranked on the held-out windows: by log-likelihood per count behind the best (in")
-    typer.echo("nats), and by the share of counts that a model misplaces.")
-    typer.echo(f"\n{fill(words.choice(plan.comparison.choice), 100)}")
+    say(fill(words.RANKED, 88))
+    say(f"\n{fill(words.choice(plan.comparison.choice), 100)}")
     if frame is not None:
-        typer.echo()
+        say()
         forecast_table(frame, f"Pooled forecast with {100 * plan.question.level:g}% intervals")
     if limit is not None:
-        typer.echo(f"\nPooled over the models: {words.limit(limit)}.")
-        typer.echo(words.verdict(limit))
+        answering = [name for name, weight in plan.weights.items() if weight > 0]
+        say(f"\n{words.limit_of(limit, answering)}")
+        say(words.verdict(limit))
 
 
 def _cells(row: Mapping[str, float], best: float) -> list[str]:

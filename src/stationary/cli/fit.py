@@ -13,6 +13,7 @@ import typer
 
 from stationary.cli._models import ModelText, PrismOptions
 from stationary.cli._options import Asking, Reading, RunFolder, command_line, command_of, refuse
+from stationary.cli._say import say
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,27 +30,40 @@ class Training:
 
     Options
     -------
+    method: best (second-order steps, or stochastic ones with --gradient or --epochs), or paper: the
+        paper's gradient, optimiser, clip, floor and start at zero, and windows without observed
+        counts left out; the options below change it.
     gradient: exact; infinity:p=0.1 (or p=auto, series=doubling, least=10, control=yes, draws=4);
         bptt:steps=16; dc-bptt:steps=128. All but exact fit by stochastic steps.
     epochs: Passes over the windows of a stochastic fit [50].
     lr: Learning rate of a stochastic fit, by Adam [0.1].
     batch: Windows per stochastic step [1].
+    start: Where all parameters of a stochastic fit start [where the model says].
     average: Average the second half of the stochastic steps.
     resume: Go on with a fit that was interrupted.
     starts: Starting points of the optimiser [3, or 1 for a large chain].
     seed: Seed of starts, order and draws.
     """
 
-    gradient: str = "exact"
+    method: str = "best"
+    gradient: str | None = None
     epochs: int | None = None
     lr: float | None = None
     batch: int | None = None
+    start: float | None = None
     average: bool = False
     resume: bool = False
     starts: int | None = None
     seed: int = 0
 
-    def method(self, cluster: str | None, folder: Path | None) -> Method:
+    @property
+    def of_the_paper(self) -> bool:
+        """Whether the paper's way is asked for."""
+        if self.method not in ("best", "paper"):
+            raise InputError(f"--method must be best or paper; got {self.method!r}")
+        return self.method == "paper"
+
+    def chosen(self, cluster: str | None, folder: Path | None) -> Method:
         """Return the method; an option that goes with another method is an error."""
         from stationary.cli._parse import parse_gradient
         from stationary.gradients import Exact
@@ -57,18 +71,24 @@ class Training:
         from stationary.learning.optimisers import Adam
         from stationary.learning.stochastic import Stochastic
 
-        gradient = parse_gradient(self.gradient, self.seed)
-        if self.epochs is None and isinstance(gradient, Exact):
-            if self.average or self.lr is not None or self.batch is not None:
+        gradient = None if self.gradient is None else parse_gradient(self.gradient, self.seed)
+        given: dict[str, Any] = {"epochs": self.epochs, "batch": self.batch, "start": self.start}
+        if self.of_the_paper:
+            from stationary.paper.methods import training
+
+            way = training(gradient=gradient, lr=self.lr or 0.1, seed=self.seed)
+        elif self.epochs is None and (gradient is None or isinstance(gradient, Exact)):
+            if self.average or {self.lr, self.batch, self.start} != {None}:
                 raise InputError(
-                    "--average, --lr and --batch go with a stochastic fit: --gradient infinity, or "
-                    "--epochs"
+                    "--average, --lr, --batch and --start go with a stochastic fit: --gradient "
+                    "infinity, --method paper, or --epochs"
                 )
             return Newton(self.starts, cluster=cluster, folder=folder, resume=self.resume)
-        rule = None if self.lr is None else Adam(lr=self.lr)
-        given: dict[str, Any] = {"epochs": self.epochs, "batch": self.batch, "rule": rule}
-        return Stochastic(
-            gradient,
+        else:
+            way = Stochastic(gradient or Exact())
+            given["rule"] = None if self.lr is None else Adam(lr=self.lr)
+        return replace(
+            way,
             average=self.average,
             folder=folder,
             resume=self.resume,
@@ -136,6 +156,8 @@ def fit(
             "--bootstrap redraws single windows, which --pool adds up: leave one out",
         ),
     )
+    if training.of_the_paper:
+        reading = replace(reading, drop_empty=True)
     asking.check(level)
     folder.check()
     named.check()
@@ -148,34 +170,36 @@ def fit(
     from stationary.planning.limits import check_slos
 
     chain = named.model(relax, prism, reading.x)
-    learnt = [name for name in chain.param_names if not named.is_prism and name in named.options]
+    given = [] if named.is_prism else named.options
+    # An option such as overhead says that there is such a parameter; a fit starts from its value.
+    learnt = [name for name in chain.param_names if name in given and name not in chain.options]
     if learnt:
         raise InputError(f"a fit learns {learnt[0]}; leave it out of --model")
     kind = parse_errors(errors)
     _check_pooled(kind, pool)
     unfinished = None if output is None else output.with_name(f"{output.name}.unfinished")
-    method = training.method(cluster, unfinished)
+    method = training.chosen(cluster, unfinished)
     if cluster is not None and bootstrap is None:
         _check_shared(method, chain)
     if asking.slos:
         check_slos([chain], asking.slos)
     data = reading.windows(windows, chain.states, pool, named.columns(reading.x))
     if training.resume and unfinished is not None and not unfinished.exists():
-        typer.echo(f"there is nothing to resume in {unfinished}; starting anew", err=True)
+        say(f"there is nothing to resume in {unfinished}; starting anew", err=True)
     try:
         with _watched(method) as seen:
             plan = run_fit(chain, data, method=seen, covariance=kind, seed=training.seed)
     except KeyboardInterrupt:
         if unfinished is not None and unfinished.exists():
-            typer.echo(f"the work so far is kept in {unfinished}; go on with --resume", err=True)
+            say(f"the work so far is kept in {unfinished}; go on with --resume", err=True)
         raise
     if bootstrap is not None:
         with progress_bar("refit", bootstrap) as bar:
             plan = plan.bootstrap(
                 bootstrap, block=block, seed=training.seed, jobs=jobs, cluster=cluster, progress=bar
             )
-    with stages() as say:
-        say("testing the model on held-out heavier loads")
+    with stages() as progress:
+        progress("testing the model on held-out heavier loads")
         plan = plan.having(
             recipe={**plan.recipe, "command": command_line()}, question=asking.question(level)
         )
@@ -184,7 +208,7 @@ def fit(
         if unfinished is not None:
             shutil.rmtree(unfinished, ignore_errors=True)
     if json:
-        typer.echo(as_json(fit_record(plan, limit, output)))
+        say(as_json(fit_record(plan, limit, output)))
     else:
         _show(plan, limit, output)
     if not plan.converged or (limit is not None and not limit.met_at(limit.present)):
@@ -244,9 +268,9 @@ def _show(plan: Plan, limit: Limit | None, output: Path | None) -> None:
     from stationary.cli._show import table
 
     level = plan.question.level
-    typer.echo(words.summary(plan.estimate, plan.windows, level))
+    say(words.summary(plan.estimate, plan.windows, level))
     if plan.refits is not None:
-        typer.echo()
+        say()
         rows = [
             [row["parameter"], *(words.number(row[k]) for k in ("std_error", "low", "high"))]
             for row in plan.table(level).to_dict("records")
@@ -254,8 +278,8 @@ def _show(plan: Plan, limit: Limit | None, output: Path | None) -> None:
         columns = ["parameter", "std error", "low", "high"]
         table(f"{words.refits(plan.refits)} ({100 * level:g}% intervals)", columns, rows)
     if limit is not None:
-        typer.echo(f"\n{words.sentence(words.limit(limit))}")
-        typer.echo(words.verdict(limit))
+        say(f"\n{words.sentence(words.limit(limit))}")
+        say(words.verdict(limit))
     if output is not None:
-        typer.echo(f"\nsaved in {output}; next: stationary check {output}, then")
-        typer.echo(f"stationary forecast {output} --x LOW:HIGH:STEP, or stationary report {output}")
+        say(f"\nsaved in {output}; next: stationary check {output}, then")
+        say(f"stationary forecast {output} --x LOW:HIGH:STEP, or stationary report {output}")

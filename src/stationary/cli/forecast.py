@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from stationary.cli._options import Asking, check_new, command_of, refuse
+from stationary.cli._say import say
 from stationary.errors import InputError
 from stationary.output.folders import check_run
+from stationary.terms.spans import parse_span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +26,8 @@ def forecast(
     *,
     run: Path,
     x: list[str] | None = None,
+    measures: str | None = None,
+    window: str | None = None,
     asking: Asking,
     what_if: str | None = None,
     next_experiment: bool = False,
@@ -47,6 +51,8 @@ def forecast(
     Options
     -------
     x: Loads: 10:60:2 or 10,20,30; name=loads for each of several inputs.
+    measures: Measures to forecast, as in loss,p99,p97.5; the usual ones by default.
+    window: Also say what a single window of this length will show, as in 10s.
     what_if: Forecast a changed system: servers=5 or servers=+1, capacity=+50%, faster=1.2 (every
         server), several after commas.
     next_experiment: With --slo: at which load would ten more windows narrow the limit most?
@@ -73,6 +79,8 @@ def forecast(
         ),
     )
     asking.check(level)
+    names = None if measures is None else measures.split(",")
+    length = None if window is None else parse_span(window, "--window")
     if output is not None:
         is_table = output.suffix.lower() in (".csv", ".parquet")
         refuse(
@@ -101,7 +109,10 @@ def forecast(
     plan = observed
     if what_if is not None:
         plan = observed.what_if(**parse_changes(what_if, observed.draws.first.changeable))
-    frame = None if not x else plan.forecast(parse_grid(x, plan.model.inputs))
+    frame = None
+    if x:
+        at = parse_grid(x, plan.model.inputs)
+        frame = plan.forecast(at, measures=names, window=length)
     limit = plan.limit if slos else None
     now = observed.limit if slos and plan.change is not None else None
     test = observed.next_experiment() if next_experiment else None
@@ -116,16 +127,17 @@ def forecast(
     if output is not None:
         _write(output, frame, answer)
     if json:
-        typer.echo(answer)
+        say(answer)
     elif csv and frame is not None:
-        typer.echo(frame.to_csv(index=False), nl=False)
+        say(frame.to_csv(index=False), nl=False)
     else:
         if frame is not None:
-            whose = "several models" if plan.pooled else plan.name
+            answering = {part.name for part in plan.draws.parts}
+            whose = "several models" if len(answering) > 1 else plan.name
             title = f"Forecast of {whose} with {100 * plan.question.level:g}% intervals"
             forecast_table(frame, f"{title}; the fit saw loads {low:g} to {high:g}")
         if plan.change is not None:
-            typer.echo(f"WARNING: {words.what_if(plan.change)}")
+            say(f"WARNING: {words.what_if(plan.change)}")
         if limit is not None:
             _show(limit, now, plan.change, test)
     if limit is not None and not limit.met_at(limit.present):
@@ -150,11 +162,10 @@ def _show(limit: Limit, now: Limit | None, change: Change | None, test: Experime
     from stationary.cli._show import table
 
     number = words.number
-    typer.echo(words.sentence(words.limit(limit)))
+    say(words.sentence(words.limit(limit)))
     if now is not None and change is not None:
-        new = f"with {words.change(change)}: {number(limit.load)}"
-        typer.echo(f"Limit now {number(now.load)}; {new}.")
-    typer.echo(words.verdict(limit))
+        say(words.changed_limit(now, limit, change))
+    say(words.verdict(limit))
     if test is not None:
         columns = ["load", "interval of the limit then", "width then / now", "meets the limit"]
         rows = [
@@ -167,4 +178,4 @@ def _show(limit: Limit, now: Limit | None, change: Change | None, test: Experime
             for row in test.rows()
         ]
         table(f"{test.windows} more windows at one load", columns, rows, left=0)
-        typer.echo(words.sentence(words.experiment(test)))
+        say(words.sentence(words.experiment(test)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +13,13 @@ import typer
 from typer.core import TyperGroup
 
 from stationary.cli._options import check_new, command_of
+from stationary.cli._say import say
 from stationary.errors import InputError
 from stationary.terms.spans import Unit, parse_span
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from stationary.ingest import Columns, Cut, Ingested
     from stationary.ingest.engines import Engine
     from stationary.ingest.gauge import Load
@@ -45,32 +50,34 @@ class Cutting:
 
     Options
     -------
-    window: Length of a window: 500ms, 1s, 5m, 1h.
+    window: Length of a window: 500ms, 1s, 5m, 1h; of requests one is chosen by default.
     capacity: Most requests in the system; lost ones are counted as Q=this.
     most: Largest state with a column of its own; the others share one.
     sampling: Count the state that each 'arrival' finds, or the state at regular times ('time').
     every: With --sampling time: time between samples; 1/1000 of a window by default.
-    lost_status: Statuses of lost requests, as in 5xx,429; unanswered ones are lost.
+    status_lost: Statuses of lost requests, as in 5xx,429; unanswered ones are lost.
     warm_up: Leave out windows that begin sooner.
     align: Begin windows at whole multiples of their length.
     steady_only: Leave out windows whose halves differ.
     bin_load: Round loads to multiples of this, and add up windows of equal load.
     propagation: Part of every response time that was spent on the way.
+    servers: Numbers of servers for which service times are written, as in 4 or 1,2,4.
     """
 
-    window: str = "1s"
+    window: str | None = None
     capacity: int | None = None
     most: int | None = None
     sampling: str = "arrival"
     every: str | None = None
-    lost_status: str | None = None
+    status_lost: str | None = None
     warm_up: str = "0s"
     align: bool = False
     steady_only: bool = False
     bin_load: float | None = None
     propagation: str = "0s"
+    servers: str | None = None
 
-    def spans(self) -> dict[str, float]:
+    def spans(self) -> dict[str, Any]:
         """Return the lengths of time, in seconds."""
         names = ("window", "every", "warm_up", "propagation")
         texts = {name: getattr(self, name) for name in names}
@@ -87,12 +94,13 @@ class Cutting:
 
         return Cut(
             sampling=Sampling.TIME if gauge else as_sampling(self.sampling),
-            lost_status=() if self.lost_status is None else tuple(self.lost_status.split(",")),
+            lost_status=() if self.status_lost is None else tuple(self.status_lost.split(",")),
             capacity=self.capacity,
             most=self.most,
             align=self.align,
             bin_load=self.bin_load,
             steady_only=self.steady_only,
+            servers=() if self.servers is None else _numbers(self.servers, "--servers"),
             **self.spans(),
         )
 
@@ -107,7 +115,7 @@ class Naming:
     response: Column of response times; null without answer [response].
     completion: Column of the times of answers, instead.
     status: Column of outcomes; 'status' if there is one.
-    unit: Unit of times that are numbers: s, ms, us, ns.
+    unit: Unit of times that are numbers: s, ms, us, ns; found by their size by default.
     response_unit: Unit of response times, if another.
     """
 
@@ -115,7 +123,7 @@ class Naming:
     response: str | None = None
     completion: str | None = None
     status: str | None = None
-    unit: str = "s"
+    unit: str | None = None
     response_unit: str | None = None
 
     def columns(self) -> Columns:
@@ -128,7 +136,7 @@ class Naming:
             self.completion,
             self.status,
             _unit(self.unit, "--unit"),
-            None if self.response_unit is None else _unit(self.response_unit, "--response-unit"),
+            _unit(self.response_unit, "--response-unit"),
         )
 
 
@@ -208,13 +216,17 @@ def requests(
     format: str | None = None,  # noqa: A002 - the option's name
     table: str | None = None,
     query: str | None = None,
+    where: list[str] | None = None,
+    by: str | None = None,
     running: Running,
     overwrite: bool = False,
     json: bool = False,
 ) -> None:
     """Turn requests, or samples of a gauge, into windows that `stationary fit` reads as they are.
 
-    stationary ingest 'logs/*.parquet' -o windows.csv --window 1s --capacity 20 --lost-status 5xx
+    stationary ingest 'logs/*.parquet' -o windows.csv --window 1s --capacity 20 --status-lost 5xx
+
+    stationary ingest '/var/log/haproxy.log*' -o windows.csv --where 'path ~ ^/api' --by backend
 
     stationary ingest metrics.csv -o windows.csv --window 1m --arrival time --gauge in_flight
     --load-counter requests_total
@@ -223,7 +235,7 @@ def requests(
 
     Arguments
     ---------
-    source: File of requests (.parquet, .csv, .jsonl; 'logs/*.parquet' for several), or
+    source: File of requests ('logs/*.parquet' for several), access log, or
         postgresql://user@host/database.
 
     Options
@@ -231,6 +243,9 @@ def requests(
     output: File of windows to write: .csv or .parquet.
     table: Table of the database.
     query: Query of the database, instead.
+    where: Condition on a column that rows must meet, as in 'path ~ ^/api' or 'status < 500'; of
+        several all must.
+    by: Column of classes of requests, such as path: a file of windows for each.
     """
     check_new(output, overwrite, *ENDINGS)
     cutting.spans()
@@ -238,24 +253,75 @@ def requests(
 
     from stationary.ingest import Source
 
-    place = Source(source, naming.columns(), format, table, query)
+    place = Source(source, naming.columns(), format, table, query, tuple(where or ()))
     place.check()
 
     from stationary.cli._show import stages
-    from stationary.ingest import windows_from_events, windows_from_gauge
+    from stationary.ingest import windows_by, windows_from_events, windows_from_gauge
 
-    cut, where = cutting.cut(gauging.gauge is not None), running.made()
+    cut, engine = cutting.cut(gauging.gauge is not None), running.made()
     with stages() as progress:
         if gauging.gauge is not None:
-            made = windows_from_gauge(place, gauging.gauge, gauging.load(), cut, where, progress)
+            made = windows_from_gauge(place, gauging.gauge, gauging.load(), cut, engine, progress)
+        elif by is not None:
+            classes, each = windows_by(place, cut, by, engine, progress)
         else:
-            made = windows_from_events(place, cut, where, progress)
-    finish(made, output, cutting.capacity, json)
+            made = windows_from_events(place, cut, engine, progress)
+    if by is None or gauging.gauge is not None:
+        finish(made, output, cutting.capacity, json)
+    else:
+        _finish_classes(classes, each, output, by, overwrite, json)
 
 
-def _unit(text: str, what: str) -> Unit:
+def _finish_classes(
+    classes: pd.DataFrame,
+    each: Mapping[str, Ingested],
+    output: Path,
+    by: str,
+    overwrite: bool,
+    json: bool,
+) -> None:
+    """Write a file of windows per class, and say which classes matter."""
+    from stationary.cli._records import as_json
+    from stationary.cli._show import table
+
+    files = {
+        name: output.with_stem(f"{output.stem}-{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-')}")
+        for name in each
+    }
+    for file in files.values():
+        check_new(file, overwrite, *ENDINGS)
+    for name, made in each.items():
+        made.write(files[name])
+    if json:
+        records = {n: {**made.record(), "output": str(files[n])} for n, made in each.items()}
+        say(as_json({"by": by, "classes": records}))
+        return
+    rows = [
+        [
+            str(name),
+            f"{row['requests']:.0f}",
+            f"{row['share']:.1%}",
+            files[name].name if name in files else "",
+        ]
+        for name, row in classes.head(20).iterrows()
+    ]
+    table(f"requests by {by}", [by, "requests", "share of the time in the system", "file"], rows)
+    if len(classes) > len(files):
+        left = classes.drop(index=list(files))
+        say(f"no file for {len(left)} more, with {left['share'].sum():.1%} of the time")
+
+
+def _numbers(text: str, what: str) -> tuple[int, ...]:
     try:
-        return Unit(text)
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"{what} takes whole numbers, as in 1,2,4; got {text!r}") from None
+
+
+def _unit(text: str | None, what: str) -> Unit | None:
+    try:
+        return None if text is None else Unit(text)
     except ValueError:
         raise InputError(f"{what} is one of {', '.join(Unit)}; got {text!r}") from None
 
@@ -268,10 +334,10 @@ def finish(made: Ingested, output: Path, capacity: int | None, json: bool) -> No
 
     made.write(output)
     if json:
-        typer.echo(as_json({**made.record(), "output": str(output)}))
+        say(as_json({**made.record(), "output": str(output)}))
         return
     loads = made.table["load"]
-    typer.echo(
+    say(
         f"wrote {len(made.table)} windows to {output}: load {loads.min():g} to {loads.max():g}, "
         f"of {made.rows} rows; sampling={made.sampling}"
         + ("" if made.duration is None else f", duration={made.duration:g}")
@@ -280,9 +346,25 @@ def finish(made: Ingested, output: Path, capacity: int | None, json: bool) -> No
     if rows:
         table("left out", ["why", "windows", "rows"], rows)
     for note in made.notes:
-        typer.echo(sentence(note))
+        say(sentence(note))
+    if "start" in made.table and len(made.table) > 1:
+        say(f"load over time: {sparkline(made.table['start'], loads)}")
     # Short queues are seen at light load and determine the service rate.
     short = [k for k in range(4) if f"Q={k}" in made.table and k != capacity]
     observe = f" --observe 0-{short[-1]}" if len(short) > 1 else ""
-    model = f"mmmk:servers=SERVERS,capacity={capacity or 'CAPACITY'}"
-    typer.echo(f"next: stationary fit {shlex.quote(str(output))} --model {model}{observe}")
+    servers = made.likely_servers() or "SERVERS"
+    model = f"mmmk:servers={servers},capacity={capacity or made.likely_capacity() or 'CAPACITY'}"
+    say(f"next: stationary fit {shlex.quote(str(output))} --model {model}{observe}")
+
+
+def sparkline(start: pd.Series, load: pd.Series, width: int = 60) -> str:
+    """Return the load over time in one line of text, from the least to the most; gaps are blank."""
+    begin, end = start.min(), start.max()
+    width = min(width, 1 + round((end - begin) / start.diff().median()))
+    place = ((start - begin) / max(end - begin, 1e-9) * (width - 1)).round().astype(int)
+    means = load.groupby(place).mean()
+    low, high = means.min(), means.max()
+    marks = "▁▂▃▄▅▆▇█"
+    steps = ((means - low) / max(high - low, 1e-9) * (len(marks) - 1)).round().astype(int)
+    line = "".join(marks[steps[k]] if k in steps.index else " " for k in range(width))
+    return f"{line} ({low:.3g} to {high:.3g})"

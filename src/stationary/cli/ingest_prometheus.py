@@ -23,6 +23,7 @@ def prometheus(
     end: str = "now",
     gauge: str | None = None,
     histogram: str | None = None,
+    latency: str | None = None,
     step: str = "15s",
     window: str = "5m",
     sampling: str | None = None,
@@ -51,6 +52,8 @@ def prometheus(
     gauge: Requests in the system, in PromQL, as in 'sum(inflight)'.
     histogram: Instead of --gauge: buckets of queue lengths, as in
         'sum by (le) (queue_length_bucket)'.
+    latency: Beside these, or alone: buckets of response times in seconds, as in
+        'sum by (le) (increase(http_request_duration_seconds_bucket[W]))'; W is the window.
     step: Time between samples: the scrape interval.
     window: Length of a window.
     sampling: How the histogram was observed: by 'arrival' (the default) or at regular times
@@ -86,6 +89,7 @@ def prometheus(
             load=load,
             gauge=gauge,
             histogram=histogram,
+            latency=latency,
             progress=progress,
         )
     finish(made, output, capacity, json)

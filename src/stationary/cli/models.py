@@ -6,9 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from stationary.cli._options import command_of
+from stationary.cli._say import say
 
 if TYPE_CHECKING:
     from stationary.models import Model
@@ -23,7 +22,7 @@ def models(*, json: bool = False) -> None:
 
     found = [_describe(name, model_class(name)) for name in names()]
     if json:
-        typer.echo(as_json(found))
+        say(as_json(found))
         return
     rows = [
         [
@@ -39,12 +38,12 @@ def models(*, json: bool = False) -> None:
     for measures in dict.fromkeys(", ".join(entry["measures"]) for entry in found):
         which = [e["name"] for e in found if ", ".join(e["measures"]) == measures]
         whose = "all" if len(which) == len(found) else ", ".join(which)
-        typer.echo(f"Measures of {whose}: {measures}.")
+        say(f"Measures of {whose}: {measures}.")
     timed = [entry["name"] for entry in found if entry["sampling"] == ["time"]]
-    typer.echo(f"Only for counts at regular times, not by arriving requests: {', '.join(timed)}.")
-    typer.echo("--relax ALPHA adds a free rate wherever the model has none.")
-    typer.echo("Models of your own: --model FILE.toml (docs/models.md, Rules and model files),")
-    typer.echo("or in Python st.models.RuleModel, FromFunction, or a subclass of Model.")
+    say(f"Only for counts at regular times, not by arriving requests: {', '.join(timed)}.")
+    say("--relax ALPHA adds a free rate wherever the model has none.")
+    say("Models of your own: --model FILE.toml (docs/models.md, Rules and model files),")
+    say("or in Python st.models.RuleModel, FromFunction, or a subclass of Model.")
 
 
 def _describe(name: str, make: Callable[..., Model]) -> dict[str, Any]:

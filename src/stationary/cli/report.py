@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stationary.cli._options import Asking, check_new, command_line, command_of
+from stationary.cli._say import say
 from stationary.errors import InputError
 from stationary.output.folders import check_run
 
@@ -52,12 +53,12 @@ def report(
     said = write_report(
         plan, output, slos=slos, present=asking.present, level=level, command=command_line()
     )
-    typer.echo(said.sentence)
-    typer.echo(said.headroom)
+    say(said.sentence)
+    say(said.headroom)
     limit = said.limit
     if limit is not None and limit.doubt is not None:
-        typer.echo(f"WARNING: {words.untrusted(limit)}")
-    typer.echo(f"Wrote {output}.")
+        say(f"WARNING: {words.untrusted(limit)}")
+    say(f"Wrote {output}.")
     missed = limit is not None and not limit.met_at(limit.present)
     if plan.doubt is not None or (asked and missed):
         raise typer.Exit(1)
@@ -77,5 +78,5 @@ def _compared(plan: Plan, run: Path) -> Plan:
     try:
         plan.save(run, overwrite=True)
     except InputError as error:  # such as a folder that may only be read
-        typer.echo(f"warning: the other models are not kept: {error}", err=True)
+        say(f"warning: the other models are not kept: {error}", err=True)
     return plan

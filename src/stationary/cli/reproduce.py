@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stationary.cli._options import command_of
+from stationary.cli._say import say
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def reproduce(
 
     Arguments
     ---------
-    part: What to make: mape, mse, gap, alpha, p, curves, testbed, examples, all.
+    part: What to make: mape, mse, gap, alpha, p, curves, testbed, text, examples, all. The page of
+        text, what the paper says without a table, is no part of all.
 
     Options
     -------
@@ -80,9 +82,9 @@ def reproduce(
     missing = tasks if again else runner.to_do(tasks, folder)
     kept = len(tasks) - len(missing)
     if kept:
-        typer.echo(f"{kept} of {len(tasks)} tasks are kept from before", err=True)
+        say(f"{kept} of {len(tasks)} tasks are kept from before", err=True)
     if missing:
-        typer.echo(f"{len(missing)} tasks to run; results go to {folder}", err=True)
+        say(f"{len(missing)} tasks to run; results go to {folder}", err=True)
     try:
         with progress_bar("tasks", len(missing), at_once=bool(missing)) as bar:
             runner.run(tasks, folder, jobs, cluster, bar, again)
@@ -91,11 +93,11 @@ def reproduce(
             records = runner.read(tasks, folder)
             written = Report(page, records, names, data, quick, bar).write(wanted)
     except KeyboardInterrupt:
-        typer.echo("interrupted; the same command goes on from here", err=True)
+        say("interrupted; the same command goes on from here", err=True)
         raise typer.Exit(130) from None
     if wanted is plan.Part.EXAMPLES:
-        typer.echo(written.read_text(encoding="utf-8"))
-    typer.echo(f"wrote {written}")
+        say(written.read_text(encoding="utf-8"))
+    say(f"wrote {written}")
 
 
 def _checked(part: str, names: list[str], jobs: int) -> tuple[Part, list[str]]:
@@ -131,7 +133,7 @@ def _recording(file: Path | str | None, part: Part, names: list[str]) -> Recordi
     )
     if names or part is plan.Part.TESTBED:
         raise InputError(f"{', '.join(needed)}: {hint}")
-    typer.echo(f"without the testbed rows: {hint}", err=True)
+    say(f"without the testbed rows: {hint}", err=True)
     return None
 
 

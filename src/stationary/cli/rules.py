@@ -8,6 +8,7 @@ import typer
 
 from stationary.cli._options import check_new, command_of
 from stationary.cli._parse import parse_pairs
+from stationary.cli._say import say
 from stationary.errors import InputError
 from stationary.output.folders import check_run
 from stationary.terms.slo import as_slos
@@ -61,12 +62,12 @@ def rules(
     limit = plan.limit_of(plan.asking(slos, level, None))
     text = alert_rules(limit, load_expr, headroom=headroom, hold=hold, labels=labels)
     if output is None:
-        typer.echo(text, nl=False)
+        say(text, nl=False)
     else:
         with replacing(output) as part:
             part.write_text(text, encoding="utf-8")
-        typer.echo(words.sentence(words.limit(limit)))
-        typer.echo(f"Wrote {output}. Next: promtool check rules {output}, then reload Prometheus.")
+        say(words.sentence(words.limit(limit)))
+        say(f"Wrote {output}. Next: promtool check rules {output}, then reload Prometheus.")
     if limit.doubt is not None:
-        typer.echo(f"WARNING: {words.untrusted(limit)}", err=True)
+        say(f"WARNING: {words.untrusted(limit)}", err=True)
         raise typer.Exit(1)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import typer
-
 from stationary.cli._models import ModelText
 from stationary.cli._options import check_new, command_of, refuse
 from stationary.cli._parse import parse_grid
+from stationary.cli._say import say
 from stationary.errors import InputError
 from stationary.output.folders import check_run
 
@@ -85,7 +84,7 @@ def simulate(
     schemes = {"events": Events(gamma), "arrivals": Arrivals(), "poisson": PoissonCounts()}
     data = run(chain, loads, duration=duration, seed=seed, scheme=schemes[scheme])
     data.to_csv(output)
-    typer.echo(f"wrote {len(data)} windows to {output}")
+    say(f"wrote {len(data)} windows to {output}")
 
 
 def _check_parameters(chain: Model, named: ModelText) -> None:
@@ -123,4 +122,4 @@ def _write_requests(
     table = pd.DataFrame({"arrival": log.arrival, "response": log.response, "status": status})
     with replacing(output) as part:
         table.to_csv(part, index=False, lineterminator="\n")
-    typer.echo(f"wrote {len(log)} requests to {output}; next: stationary ingest {output}")
+    say(f"wrote {len(log)} requests to {output}; next: stationary ingest {output}")

@@ -1,49 +1,44 @@
-"""``stationary testbed``: a real Kamailio under load on this machine, recorded as windows."""
+"""``stationary testbed``: a real server under load on this machine, recorded as windows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from stationary.cli._options import check_new, command_of
+from stationary.cli._say import say
 from stationary.errors import InputError, ProgramError
+from stationary.terms.spans import parse_span
 
 if TYPE_CHECKING:
-    from stationary.testbed.buffers import Buffer
-    from stationary.testbed.profiles import Profile
-    from stationary.testbed.record import Trace
-    from stationary.testbed.settings import Service
+    from stationary.testbed import Service, Summary, System
+    from stationary.testbed.profiles import Rates
 
 testbed = typer.Typer(
-    help="Record windows from a real SIP server (Kamailio) under load, on this machine alone.",
+    help="Record windows from a real server (Kamailio or gunicorn) under load, on this machine "
+    "alone.",
     no_args_is_help=True,
 )
 
-_WINDOWS = 60
 _INTERRUPTED = 130
 _EVERY = 10
 """Windows after which a recording without a terminal reports its progress."""
 
 
 @dataclass(frozen=True)
-class Recording:
-    """Windows of a recording, and how requests are counted in them.
+class Files:
+    """Files of a recording.
 
     Options
     -------
     output: CSV file of windows to write.
-    queue: Requests that fit into the server's buffer; lost ones count as Q=this.
-    late_ms: Milliseconds after which an answer is late.
     overwrite: Replace files that are already there.
     """
 
     output: Path
-    queue: int = 20
-    late_ms: float = 10.0
     overwrite: bool = False
 
     def check(self, raw: Path | None = None) -> None:
@@ -57,35 +52,127 @@ class Recording:
         if self.output == raw:
             raise InputError(f"--output and --raw are both {raw}; name two files")
 
-    def write(
-        self, traces: Sequence[Trace], raw: Path | None = None, service: float | None = None
-    ) -> None:
-        """Write windows, and the raw traces if asked; say what is in them."""
-        from stationary._support.files import replacing
-        from stationary.testbed import tabulate, write_traces
 
-        if raw is not None:  # first, because it can be analysed again if anything goes wrong
-            write_traces(traces, raw)
-        made = tabulate(traces, self.queue, self.late_ms / 1e3, service)
-        table, found = made.table, made.calibration
-        with replacing(self.output) as part:
-            table.to_csv(part, index=False)
-        sent, lost, late, dropped = (
-            int(table[name].sum()) for name in ("sent", "unanswered", "late", "drops_socket")
+@dataclass(frozen=True)
+class Serving:
+    """Service times.
+
+    Options
+    -------
+    service: Service times of the server; deterministic by default, of gunicorn exponential. 'none'
+        leaves Kamailio as it is.
+    service_time: Mean service time; 330us by default, of gunicorn 8ms.
+    variability: Squared coefficient of variation of gamma and lognormal service times.
+    """
+
+    service: Literal["deterministic", "exponential", "gamma", "lognormal", "none"] | None = None
+    service_time: str | None = None
+    variability: float | None = None
+
+    def made(self, usual: Service) -> Service | None:
+        """Return the service times, or None for a server that is left as it is."""
+        from stationary.testbed import Service, Shape
+
+        if self.service == "none":
+            if self.service_time is not None or self.variability is not None:
+                raise InputError(
+                    "--service none leaves the server as it is: leave out --service-time and "
+                    "--variability"
+                )
+            return None
+        shape = usual.shape if self.service is None else Shape(self.service)
+        mean = usual.mean
+        if self.service_time is not None:
+            mean = parse_span(self.service_time, "--service-time")
+        return Service(shape, mean, self.variability)
+
+
+@dataclass(frozen=True)
+class OfKamailio:
+    """Options of Kamailio alone.
+
+    Options
+    -------
+    queue: Kamailio: requests that fit into its buffer; lost ones count as Q=this.
+    late: Kamailio: time after which an answer is late.
+    generator: Kamailio: SIPp, or our own generator ('native'), which is more precise.
+    arrivals: Kamailio: at random, or at equal distances.
+    limit_by: Kamailio: how the queue is limited: a shim (needs gcc), or a system setting that is
+        put back (needs root); auto prefers the shim.
+    """
+
+    queue: int = 20
+    late: str = "10ms"
+    generator: Literal["sipp", "native"] = "sipp"
+    arrivals: Literal["poisson", "constant"] = "poisson"
+    limit_by: Literal["auto", "shim", "system"] = "auto"
+
+    def made(self, serving: Serving, seconds: float | None, seed: int) -> System[Any]:
+        """Return the system."""
+        from stationary.testbed import (
+            Arrivals,
+            Kamailio,
+            Native,
+            Sipp,
+            shim,
+            system_default,
         )
-        loads = f"{table['load'].min():g} to {table['load'].max():g}"
-        typer.echo(f"wrote {len(table)} windows to {self.output}: load {loads} per second")
-        typer.echo(
-            f"{sent} requests, {lost} lost ({lost / max(sent, 1):.1%}; the kernel dropped "
-            f"{dropped} at the server), {late} late"
+        from stationary.testbed.kamailio import USUAL_SERVICE
+
+        buffers = {"auto": None, "shim": shim, "system": system_default}
+        return Kamailio(
+            serving.made(USUAL_SERVICE),
+            self.queue,
+            Arrivals(self.arrivals),
+            1.0 if seconds is None else seconds,
+            parse_span(self.late, "--late"),
+            seed,
+            Native() if self.generator == "native" else Sipp(),
+            buffers[self.limit_by],
         )
-        typer.echo(
-            f"service time {found.service * 1e6:.0f} us, propagation "
-            f"{found.propagation * 1e6:.0f} us"
-        )
-        if lost:
-            full = float((table["full_at"] * table["unanswered"]).sum() / lost)
-            typer.echo(f"a lost request found {full:.1f} in the system: capacity={full:.0f}")
+
+
+@dataclass(frozen=True)
+class OfGunicorn:
+    """Options of gunicorn alone.
+
+    Options
+    -------
+    cpu_share: gunicorn: share of the service time that burns CPU time; a worker sleeps for the
+        rest, as while waiting for a database.
+    workers: gunicorn: sync workers, each of which serves one request at a time.
+    backlog: gunicorn: connections that may wait; the kernel adds one.
+    patience: gunicorn: time after which the client gives a request up; above 1s TCP tries again by
+        itself.
+    """
+
+    cpu_share: float = 1.0
+    workers: int = 1
+    backlog: int = 16
+    patience: str = "0.9s"
+
+    def made(self, serving: Serving, seconds: float | None, seed: int) -> System[Any]:
+        """Return the system."""
+        from stationary.testbed import Gunicorn
+        from stationary.testbed.gunicorn import USUAL_SERVICE
+
+        service = serving.made(USUAL_SERVICE)
+        if service is None:
+            raise InputError(
+                "--service none goes with Kamailio; gunicorn needs a service time: leave it out"
+            )
+        patience = parse_span(self.patience, "--patience")
+        seconds = 8.0 if seconds is None else seconds
+        sizes = self.cpu_share, self.workers, self.backlog
+        return Gunicorn(service, *sizes, seconds, patience, seed)
+
+
+def _refuse_others(system: str, others: OfKamailio | OfGunicorn) -> None:
+    """Raise for an option that belongs to another system."""
+    for name, usual in asdict(type(others)()).items():
+        if getattr(others, name) != usual:
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} does not go with --system {system}: leave it out")
 
 
 @dataclass(frozen=True)
@@ -94,56 +181,61 @@ class Loads:
 
     Options
     -------
-    rates: Lowest and highest rate, requests per second; 300:5000 by default.
-    profile: 'day' (a slow swing with noise between the --rates), or a CSV file with a column load;
-        a straight ramp by default.
-    windows: Number of windows; 60 by default, or as many as the profile has.
+    rates: Lowest and highest rate, requests per second; by default 300:5000 for Kamailio, and a
+        tenth to one and a half times what the workers of gunicorn can do.
+    profile: 'ramp' (rising), 'shuffled' (the same rates in random order), 'day' (a slow swing with
+        noise), each between the --rates, or a CSV file with a column load; ramp by default.
+    windows: Number of windows; 60 by default, of gunicorn 20, or as many as the profile has.
     """
 
     rates: str | None = None
     profile: str | None = None
     windows: int | None = None
 
-    def made(self, seed: int) -> tuple[Profile, int]:
-        """Return the profile and its number of windows."""
+    def made(self, system: System[Any], seed: int) -> Rates:
+        """Return the rate of every window."""
         from stationary.cli._parse import parse_range
-        from stationary.testbed import Day, Ramp, read_profile
+        from stationary.testbed import day, ramp, read_rates
 
-        if self.profile not in (None, "day"):
+        if self.profile not in (None, "ramp", "shuffled", "day"):
             if self.rates is not None:
                 raise InputError(f"--profile {self.profile} has its own rates: leave out --rates")
-            given = read_profile(self.profile)
-            return given, len(given.values) if self.windows is None else self.windows
-        low, high = parse_range(self.rates or "300:5000") or (None, None)
+            return read_rates(self.profile, self.windows)
+        given = system.usual_rates if self.rates is None else parse_range(self.rates)
+        low, high = given or (None, None)
         if low is None or high is None:
             raise InputError(f"--rates needs both ends, as in 300:5000; got {self.rates!r}")
-        count = _WINDOWS if self.windows is None else self.windows
-        return (Ramp(low, high) if self.profile is None else Day(low, high, seed=seed)), count
+        count = system.usual_windows if self.windows is None else self.windows
+        if self.profile == "day":
+            return day(low, high, count, seed)
+        return ramp(low, high, count, seed if self.profile == "shuffled" else None)
 
 
 @testbed.command()
 @command_of
-def doctor(*, json: bool = False) -> None:
+def doctor(*, system: Literal["kamailio", "gunicorn"] = "kamailio", json: bool = False) -> None:
     """Say what the testbed needs, what is there, and how to get the rest. Changes nothing.
 
     Exit codes: 0 a recording can be made; 1 something required is missing.
+
+    Options
+    -------
+    system: What is to be recorded.
     """
-    from dataclasses import asdict
-
     from stationary.cli._records import as_json
-    from stationary.testbed.doctor import examine
+    from stationary.testbed import Gunicorn, Kamailio
 
-    needs = examine()
+    needs = (Kamailio() if system == "kamailio" else Gunicorn()).needs()
     ready = all(need.there for need in needs if need.required)
     if json:
-        typer.echo(as_json({"ready": ready, "needs": [asdict(need) for need in needs]}))
+        say(as_json({"ready": ready, "needs": [asdict(need) for need in needs]}))
     else:
         for need in needs:
             mark = "ok     " if need.there else "MISSING" if need.required else "without"
-            typer.echo(f"{mark} {need.name}: {need.sentence}")
+            say(f"{mark} {need.name}: {need.sentence}")
             if need.remedy:
-                typer.echo(f"{'':8}{need.remedy}")
-        typer.echo("A recording can be made." if ready else "No recording can be made yet.")
+                say(f"{'':8}{need.remedy}")
+        say("A recording can be made." if ready else "No recording can be made yet.")
     if not ready:
         raise typer.Exit(1)
 
@@ -152,82 +244,70 @@ def doctor(*, json: bool = False) -> None:
 @command_of
 def record(
     *,
-    recording: Recording,
+    files: Files,
+    system: Literal["kamailio", "gunicorn"] = "kamailio",
     loads: Loads,
-    seconds: float = 1.0,
-    service: Literal["deterministic", "exponential", "none"] = "deterministic",
-    service_us: float | None = None,
-    generator: Literal["sipp", "native"] = "sipp",
-    arrivals: Literal["poisson", "constant"] = "poisson",
-    limit_by: Literal["auto", "shim", "system"] = "auto",
+    seconds: float | None = None,
+    serving: Serving,
+    of_kamailio: OfKamailio,
+    of_gunicorn: OfGunicorn,
     raw: Path | None = None,
     seed: int = 0,
 ) -> None:
     """Record windows from light load to overload; takes a little longer than they last.
 
-    Kamailio runs with one worker and a short queue, on the loopback address. On Ctrl-C it is
-    stopped and the windows so far are written.
+    A server runs with a short queue, on the loopback address. On Ctrl-C it is stopped and the
+    windows so far are written.
 
     stationary testbed record -o windows.csv --profile day --windows 200 --service exponential
+
+    stationary testbed record -o windows.csv --system gunicorn --workers 2 --raw requests.csv
 
     Exit codes: 0 done; 2 something is missing or failed; 130 interrupted.
 
     Options
     -------
-    seconds: Length of a window.
-    service: Service times of the server.
-    service_us: Mean service time in microseconds, all in all; 330 by default.
-    generator: SIPp, or our own generator, which is more precise.
-    arrivals: At random or at equal distances.
-    limit_by: How the queue is limited: a shim (needs gcc), or a system setting that is put back
-        (needs root); auto prefers the shim.
+    system: What is recorded: Kamailio, a SIP server, or gunicorn, a web server.
+    seconds: Length of a window; 1 by default, of gunicorn 8.
     raw: Keep every request in this .parquet, .csv or .csv.gz file, too.
-    seed: Seed of loads and arrivals; the times of SIPp have none.
+    seed: Seed of loads, arrivals and gunicorn's service times; the times of SIPp have none.
     """
     from contextlib import closing
 
     from stationary.cli._show import progress_bar
-    from stationary.testbed.native import Native
     from stationary.testbed.processes import interruptible, undisturbed
-    from stationary.testbed.record import record as run
-    from stationary.testbed.settings import Arrivals, Settings
-    from stationary.testbed.sipp import Sipp
 
-    recording.check(raw)
-    profile, count = loads.made(seed)
-    settings = Settings(
-        service=_service(service, service_us),
-        queue=recording.queue,
-        arrivals=Arrivals(arrivals),
-        seconds=seconds,
-        late=recording.late_ms / 1e3,
-        seed=seed,
-    )
-    source = Sipp() if generator == "sipp" else Native()
-    traces: list[Trace] = []
+    files.check(raw)
+    options: dict[str, OfKamailio | OfGunicorn] = {"kamailio": of_kamailio, "gunicorn": of_gunicorn}
+    recorder = options.pop(system).made(serving, seconds, seed)
+    for others in options.values():
+        _refuse_others(system, others)
+    rates = loads.made(recorder, seed)
+    count = len(rates)
+    recorded: list[Any] = []
     stopped: BaseException | None = None
     with interruptible():
         try:
             with (
-                closing(run(profile.rates(count), settings, source, _buffer(limit_by))) as windows,
+                closing(recorder.record(rates)) as windows,
                 progress_bar("windows", count, still=True) as report,
             ):
-                for trace in windows:
-                    traces.append(trace)
+                for window in windows:
+                    recorded.append(window)
                     if report is not None:
-                        report(len(traces), f"{trace.rate:.0f} per second")
-                    elif len(traces) % _EVERY == 0:
-                        typer.echo(f"{len(traces)} of {count} windows", err=True)
+                        report(len(recorded), f"{window.rate:.0f} per second")
+                    elif len(recorded) % _EVERY == 0:
+                        say(f"{len(recorded)} of {count} windows", err=True)
         except (KeyboardInterrupt, ProgramError, OSError) as error:
             stopped = error  # what was recorded until then is written first
-        if traces:
+        if recorded:
             try:
                 with undisturbed():
-                    recording.write(traces, raw)
+                    _say(recorder.write(recorded, files.output, raw), files.output)
             except KeyboardInterrupt as error:
                 stopped = stopped or error
     if isinstance(stopped, KeyboardInterrupt):
-        typer.echo(f"interrupted after {len(traces)} of {count} windows", err=True)
+        say(f"interrupted after {len(recorded)} of {count} windows", err=True)
         raise typer.Exit(_INTERRUPTED)
     if stopped is not None:
         raise stopped
@@ -238,41 +318,54 @@ def record(
 def replay(
     *,
     traces: Path,
-    recording: Recording,
-    service_us: float | None = None,
+    files: Files,
+    queue: int = 20,
+    late: str = "10ms",
+    service_time: str | None = None,
 ) -> None:
-    """Analyse raw traces again, without a server: other limits, a known service time.
+    """Analyse raw traces of Kamailio again, without a server: other limits, a known service time.
 
-    stationary testbed replay requests.parquet -o windows.csv --service-us 330
+    stationary testbed replay requests.parquet -o windows.csv --service-time 330us
 
     Arguments
     ---------
-    traces: File that record --raw wrote.
+    traces: File that record --raw wrote; requests of gunicorn are read by stationary ingest.
 
     Options
     -------
-    service_us: Mean service time in microseconds for the paper's formula; by default it is found in
-        each window.
+    queue: Requests that fit into the server's buffer; lost ones count as Q=this.
+    late: Time after which an answer is late.
+    service_time: Mean service time for the paper's formula; by default it is found in each window.
     """
-    from stationary.testbed import read_traces
+    from stationary.testbed import Kamailio, read_traces
 
-    recording.check()
-    known = None if service_us is None else service_us / 1e6
-    recording.write(read_traces(traces), service=known)
-
-
-def _service(name: str, mean_us: float | None) -> Service:
-    from stationary.testbed.settings import Deterministic, Exponential, Unslowed
-
-    if name == "none":
-        if mean_us is not None:
-            raise InputError("--service none leaves Kamailio as it is: leave out --service-us")
-        return Unslowed()
-    kind = Deterministic if name == "deterministic" else Exponential
-    return kind() if mean_us is None else kind(mean_us)
+    files.check()
+    known = None if service_time is None else parse_span(service_time, "--service-time")
+    recorder = Kamailio(queue=queue, late=parse_span(late, "--late"))
+    _say(recorder.write(read_traces(traces), files.output, service=known), files.output)
 
 
-def _buffer(name: str) -> Buffer:
-    from stationary.testbed.buffers import Shim, SystemDefault, best_buffer
-
-    return {"auto": best_buffer, "shim": Shim, "system": SystemDefault}[name]()
+def _say(made: Summary, output: Path) -> None:
+    """Print what was written."""
+    low, high = made.loads
+    say(f"wrote {made.windows} windows to {output}: load {low:g} to {high:g} per second")
+    dropped = (
+        f"; the kernel dropped {made.dropped} at the server" if made.dropped is not None else ""
+    )
+    late = f", {made.late} late" if made.late is not None else ""
+    stalled = f", {made.stalled} sent late" if made.stalled else ""
+    lost = f"{made.lost} lost ({made.lost / max(made.sent, 1):.1%}{dropped})"
+    say(f"{made.sent} requests, {lost}{late}{stalled}")
+    if made.service is not None and made.overhead is not None:
+        held_up = (
+            f", held up by other programs {made.held_up:.1%}" if made.held_up is not None else ""
+        )
+        say(
+            f"service time {made.service * 1e6:.0f} us{held_up}, overhead "
+            f"{made.overhead * 1e6:.0f} us"
+        )
+    if made.full_at is not None:
+        full = f"{made.full_at:.1f} in the system: capacity={made.full_at:.0f}"
+        say(f"a lost request found {full}")
+    elif made.capacity is not None:
+        say(f"no request was lost; the system holds capacity={made.capacity}")

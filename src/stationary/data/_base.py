@@ -12,7 +12,7 @@ the slopes of the terms. Code that works on likelihoods need not know which kind
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -30,10 +30,22 @@ divided by it stays finite."""
 
 
 class Misplaced(NamedTuple):
-    """Share of what was observed that a forecast puts in the wrong place; its standard error."""
+    """Share of what was observed that a forecast gets wrong.
+
+    Attributes
+    ----------
+    share : float
+        The share.
+    error : float
+        Its standard error.
+    by_chance : bool
+        Whether chance explains the share, in a quantity whose chance every interval holds: then
+        few data are no reason to doubt the forecast.
+    """
 
     share: float
     error: float
+    by_chance: bool = False
 
 
 class Observation(ABC):
@@ -70,8 +82,18 @@ class Observation(ABC):
     kind: ClassVar[str] = ""
     """Name of this kind in saved runs, different for every kind; without it, no run is saved."""
 
+    independent: ClassVar[bool] = False
+    """Whether what is counted is independent by itself, as choices of different people are."""
+
     kinds: ClassVar[dict[str, type[Observation]]] = {}
     """Every kind by name."""
+
+    rank: ClassVar[int] = 0
+    """How much a kind tells of the same requests, as others do: of those with a rank a fit uses the
+    highest alone. 0 for a kind that is always used."""
+
+    reads_states: ClassVar[bool] = True
+    """Whether its likelihood depends on the steady state."""
 
     data: Tensor
 
@@ -99,12 +121,32 @@ class Observation(ABC):
         """Names of the columns for messages and tables."""
         return self.columns
 
+    def explained_by(self, model: Model) -> bool:
+        """Whether a model says how likely this is; `on` says why not."""
+        del model
+        return True
+
     @abstractmethod
     def on(self, model: Model) -> Self:
         """Return this observation of a model: names are looked up, and what does not fit refused.
 
         Methods that take a point of the model are called on what this returns.
         """
+
+    def prepared(self, x: Tensor, data: Tensor) -> Tensor:
+        """Return data at different inputs ``x [U, d]`` as a fit takes it, by default unchanged.
+
+        A kind may refuse what is impossible, and add a prior, which counts once per input.
+        """
+        del x
+        return data
+
+    def start(self, point: Point) -> Tensor:
+        """Return parameters ``[P]`` to start a fit from that the data allow, near those of a point.
+
+        Raise where the data plainly contradict the inputs, as in another unit of time.
+        """
+        return point.theta
 
     @abstractmethod
     def log_terms(self, point: Point) -> Tensor:
@@ -151,6 +193,14 @@ class Observation(ABC):
         by_pi, by_theta = torch.autograd.grad(value, (pi, theta), allow_unused=True)
         return value.item(), torch.zeros_like(pi) if by_pi is None else by_pi, by_theta
 
+    def derivatives(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor] | None:
+        """Negative log-likelihood of some data, its slope ``[P]`` and Hessian ``[P, P]`` in theta.
+
+        By a formula, where a kind knows one; None by default.
+        """
+        del point, data
+        return None
+
     def facts(self) -> dict[str, Any]:
         """What describes this observation besides its data, in the types of JSON."""
         return {}
@@ -160,6 +210,35 @@ class Observation(ABC):
         """Return the observation that `facts` and its data describe."""
         del facts
         return cls(data)
+
+    @classmethod
+    def find_columns(cls, names: Sequence[str], pattern: str | None = None) -> tuple[str, ...]:
+        """Return which columns of a file of windows hold this kind; none, unless a kind says so.
+
+        ``pattern`` is what a user said of their names, as in ``rt_{}``.
+        """
+        del names, pattern
+        return ()
+
+    @classmethod
+    def from_columns(
+        cls,
+        columns: Mapping[str, Array],
+        metadata: Mapping[str, str],
+        pattern: str | None = None,
+    ) -> Self | None:
+        """Return the observation in those columns, one number per window in each.
+
+        A file is read in parts, so the columns of the result follow from the names and from the
+        ``metadata`` (the first line of the file) alone. None where this kind is not in them after
+        all.
+        """
+        del columns, metadata, pattern
+        return None
+
+    def metadata(self) -> dict[str, str]:
+        """Return what `from_columns` needs of the first line of a file, without spaces."""
+        return {}
 
     def with_data(self, data: Tensor) -> Self:
         """Return the same kind of observation with other data, such as some of the rows."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from stationary.data.numbers import as_duration
 from stationary.data.rows import Columns, Rows, about
 from stationary.data.states import Sampling, as_sampling
 from stationary.data.tables import open_table
@@ -23,6 +22,7 @@ def read_windows(
     loads: tuple[float | None, float | None] | None = None,
     duration: float | None = None,
     pooled: bool = False,
+    latency: str | None = None,
 ) -> Windows:
     r"""Read windows from a ``.csv``, ``.csv.gz``, ``.tsv`` or ``.parquet`` file.
 
@@ -48,10 +48,15 @@ def read_windows(
     loads : (low, high), optional
         Keep only windows with a load in this range; None leaves an end open.
     duration : float, optional
-        Length of every window, see `Windows`; by default what the file says, if it does.
+        Length of every window, see `Windows`; by default the column ``duration``, or what the first
+        line of the file says of all windows, times a column ``windows`` where rows add up several.
     pooled : bool
         Add up windows of equal inputs as they are read, a batch at a time: for files larger than
         memory. The fit is the same, see `Windows.pooled`; what needs single windows is an error.
+    latency : str, optional
+        Pattern of the columns of a latency histogram, as in ``rt_{}``: times up to the edge that
+        ``{}`` stands for, such as ``0.1ms`` or ``more``, and above the one before. By default
+        columns named ``rt_...``, if there are any.
 
     Examples
     --------
@@ -66,7 +71,6 @@ def read_windows(
     with about(table):
         if sampling is None:
             sampling = as_sampling(table.metadata.get("sampling", Sampling.TIME))
-        if duration is None and "duration" in table.metadata:
-            duration = as_duration(table.metadata["duration"])
-    rows = Rows(table, x, counts, observe, loads, drop_empty)
-    return Windows(**rows.windows(pooled), sampling=sampling, duration=duration)
+    patterns = {} if latency is None else {"latencies": latency}
+    rows = Rows(table, x, counts, observe, loads, drop_empty, patterns)
+    return Windows(**rows.windows(duration, pooled), sampling=sampling)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import torch
 
+import stationary.data.service_times  # noqa: F401 - a kind is known when its module is loaded
 from stationary._support.types import Array
-from stationary.data.moments import Pool
-from stationary.data.numbers import as_range, drop_or_refuse, find_bad, input_names
+from stationary.data._base import Observation
+from stationary.data.moments import Moments, Pool
+from stationary.data.numbers import as_duration, as_range, drop_or_refuse, find_bad, input_names
 from stationary.data.tables import Table
 from stationary.errors import InputError, did_you_mean
 from stationary.terms.categories import (
@@ -33,12 +37,19 @@ Columns = str | Mapping[str, Category] | Sequence[str]
 class Rows:
     """Windows from the rows of a table.
 
+    Kinds of observations find their columns by themselves (`Observation.find_columns`); counts of
+    states may be missing where there is another kind. A column ``duration`` is the length of each
+    window; a column ``windows`` says how many of the length in the first line of the file were
+    added up.
+
     Parameters
     ----------
     table : Table
         The rows.
     x, counts, observe, loads, drop_empty
         As for `read_windows`.
+    patterns : mapping, optional
+        Names of columns as a user says them, by the kind of observation.
     """
 
     def __init__(
@@ -49,60 +60,102 @@ class Rows:
         observe: Iterable[Category] | None = None,
         loads: tuple[float | None, float | None] | None = None,
         drop_empty: bool = False,
+        patterns: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.table, self.inputs, self.drop_empty = table, input_names(x), drop_empty
+        self.patterns = patterns
         with about(table):
             self.low, self.high = as_range((None, None) if loads is None else loads)
-            of_column = _choose_columns(table, self.inputs, counts)
+            self.others = self._find_others()
+            of_column = _choose_columns(table, self.inputs, counts, bool(self.others))
             present = list(dict.fromkeys(of_column.values()))
             chosen = find_categories(present if observe is None else observe, present)
-            self.observe = as_categories(present[k] for k in chosen)
+            self.observe = as_categories(present[k] for k in chosen) if present else ()
         self.columns = list(of_column)
+        taken = (*self.inputs, *self.columns)
+        self.lengths = [
+            name for name in ("duration", "windows") if name in table.columns and name not in taken
+        ]
         # Columns of the same category are added up by a product with this matrix.
         self._adds = np.array([[c == kept for kept in self.observe] for c in of_column.values()])
+        self._found: dict[str, Observation] = {}
         self._read = self._outside = self._kept = 0
         self._idle: list[int] = []
         self._empty: list[int] = []
         self._lightest, self._heaviest = np.inf, -np.inf
 
-    def windows(self, pooled: bool = False) -> dict[str, Any]:
-        """Read the rows and return what `Windows` takes."""
-        batches = self._batches()
+    def _find_others(self) -> dict[str, tuple[str, ...]]:
+        """Columns of each kind of observation besides counts of states."""
+        names = [name for name in self.table.columns if name not in self.inputs]
+        found = {
+            name: kind.find_columns(names, self.patterns.get(name))
+            for name, kind in Observation.kinds.items()
+        }
+        return {name: columns for name, columns in found.items() if columns}
+
+    def windows(self, duration: float | None = None, pooled: bool = False) -> dict[str, Any]:
+        """Read the rows and return what `Windows` takes; ``duration`` is that of every window."""
+        if duration is None and "duration" not in self.lengths:
+            with about(self.table):
+                said = self.table.metadata.get("duration")
+                duration = None if said is None else as_duration(said)
+        pool, parts = None, []
         with about(self.table):
-            if pooled:
-                pool = Pool(len(self.inputs), len(self.observe))
-                for x, counts in batches:
-                    pool.add(x, counts)
-                x, counts, moments = pool.sums()
-            else:
-                nothing = np.empty((0, len(self.inputs))), np.empty((0, len(self.observe)))
-                x, counts = map(np.concatenate, zip(nothing, *batches, strict=True))
-                moments = None
+            for part in self._batches(duration):
+                if pooled:
+                    pool = Pool(*(array.shape[1] for array in part)) if pool is None else pool
+                    pool.add(*part)
+                else:
+                    parts.append(part)
         self._report()
+        moments = None
+        if pool is None:
+            x, data = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        else:
+            x, data, moments = pool.sums()
+        lasted = None if duration is None else np.full(len(x), duration)
+        if ("duration" if duration is None else "windows") in self.lengths:
+            data, lasted = data[:, :-1], data[:, -1]
+            if moments is not None:
+                lasted = lasted / moments.multiplicity.numpy()
+                moments = Moments(moments.multiplicity, moments.squares[:, :-1, :-1])
+        counts, rest = np.split(data, [len(self.observe)], axis=1)
+        widths = [kind.data.shape[1] for kind in self._found.values()]
+        tables = np.split(rest, np.cumsum(widths)[:-1], axis=1)
         return {
             "x": x,
-            "counts": counts,
-            "observe": self.observe,
+            **({"counts": counts, "observe": self.observe} if self.observe else {}),
+            "observations": [
+                kind.with_data(torch.from_numpy(np.ascontiguousarray(table)))
+                for kind, table in zip(self._found.values(), tables, strict=bool(widths))
+            ],
             "inputs": self.inputs,
             "moments": moments,
+            "duration": lasted,
         }
 
-    def _batches(self) -> Iterator[tuple[Array, Array]]:
-        """Yield inputs and counts of the rows to keep."""
-        names = [*self.inputs, *self.columns]
+    def _batches(self, duration: float | None) -> Iterator[tuple[Array, Array]]:
+        """Yield inputs of the rows to keep, and data of all kinds; last, lengths that differ."""
+        others = [name for columns in self.others.values() for name in columns]
+        names = [*self.inputs, *others, *self.lengths, *self.columns]
+        finite = len(names) - len(self.columns)
         for values in self.table.batches(names):
             if not len(values):
                 continue
-            bad = find_bad(values, len(self.inputs))
+            bad = find_bad(values, finite)
             if bad:
                 row, column, problem = bad
                 raise self._error(row, names[column], problem)
-            x, y = np.split(values, [len(self.inputs)], axis=1)
-            load, counts = x[:, 0], y @ self._adds
+            by_name = dict(zip(names, values.T, strict=True))
+            x, y = values[:, : len(self.inputs)], values[:, finite:]
+            tables = self._other_tables(by_name)
+            load, counts = x[:, 0], y @ self._adds if self.columns else y
+            data = np.concatenate([counts, *tables], axis=1)
             self._lightest = min(self._lightest, load.min())
             self._heaviest = max(self._heaviest, load.max())
             inside = (load >= self.low) & (load <= self.high)
-            idle = inside & (load == 0) & (y.sum(1) == 0)
+            some = (data != 0).any(1)
+            idle = inside & (load == 0) & (y.sum(1) == 0) & ~some
             busy = inside & ~idle
             for place in np.flatnonzero(busy & (load <= 0)):
                 problem = (
@@ -110,14 +163,34 @@ class Rows:
                     f"positive: correct it or delete the {self.table.row_word}"
                 )
                 raise self._error(int(place), names[0], problem)
-            empty = busy & (counts.sum(1) == 0)
             self._idle.extend((self._read + np.flatnonzero(idle)).tolist())
-            self._empty.extend((self._read + np.flatnonzero(empty)).tolist())
+            self._empty.extend((self._read + np.flatnonzero(busy & ~some)).tolist())
             self._read += len(values)
             self._outside += int((~inside).sum())
-            keep = busy & ~empty
+            keep = busy & some
             self._kept += int(keep.sum())
-            yield x[keep], counts[keep]
+            lengths = self._lengths(by_name, duration)
+            yield x[keep], np.column_stack([data, *lengths])[keep]
+
+    def _other_tables(self, values: Mapping[str, Array]) -> list[Array]:
+        """Return the data of the kinds that are not counts of states."""
+        tables = []
+        for name, columns in self.others.items():
+            made = Observation.kinds[name].from_columns(
+                {column: values[column] for column in columns},
+                self.table.metadata,
+                self.patterns.get(name),
+            )
+            if made is not None:
+                self._found[name] = made
+                tables.append(made.data.numpy())
+        return tables
+
+    def _lengths(self, values: Mapping[str, Array], duration: float | None) -> list[Array]:
+        """Return the lengths of the windows where they differ."""
+        if duration is None:
+            return [values["duration"]] if "duration" in self.lengths else []
+        return [duration * values["windows"]] if "windows" in self.lengths else []
 
     def _error(self, row: int, column: str, problem: str) -> InputError:
         return InputError(f"{self.table.cell(self._read + row, column)}: {problem}")
@@ -136,7 +209,9 @@ class Rows:
             drop_or_refuse(self._name(self._idle), why, drop=True, stacklevel=4)
         if not self._kept and not self._empty:
             raise InputError(f"{name}: no window is left, all are idle")
-        why = f"no counts in the observed categories {listed([label(c) for c in self.observe], 30)}"
+        others = [name for columns in self.others.values() for name in columns]
+        names = [*(label(c) for c in self.observe), *others]
+        why = f"no counts in the observed categories {listed(names, 30)}"
         if not self._kept:
             raise InputError(f"{name}: no window is left, all have {why}")
         if self._empty:
@@ -174,15 +249,17 @@ def about(table: Table) -> Iterator[None]:
         raise InputError(f"{table.name}: {error}") from None
 
 
-def _choose_columns(table: Table, inputs: Sequence[str], counts: Columns) -> dict[str, Observed]:
-    """Return the category of every column with counts."""
+def _choose_columns(
+    table: Table, inputs: Sequence[str], counts: Columns, optional: bool
+) -> dict[str, Observed]:
+    """Return the category of every column with counts; an optional pattern may match none."""
     if isinstance(counts, str):
-        chosen = _match(counts, [name for name in table.columns if name not in inputs])
+        chosen = _match(counts, [name for name in table.columns if name not in inputs], optional)
     else:
         if not isinstance(counts, Mapping):
             counts = {column: state for state, column in enumerate(counts)}
         chosen = {column: as_category(states) for column, states in counts.items()}
-    if not chosen:
+    if not chosen and not (optional and isinstance(counts, str)):
         raise InputError("counts names no column; name at least two")
     for name in [*inputs, *chosen]:
         if name not in table.columns:
@@ -197,7 +274,7 @@ def _choose_columns(table: Table, inputs: Sequence[str], counts: Columns) -> dic
     return chosen
 
 
-def _match(pattern: str, names: Sequence[str]) -> dict[str, Observed]:
+def _match(pattern: str, names: Sequence[str], optional: bool) -> dict[str, Observed]:
     if pattern.count("{}") != 1:
         raise InputError(
             f"counts: the pattern {pattern!r} needs one {{}} where the state stands: 'Q={{}}'"
@@ -205,7 +282,7 @@ def _match(pattern: str, names: Sequence[str]) -> dict[str, Observed]:
     before, after = map(re.escape, pattern.split("{}"))
     matches = {name: re.fullmatch(f"{before}(.+){after}", name) for name in names}
     found = {name: parse_category(match[1]) for name, match in matches.items() if match}
-    if not found:
+    if not found and not optional:
         raise InputError(
             f"no column matches counts={pattern!r}; the other columns are: {listed(names, 30)}"
         )

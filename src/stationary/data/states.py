@@ -18,17 +18,16 @@ each state: requests see the time average only where that rate is the same every
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Self
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 
-from stationary.data._base import TINY, Counts
+from stationary.data._base import Counts
+from stationary.data.losses import ObservationMap, compiled_nll, conditional_probabilities
 from stationary.data.numbers import as_counts
 from stationary.errors import InputError
 from stationary.models import Model, Point
@@ -40,62 +39,6 @@ from stationary.terms.categories import (
     label,
     members,
 )
-
-
-@dataclass(frozen=True, eq=False)
-class ObservationMap:
-    """Which category a visit to each state counts in.
-
-    The 0/1 matrix ``A [C, n]`` of the mathematics. Categories are disjoint, so one index per state
-    holds all of it, whatever the number of categories.
-
-    Attributes
-    ----------
-    category : Tensor [n]
-        Category of every state, or ``count`` where it is not observed.
-    count : int
-        Number of categories, C.
-
-    Examples
-    --------
-    States 1 and 2 are one category, and the last is not observed:
-
-    >>> two = ObservationMap(torch.tensor([0, 1, 1, 2]), 2)
-    >>> two.of(torch.tensor([0.1, 0.2, 0.3, 0.4]))
-    tensor([0.1000, 0.5000])
-    >>> two.dense()
-    tensor([[1., 0., 0., 0.],
-            [0., 1., 1., 0.]], dtype=torch.float64)
-    """
-
-    category: Tensor
-    count: int
-
-    @classmethod
-    def of_states(cls, states: Sequence[int], n: int) -> ObservationMap:
-        """One category for each of some states of a chain of ``n``: the paper's ``S'``."""
-        category = torch.full((n,), len(states))
-        category[torch.as_tensor(states)] = torch.arange(len(states))
-        return cls(category, len(states))
-
-    def of(self, pi: Tensor) -> Tensor:
-        """``A pi``: probability of every category, ``[..., C]``."""
-        sums = pi.new_zeros((*pi.shape[:-1], self.count + 1))
-        return sums.index_add(-1, self.category.to(pi.device), pi)[..., : self.count]
-
-    def to_states(self, values: Tensor) -> Tensor:
-        """``A^T values``: the value ``[..., C]`` of its category for every state, or zero."""
-        nothing = values.new_zeros((*values.shape[:-1], 1))
-        return torch.cat([values, nothing], -1)[..., self.category.to(values.device)]
-
-    @property
-    def observed(self) -> Tensor:
-        """Whether each state is in a category, ``[n]``."""
-        return self.category < self.count
-
-    def dense(self) -> Tensor:
-        """Return ``A`` itself, ``[C, n]``."""
-        return self.to_states(torch.eye(self.count, dtype=torch.float64))
 
 
 class Sampling(StrEnum):
@@ -127,6 +70,7 @@ class States(Counts):
     """
 
     kind = "states"
+    rank = 1
     observe: tuple[Observed, ...]
     sampling: Sampling
     map: ObservationMap
@@ -208,10 +152,8 @@ class States(Counts):
         """One compiled pass, where the likelihood depends on ``pi`` alone."""
         if self.sampling is Sampling.ARRIVAL and point.model.arrivals(point) is not None:
             return super().nll_and_gradient(point, data)
-        gradient = np.empty(point.pi.shape)
-        # At the size of a usual fit, torch's dispatch costs more than these sums.
-        value = _nll(point.pi.numpy(), data.numpy(), self.map.category.numpy(), gradient)
-        return value, torch.from_numpy(gradient), None
+        values, gradient = compiled_nll(point.pi, data, self.map)
+        return float(values.sum()), gradient, None
 
     def facts(self) -> dict[str, Any]:
         """Categories and sampling."""
@@ -232,64 +174,3 @@ def as_sampling(value: Sampling | str) -> Sampling:
         return Sampling(value)
     except ValueError:
         raise InputError(f'sampling must be "time" or "arrival"; got {value!r}') from None
-
-
-def conditional_probabilities(pi: Tensor, observation: ObservationMap) -> Tensor:
-    """Probability of each category given that one of the observed ones is seen, ``[..., C]``.
-
-    Parameters
-    ----------
-    pi : Tensor [..., n]
-        Steady states, up to a factor.
-    observation : ObservationMap
-        Which category covers each state.
-    """
-    p = observation.of(pi).clamp_min(TINY)
-    return p / p.sum(-1, keepdim=True)
-
-
-def conditional_nll(pi: Tensor, counts: Tensor, observation: ObservationMap) -> Tensor:
-    """Conditional negative log-likelihood of every window, ``[...]``.
-
-    Parameters
-    ----------
-    pi : Tensor [..., n]
-        Steady states.
-    counts : Tensor [..., C]
-        Counts of the observed categories.
-    observation : ObservationMap
-        Which category covers each state.
-
-    Examples
-    --------
-    >>> import torch
-    >>> pi = torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64)
-    >>> first_two = ObservationMap(torch.tensor([0, 1, 2]), 2)
-    >>> conditional_nll(pi, torch.tensor([[5.0, 3.0]], dtype=torch.float64), first_two)
-    tensor([5.2925], dtype=torch.float64)
-    """
-    return -(counts * conditional_probabilities(pi, observation).log()).sum(-1)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _nll(pi, counts, category, gradient):  # type: ignore[no-untyped-def]
-    windows, categories = counts.shape
-    p = np.empty(categories + 1)
-    g = np.empty(categories + 1)
-    value = 0.0
-    for m in range(windows):
-        p[:] = 0.0
-        for s in range(pi.shape[1]):
-            p[category[s]] += pi[m, s]
-        total = 0.0
-        for c in range(categories):
-            p[c] = max(p[c], TINY)
-            total += p[c]
-        seen = counts[m].sum()
-        for c in range(categories):
-            value -= counts[m, c] * np.log(p[c] / total)
-            g[c] = seen / total - counts[m, c] / p[c]
-        g[categories] = 0.0
-        for s in range(pi.shape[1]):
-            gradient[m, s] = g[category[s]]
-    return value

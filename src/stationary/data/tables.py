@@ -12,10 +12,11 @@ import gzip
 import os
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -251,7 +252,7 @@ class ParquetTable(Table):
 class FrameTable(Table):
     """A DataFrame, with its index where that has a name; rows are positions, from 0."""
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: Any, metadata: Mapping[str, str] = MappingProxyType({})) -> None:
         import pandas as pd
 
         if not isinstance(frame, pd.DataFrame):
@@ -259,7 +260,7 @@ class FrameTable(Table):
         if any(name is not None for name in frame.index.names):
             frame = frame.reset_index()
         self.columns = list(map(str, frame.columns))
-        self.name, self.metadata = "frame", {}
+        self.name, self.metadata = "frame", dict(metadata)
         self._frame = frame.set_axis(self.columns, axis=1)
 
     def frames(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:

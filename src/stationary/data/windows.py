@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 from stationary.data._base import Counts, Observation, as_observations
+from stationary.data.latency import Latencies
+from stationary.data.losses import ObservationMap
 from stationary.data.moments import Moments, Pool
 from stationary.data.numbers import (
     as_durations,
@@ -27,7 +29,7 @@ from stationary.data.numbers import (
     input_names,
 )
 from stationary.data.rows import Columns, Rows, name_rows, no_load
-from stationary.data.states import ObservationMap, Sampling, States
+from stationary.data.states import Sampling, States
 from stationary.data.tables import FrameTable
 from stationary.data.writers import write_windows
 from stationary.errors import InputError
@@ -36,6 +38,9 @@ from stationary.terms.categories import Category, Observed
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_UNEQUAL = 30.0
+"""Ratio of the amounts of data in two windows that no difference of their loads explains."""
 
 
 class Windows:
@@ -65,6 +70,12 @@ class Windows:
         Other kinds of observations of the same windows.
     moments : Moments, optional
         What is left of single windows where each row adds up several, see `pooled`.
+    aside : sequence of Observation, optional
+        Observations of the same windows that a fit does not use, see `informing`.
+    latency : array_like [M, B], optional
+        A histogram of response times in each window, see `Latencies`.
+    edges : sequence of float, optional
+        Upper edges of its buckets.
 
     Examples
     --------
@@ -77,6 +88,7 @@ class Windows:
 
     x: Tensor
     observations: tuple[Observation, ...]
+    aside: tuple[Observation, ...]
     inputs: tuple[str, ...]
     duration: Tensor | None
     moments: Moments | None
@@ -92,11 +104,17 @@ class Windows:
         duration: Any = None,
         observations: Iterable[Observation] = (),
         moments: Moments | None = None,
+        aside: Sequence[Observation] = (),
+        latency: Any = None,
+        edges: Sequence[float] | None = None,
     ) -> None:
         if (counts is None) != (observe is None):
             raise InputError("counts= and observe= go together: what was counted, and of what")
-        states = [] if observe is None else [States(counts, observe, sampling)]
-        kinds = as_observations(observations, states)
+        if (latency is None) != (edges is None):
+            raise InputError("latency= and edges= go together: a histogram and its buckets' ends")
+        given: list[Observation] = [] if observe is None else [States(counts, observe, sampling)]
+        given += [] if edges is None else [Latencies(latency, edges)]
+        kinds = as_observations(observations, given)
         x, names = as_table(x, "x"), input_names(inputs)
         x = x[:, None] if x.ndim == 1 else x
         rows = len(kinds[0].data)
@@ -119,16 +137,23 @@ class Windows:
             raise InputError(f"window {row}, input {names[column]!r}: {problem}")
         durations = None if duration is None else as_durations(duration, len(x))
         self.__dict__.update(
-            x=x, observations=kinds, inputs=names, duration=durations, moments=moments
+            x=x,
+            observations=kinds,
+            aside=as_observations(aside, kinds)[len(kinds) :] if aside else (),
+            inputs=names,
+            duration=durations,
+            moments=moments,
         )
-        empty = (self.size == 0).nonzero()[:, 0].tolist()
+        # What lies aside tells that there was something, such as requests that were all lost.
+        seen = self.size + sum((kind.size for kind in self.aside), torch.zeros(()))
+        empty = (seen == 0).nonzero()[:, 0].tolist()
         if empty:
             why = f"no counts in the observed categories {', '.join(self._columns)}"
             if len(empty) == len(x):
                 raise InputError(f"every window has {why}")
             where = name_rows("window", empty, len(empty))
             drop_or_refuse(where, why, drop_empty, stacklevel=2)
-            self.__dict__.update(self.select(self.size > 0).__dict__)
+            self.__dict__.update(self.select(seen > 0).__dict__)
 
     @classmethod
     def from_frame(
@@ -140,6 +165,7 @@ class Windows:
         sampling: Sampling | str = Sampling.TIME,
         drop_empty: bool = False,
         duration: Any = None,
+        latency: str | None = None,
     ) -> Windows:
         """Return the windows in a DataFrame, one row per window; see `read_windows`.
 
@@ -150,8 +176,10 @@ class Windows:
         >>> Windows.from_frame(frame, counts=["n0", "n1"])
         Windows(2 windows, load 11..12, categories 0, 1, 114 counts, sampling=time)
         """
-        rows = Rows(FrameTable(frame), x, counts, observe, None, drop_empty)
-        return cls(**rows.windows(), sampling=sampling, duration=duration)
+        patterns = {} if latency is None else {"latencies": latency}
+        rows = Rows(FrameTable(frame), x, counts, observe, None, drop_empty, patterns)
+        read = rows.windows()
+        return cls(**read | ({} if duration is None else {"duration": duration}), sampling=sampling)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"Windows are immutable; make new ones instead of setting {name!r}")
@@ -169,6 +197,7 @@ class Windows:
             and self.moments == other.moments
             and torch.equal(self.x, other.x)
             and self.observations == other.observations
+            and self.aside == other.aside
         )
 
     def __repr__(self) -> str:
@@ -208,7 +237,8 @@ class Windows:
     @property
     def counted(self) -> Counts | None:
         """The counts that checks read: of states, else of another kind; None without counts."""
-        kinds = [kind for kind in self.observations if isinstance(kind, Counts)]
+        every = (*self.observations, *self.aside)
+        kinds = [kind for kind in every if isinstance(kind, Counts)]
         return next((kind for kind in kinds if isinstance(kind, States)), next(iter(kinds), None))
 
     @property
@@ -259,6 +289,18 @@ class Windows:
         return torch.ones_like(self.loads) if self.moments is None else self.moments.multiplicity
 
     @property
+    def lengths(self) -> Tensor:
+        """How long each recorded window of a row was, ``[M]``, up to a factor.
+
+        Where that is not known, they count as equally long unless their amounts of data differ by
+        more than loads do.
+        """
+        if self.duration is not None:
+            return self.duration
+        each = self.size / self.multiplicity
+        return each if each.max() > _UNEQUAL * each.min() else torch.ones_like(each)
+
+    @property
     def recorded(self) -> int:
         """Number of recorded windows."""
         return int(self.multiplicity.sum())
@@ -298,6 +340,7 @@ class Windows:
         return self._changed(
             x=self.x[rows],
             observations=[kind.with_data(kind.data[rows]) for kind in self.observations],
+            aside=[kind.with_data(kind.data[rows]) for kind in self.aside],
             duration=None if self.duration is None else self.duration[rows],
             moments=None if self.moments is None else self.moments.select(rows),
         )
@@ -311,13 +354,63 @@ class Windows:
             raise InputError(no_load(self.inputs[0], least, most, float(lightest), float(heaviest)))
         return self.select(inside)
 
-    def observing(self, categories: Iterable[Category], drop_empty: bool = False) -> Windows:
-        """Keep these categories of states only, in this order; by states or by label."""
+    def observing(self, categories: Iterable[Category], drop_empty: bool = True) -> Windows:
+        """Keep these categories of states only, in this order; by states or by label.
+
+        Windows in which nothing is left to be seen are skipped with a `DataWarning`, or refused.
+        """
         # Which of the pooled windows have counts in the kept categories is lost.
         self.check_single("a choice of categories")
         chosen = self.states.observing(categories)
-        kinds = [chosen if isinstance(kind, States) else kind for kind in self.observations]
-        return self._changed(observations=kinds, drop_empty=drop_empty)
+        kinds, aside = (
+            [chosen if isinstance(kind, States) else kind for kind in group]
+            for group in (self.observations, self.aside)
+        )
+        return self._changed(observations=kinds, aside=aside, drop_empty=drop_empty)
+
+    def informing(self, models: Iterable[Model]) -> Windows:
+        """Windows with the observation that tells most about these models; the others aside.
+
+        States, latencies and service times of the same requests depend on one another. Multiplying
+        their likelihoods would count the same data several times, and gains nothing: the service
+        times alone determine a server better than all of them together. Kinds of a user's own are
+        always used.
+        """
+        models, every = list(models), (*self.observations, *self.aside)
+        usable = [kind for kind in every if all(map(kind.explained_by, models))]
+        best = max((kind.rank for kind in usable), default=0)
+        used = [kind for kind in usable if kind.rank in (0, best)]
+        return self.using(used) if used else self
+
+    def using(self, kinds: Iterable[Observation | str]) -> Windows:
+        """Windows of which a fit uses these observations, each by name or itself; others aside.
+
+        Several of them make a composite likelihood, whose standard errors come from the scatter of
+        the windows.
+        """
+        every, chosen = (*self.observations, *self.aside), list(kinds)
+        names = {kind.kind for kind in every}
+        for kind in chosen:
+            if isinstance(kind, str) and kind not in names:
+                raise InputError(
+                    f"these windows have no {kind!r}; they have {', '.join(sorted(names))}"
+                )
+        used = [kind for kind in every if any(kind is c or kind.kind == c for c in chosen)]
+        aside = [kind for kind in every if not any(kind is other for other in used)]
+        if not used:
+            raise InputError(f"name at least one of {', '.join(sorted(names))}")
+        if [id(kind) for kind in used] == [id(kind) for kind in self.observations]:
+            return self
+        if self.moments is None:
+            return self._changed(observations=used, aside=aside)
+        if not all(any(kind is other for other in self.observations) for kind in used):
+            self.check_single("a choice of observations that were set aside")
+        widths = [kind.data.shape[1] for kind in self.observations]
+        places = torch.arange(sum(widths)).split(widths)
+        own = zip(self.observations, places, strict=True)
+        kept = torch.cat([place for kind, place in own if any(kind is c for c in used)])
+        moments = Moments(self.moments.multiplicity, self.moments.squares[:, kept][:, :, kept])
+        return self._changed(observations=used, aside=aside, moments=moments)
 
     def observation(self, model: Model) -> ObservationMap:
         """Which category covers each state of a model."""
@@ -335,19 +428,23 @@ class Windows:
         x, sums, moments = pool.sums()
         parts = torch.from_numpy(sums).split([kind.data.shape[1] for kind in self.observations], -1)
         kinds = [k.with_data(part) for k, part in zip(self.observations, parts, strict=True)]
+        _, group = torch.unique(self.x, dim=0, return_inverse=True)
         mean = self.duration
         if mean is not None:
             same = len(mean.unique()) == 1  # a mean of equal lengths would be off by rounding
-            _, group = torch.unique(self.x, dim=0, return_inverse=True)
             mean = mean[0] if same else torch.bincount(group, mean) / moments.multiplicity
-        return self._changed(x=x, observations=kinds, duration=mean, moments=moments)
+        aside = []
+        for kind in self.aside:
+            nothing = kind.data.new_zeros(len(x), kind.data.shape[1])
+            aside.append(kind.with_data(nothing.index_add(0, group, kind.data)))
+        return self._changed(x=x, observations=kinds, aside=aside, duration=mean, moments=moments)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame: one column per input, then those of the observations."""
         import pandas as pd  # here, because a fit does without it
 
         parts = [pd.DataFrame(self.x.numpy(), columns=list(self.inputs))]
-        for kind in self.observations:
+        for kind in (*self.observations, *self.aside):
             whole = bool((kind.data == kind.data.round()).all())
             values = kind.data.to(torch.int64) if whole else kind.data
             parts.append(pd.DataFrame(values.numpy(), columns=list(kind.columns)))
@@ -362,5 +459,5 @@ class Windows:
         write_windows(self, Path(path))
 
     def _changed(self, **changes: Any) -> Windows:
-        kept = ("x", "inputs", "duration", "observations", "moments")
+        kept = ("x", "inputs", "duration", "observations", "moments", "aside")
         return Windows(**{name: getattr(self, name) for name in kept} | changes)

@@ -6,6 +6,7 @@ line in its metadata.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,16 +25,15 @@ FIRST_LINE = f"# {METADATA_KEY}:"
 """How the line begins."""
 
 
-def metadata_line(sampling: str, duration: float | None) -> str:
-    """Return how windows were sampled as the first line of a file, for `read_windows`.
+def metadata_line(metadata: Mapping[str, object]) -> str:
+    """Return what holds for all windows as the first line of a file, for `read_windows`.
 
     Examples
     --------
-    >>> metadata_line("arrival", 1.0)
+    >>> metadata_line({"sampling": "arrival", "duration": 1.0})
     '# stationary: sampling=arrival duration=1.0'
     """
-    line = f"{FIRST_LINE} sampling={sampling}"
-    return line if duration is None else f"{line} duration={duration!r}"
+    return " ".join([FIRST_LINE, *(f"{key}={value}" for key, value in metadata.items())])
 
 
 def parse_metadata(line: str) -> dict[str, str]:
@@ -45,11 +45,9 @@ def parse_metadata(line: str) -> dict[str, str]:
     return {key: value for key, _, value in (word.partition("=") for word in words)}
 
 
-def write_table(
-    frame: pd.DataFrame, path: Path, sampling: str, duration: float | None = None
-) -> None:
+def write_table(frame: pd.DataFrame, path: Path, metadata: Mapping[str, object]) -> None:
     """Write a ``.csv`` or ``.parquet`` file of windows, whole or not at all."""
-    line = metadata_line(sampling, duration)
+    line = metadata_line(metadata)
     with replacing(path) as part:
         if path.suffix.lower() == ".csv":
             with part.open("w", encoding="utf-8", newline="") as file:
@@ -60,8 +58,8 @@ def write_table(
         import pyarrow.parquet
 
         arrow = pyarrow.Table.from_pandas(frame, preserve_index=False)
-        metadata = {**(arrow.schema.metadata or {}), METADATA_KEY.encode(): line.encode()}
-        pyarrow.parquet.write_table(arrow.replace_schema_metadata(metadata), part)
+        both = {**(arrow.schema.metadata or {}), METADATA_KEY.encode(): line.encode()}
+        pyarrow.parquet.write_table(arrow.replace_schema_metadata(both), part)
 
 
 def write_windows(windows: Windows, path: Path) -> None:
@@ -69,24 +67,36 @@ def write_windows(windows: Windows, path: Path) -> None:
     windows.check_single("a file with one line per window")
     if path.suffix.lower() != ".csv":
         raise InputError(f"{path}: to_csv writes .csv files; give the file that ending")
-    if not windows.has_states:
-        raise InputError("a file of windows holds counts of states only; use save() of a fit")
-    for category, text in zip(windows.observe, windows.labels, strict=True):
+    for kind in (*windows.observations, *windows.aside):
+        if kind.kind != "states" and kind.find_columns(kind.columns) != kind.columns:
+            raise InputError(
+                f"a file of windows would not show again what {', '.join(kind.columns[:9])} are; "
+                f"use save() of a fit"
+            )
+    counted = windows.counted
+    states = [windows.states] if counted is not None and counted.kind == "states" else []
+    for category, text in [
+        (c, t) for s in states for c, t in zip(s.observe, s.labels, strict=True)
+    ]:
         if parse_category(text) != category:
             raise InputError(
                 f"category {text!r} cannot be a column name: it would read back as "
                 f"{parse_category(text)!r}; rename the state"
             )
-    both = set(windows.inputs) & set(windows.states.columns)
-    if both:
-        raise InputError(f"input {both.pop()!r} has the name of a count column; rename it")
-    lengths = [] if windows.duration is None else windows.duration.unique().tolist()
-    if len(lengths) > 1:
-        raise InputError(
-            f"a file of windows has one duration for all of them; got {lengths}: write those of "
-            f"each length to a file of their own"
-        )
+    frame = windows.to_frame()
+    both = frame.columns[frame.columns.duplicated()]
+    if len(both):
+        raise InputError(f"input {both[0]!r} has the name of a count column; rename it")
+    metadata: dict[str, object] = {"sampling": states[0].sampling} if states else {}
+    if windows.duration is not None:
+        lengths = windows.duration.unique().tolist()
+        if len(lengths) == 1:
+            metadata["duration"] = lengths[0]
+        else:
+            frame.insert(windows.x.shape[1], "duration", windows.duration.numpy())
+    for kind in (*windows.observations, *windows.aside):
+        metadata |= kind.metadata()
     try:
-        write_table(windows.to_frame(), path, windows.sampling, *lengths)
+        write_table(frame, path, metadata)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error

@@ -18,6 +18,7 @@ from torch import Tensor
 from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.gradients._base import Gradient
+from stationary.gradients.exact import Exact
 from stationary.solvers import Factor, Solver
 
 
@@ -47,7 +48,7 @@ class _ThroughTime(Gradient):
     def apply(self, generator: Generator, solver: Solver) -> tuple[Tensor, Factor]:
         """``p0 P^t`` with autograd's gradient; the factor holds the true steady state."""
         gamma = generator.event_rate() + self.margin
-        return self.propagate(generator, gamma), solver.factor(generator)
+        return self.propagate(generator, gamma), Exact().apply(generator, solver)[1]
 
     @abstractmethod
     def propagate(self, generator: Generator, gamma: Tensor) -> Tensor:

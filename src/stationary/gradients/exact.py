@@ -20,7 +20,11 @@ For second derivatives the Poisson equation is itself differentiated: with ``-Q^
     dL/dh = u,    dL/dq_ij = u_i (v_j - v_i),
 
 and the transposed equation has the same form with ``u`` and ``v`` in each other's place. The two
-call each other, so every order of derivative exists.
+call each other, so every order of derivative exists. Forward mode takes one transposed solve:
+``-Q^T dpi = pi dQ``, with ``dpi 1 = 0``.
+
+Under `torch.func` the tensors of Python are wrappers without memory; only a function's ``forward``
+sees plain ones. So the chains are factored there, and every transform adds its own axis in front.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from stationary._support.functions import ChainFunction, is_transforming, primals
 from stationary.generator import Generator
 from stationary.gradients._base import Gradient
 from stationary.solvers import Factor, Solver
@@ -42,36 +47,71 @@ class Exact(Gradient):
 
     def apply(self, generator: Generator, solver: Solver) -> tuple[Tensor, Factor]:
         """Steady state with its adjoint attached."""
-        factor = solver.factor(generator)
-        return _SteadyState.apply(generator.rates, factor), factor
+        task = _Task(generator, solver)
+        return _SteadyState.apply(generator.rates, task), task.factor
 
 
-class _SteadyState(torch.autograd.Function):
+class _Task:
+    """Chains to factor and, once that is done, their factor."""
+
+    factor: Factor
+
+    def __init__(self, generator: Generator, solver: Solver) -> None:
+        self._generator, self._solver = generator, solver
+
+    def solve(self, rates: Tensor) -> Tensor:
+        """Steady states at the rates, which are plain memory here."""
+        chains = self._generator
+        if rates is not chains.rates:
+            chains = Generator(chains.edges, rates)
+        self.factor = self._solver.factor(chains)
+        return self.factor.pi.clone()
+
+
+class _SteadyState(ChainFunction):
     @staticmethod
-    def forward(ctx: Any, rates: Tensor, factor: Factor) -> Tensor:
-        ctx.factor = factor
-        pi = factor.pi.clone()
-        ctx.save_for_backward(rates, pi)
-        return pi
+    def forward(rates: Tensor, task: _Task) -> Tensor:
+        return task.solve(rates)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, _Task], output: Tensor) -> None:
+        rates, task = inputs
+        ctx.factor = task.factor
+        ctx.save_for_backward(rates, output)
+        ctx.save_for_forward(rates, output)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
         rates, pi = ctx.saved_tensors  # raises if the rates were changed in place since
-        if not torch.is_grad_enabled():
+        if not torch.is_grad_enabled() and not is_transforming():
             return ctx.factor.rate_gradient(g), None
         v = _Poisson.apply(rates, g - (pi * g).sum(-1, keepdim=True), ctx.factor)
         return ctx.factor.edges.rate_gradient(pi, v), None
 
+    @staticmethod
+    def tangent(ctx: Any, moved: Tensor) -> Tensor:
+        rates, pi = primals(ctx)
+        u = _TransposedPoisson.apply(rates, ctx.factor.edges.balance(moved, pi), ctx.factor)
+        return u - u.sum(-1, keepdim=True) * pi
 
-class _Poisson(torch.autograd.Function):
+
+class _Adjoint(ChainFunction):
+    """What the two adjoint equations share: they keep their rates and their solution."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Factor], output: Tensor) -> None:
+        rates, _, ctx.factor = inputs
+        ctx.save_for_backward(rates, output)
+        ctx.save_for_forward(rates, output)
+
+
+class _Poisson(_Adjoint):
     """``v`` of ``-Q v = h``, as a function of the rates and of ``h``."""
 
     @staticmethod
-    def forward(ctx: Any, rates: Tensor, h: Tensor, factor: Factor) -> Tensor:
-        v = factor.solve(h)
-        ctx.factor = factor
-        ctx.save_for_backward(rates, v)
-        return v
+    def forward(rates: Tensor, h: Tensor, factor: Factor) -> Tensor:
+        del rates
+        return factor.solve(h)
 
     @staticmethod
     def backward(ctx: Any, v_bar: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -79,19 +119,29 @@ class _Poisson(torch.autograd.Function):
         u = _TransposedPoisson.apply(rates, v_bar, ctx.factor)
         return ctx.factor.edges.rate_gradient(u, v), u, None
 
+    @staticmethod
+    def tangent(ctx: Any, moved: Tensor | None, h: Tensor | None) -> Tensor:
+        rates, v = primals(ctx)
+        along = 0.0 if moved is None else ctx.factor.edges.times(moved, v)
+        return _Poisson.apply(rates, along if h is None else h + along, ctx.factor)
 
-class _TransposedPoisson(torch.autograd.Function):
+
+class _TransposedPoisson(_Adjoint):
     """``u`` of ``-Q^T u = b``, as a function of the rates and of ``b``."""
 
     @staticmethod
-    def forward(ctx: Any, rates: Tensor, b: Tensor, factor: Factor) -> Tensor:
-        u = factor.solve_transposed(b)
-        ctx.factor = factor
-        ctx.save_for_backward(rates, u)
-        return u
+    def forward(rates: Tensor, b: Tensor, factor: Factor) -> Tensor:
+        del rates
+        return factor.solve_transposed(b)
 
     @staticmethod
     def backward(ctx: Any, u_bar: Tensor) -> tuple[Tensor, Tensor, None]:
         rates, u = ctx.saved_tensors
         v = _Poisson.apply(rates, u_bar, ctx.factor)
         return ctx.factor.edges.rate_gradient(u, v), v, None
+
+    @staticmethod
+    def tangent(ctx: Any, moved: Tensor | None, b: Tensor | None) -> Tensor:
+        rates, u = primals(ctx)
+        along = 0.0 if moved is None else ctx.factor.edges.balance(moved, u)
+        return _TransposedPoisson.apply(rates, along if b is None else b + along, ctx.factor)

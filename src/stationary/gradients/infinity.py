@@ -30,6 +30,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from stationary._support.functions import is_transforming
 from stationary.errors import InputError, SolverError
 from stationary.generator import Generator
 from stationary.gradients._base import Gradient
@@ -146,6 +147,11 @@ class Infinity(Gradient):
 
     def apply(self, generator: Generator, solver: Solver) -> tuple[Tensor, Factor]:
         """Exact steady state with a random way back."""
+        if is_transforming():
+            raise InputError(
+                "Infinity() works with backward() and torch.autograd.grad, not under torch.func: "
+                "use Exact() there"
+            )
         factor = solver.factor(generator)
         return _RandomlyStopped.apply(generator.rates, generator, factor, self), factor
 

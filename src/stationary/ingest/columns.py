@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +18,10 @@ from stationary.terms.spans import Unit
 _EARLIEST = datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC).timestamp()
 _LATEST = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
 """Dates between which a log was written: from 10**9 seconds since 1970."""
+_SOME = 1000
+"""Rows by which the unit of times is found."""
+_TOMORROW = 86_400.0
+"""Seconds by which the clock of a server may be ahead of ours."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,8 @@ class Rows:
         Seconds since 1970 from which times are counted.
     has_status : bool
         Whether there are outcomes of requests; otherwise every ``status`` is null.
+    longest : float
+        The longest response.
     """
 
     table: Any
@@ -92,6 +101,7 @@ class Rows:
     last: float
     base: float
     has_status: bool = False
+    longest: float = 0.0
 
 
 def find(table: Any, name: str, where: str) -> Any:
@@ -129,7 +139,7 @@ def read_lengths(session: Session, table: Any, name: str, where: str) -> Any:
     """Return a column of lengths of time, in its own unit; null where there is none."""
     column = find(table, name, where)
     if column.type().is_string():
-        column = _from_text(session, table, name, where, ("float64",))
+        return _from_text(session, table, name, where, ("float64",))
     if not column.type().is_numeric() or column.type().is_boolean():
         raise InputError(
             f"{where}, column {name!r}: response times are numbers; this column is "
@@ -146,7 +156,7 @@ def without_nan(column: Any) -> Any:
 
 
 def _from_text(session: Session, table: Any, name: str, where: str, kinds: tuple[str, ...]) -> Any:
-    """Return text as the first of some types that fits every row."""
+    """Return text as that of some types which fits most rows; NaN or null where it does not fit."""
     import ibis
 
     if not session.reads_text:
@@ -158,22 +168,21 @@ def _from_text(session: Session, table: Any, name: str, where: str, kinds: tuple
     text = ibis.ifelse(text.lower().isin(sorted(MISSING)), ibis.null("string"), text)
     cast = {kind: text.try_cast(kind) for kind in kinds}
     wrong = {kind: text.notnull() & column.isnull() for kind, column in cast.items()}
-    neither = wrong["float64"]
-    for rows in wrong.values():
-        neither = neither & rows
     sums = {kind: rows.sum() for kind, rows in wrong.items()}
     row = session.fetch_row(
-        table.aggregate(rows=table.count(), example=text.max(where=neither), **sums), where
+        table.aggregate(rows=text.count(), example=text.max(where=wrong[kinds[0]]), **sums), where
     )
-    for kind in kinds:
-        if not row[kind] or row[kind] != row[kind]:
-            return cast[kind]
-    words = {"float64": "numbers", "timestamp": "timestamps"}
-    raise InputError(
-        f"{where}, column {name!r}: {int(min(row[kind] for kind in kinds))} of {row['rows']} rows "
-        f"are not {' or '.join(words[kind] for kind in kinds)}, such as {row['example']!r:.60}; "
-        f"correct or delete them"
-    )
+    best = min(kinds, key=lambda kind: row[kind] or 0)
+    if row["rows"] and row[best] == row["rows"]:
+        words = {"float64": "numbers", "timestamp": "timestamps"}
+        raise InputError(
+            f"{where}, column {name!r}: {row['rows']} of {row['rows']} rows are not "
+            f"{' or '.join(words[kind] for kind in kinds)}, such as {row['example']!r:.60}; "
+            f"correct or delete them"
+        )
+    if best == "timestamp":
+        return cast[best]
+    return ibis.ifelse(wrong[best], real(math.nan), cast[best])
 
 
 def check(
@@ -182,12 +191,14 @@ def check(
     times: tuple[str, Times],
     where: str,
     wrong: Mapping[str, tuple[Any, str]],
-) -> tuple[Rows, int]:
-    """Read all rows once: how many, from when to when, and whether all of them are possible.
+    length: tuple[Any, float] | None = None,
+) -> tuple[Rows, int, Any]:
+    """Read all rows once: how many, from when to when, and which of them are possible.
 
     ``times`` is the column of times, by its name; ``wrong`` says per column which rows are
-    impossible, and what they are. Returns the rows, still with the columns of the source, and where
-    times count from, in their own unit.
+    impossible, and what they are; ``length`` is a column of lengths of time and how many make a
+    second. Returns the rows, still with the columns of the source, where times count from, in
+    their own unit, and a condition that the possible rows meet.
     """
     name, time = times
     column = time.column
@@ -195,23 +206,70 @@ def check(
     if not time.whole:
         missing = missing | column.isnan() | column.isinf()
     wrong = {name: (missing, "missing or not finite"), **wrong}
-    sums = {f"wrong_{k}": rows.sum() for k, (rows, _) in enumerate(wrong.values())}
-    row = session.fetch_row(
-        raw.aggregate(rows=raw.count(), low=column.min(), high=column.max(), **sums), where
-    )
+    row = _sums(session, raw, column, where, wrong, length)
     if not row["rows"]:
         raise InputError(f"{where}: there are no rows; is it the right file?")
+    now = datetime.now(UTC).timestamp() + _TOMORROW
+    low, high = row["low"], row["high"]
+    if row["good"] and _EARLIEST <= low / time.per_second <= now < high / time.per_second:
+        limit = int(now * time.per_second) if time.whole else real(now * time.per_second)
+        wrong[f"{name} "] = (column > limit, "in the future")
+        row = _sums(session, raw, column, where, wrong, length)
     for k, (column_name, (_, what)) in enumerate(wrong.items()):
         bad = row[f"wrong_{k}"]
-        if bad and bad == bad:
-            raise InputError(
-                f"{where}, column {column_name!r}: {int(bad)} of {row['rows']} rows are {what}; "
-                f"correct or delete them"
-            )
-    _check_unit(time, (name, row["low"]), where)
+        if bad:
+            text = f"column {column_name.strip()!r}: {bad} of {row['rows']} rows are {what}"
+            if not row["good"]:
+                raise InputError(f"{where}, {text}; correct or delete them")
+            session.notes.append(f"left out: {text}")
+    if time.kind != "timestamps":
+        _check_unit(time, (name, row["low"]), where)
     base = int(row["low"]) if time.whole else 0
     first, last = ((row[end] - base) / time.per_second for end in ("low", "high"))
-    return Rows(raw, where, int(row["rows"]), first, last, base / time.per_second), base
+    rows = Rows(raw, where, row["good"], first, last, base / time.per_second)
+    longest = row.get("longest")
+    if length is not None and longest is not None and longest == longest:
+        rows = replace(rows, longest=float(longest) / length[1])
+    return rows, base, _good(wrong)
+
+
+def _good(wrong: Mapping[str, tuple[Any, str]]) -> Any:
+    bad = [rows.fill_null(False) for rows, _ in wrong.values()]
+    return ~functools.reduce(operator.or_, bad)
+
+
+def _sums(
+    session: Session,
+    raw: Any,
+    column: Any,
+    where: str,
+    wrong: Mapping[str, tuple[Any, str]],
+    length: tuple[Any, float] | None,
+) -> dict[str, Any]:
+    """Return numbers of rows, good and wrong ones, and the ends of the times of the good ones."""
+    good = _good(wrong)
+    sums = {f"wrong_{k}": rows.sum() for k, (rows, _) in enumerate(wrong.values())}
+    whole = {"rows": raw.count(), "good": good.sum(), **sums}
+    ends = {"low": column.min(where=good), "high": column.max(where=good)}
+    if length is not None:
+        ends["longest"] = length[0].max(where=good)
+    row = session.fetch_row(raw.aggregate(**whole, **ends), where)
+    return {**row, **{key: 0 if row[key] != row[key] else int(row[key] or 0) for key in whole}}
+
+
+def guess_unit(session: Session, table: Any, name: str, where: str) -> Unit:
+    """Return the unit in which times are dates of our days; seconds where they are none."""
+    column = find(table, name, where)
+    if not column.type().is_numeric() or column.type().is_boolean():
+        return Unit.S
+    some = table.select(time=column.cast("float64")).limit(_SOME)
+    low = session.fetch_row(some.aggregate(low=some.time.median()), where)["low"]
+    for unit in Unit:
+        if low is not None and _EARLIEST <= low / unit.per_second <= _LATEST:
+            if unit is not Unit.S:
+                session.notes.append(f"the times in {name!r} are {unit.word} since 1970")
+            return unit
+    return Unit.S
 
 
 def _check_unit(time: Times, first: tuple[str, float], where: str) -> None:

@@ -22,8 +22,9 @@ class Cut:
 
     Parameters
     ----------
-    window : float
-        Length of a window, in seconds.
+    window : float, optional
+        Length of a window, in seconds; of requests one is chosen by default, see
+        `stationary.ingest.lengths`.
     sampling : Sampling or str
         ``ARRIVAL``: how many requests each arriving one found. ``TIME``: how many there were at
         regular times.
@@ -49,9 +50,11 @@ class Cut:
         Round loads to multiples of this, and add up windows of equal load.
     steady_only : bool
         Leave out windows whose halves differ, see `stationary.ingest.tally`.
+    servers : tuple of int
+        Numbers of servers for which service times are written; by default some from 1 to 16.
     """
 
-    window: float
+    window: float | None = None
     sampling: Sampling = Sampling.ARRIVAL
     every: float | None = None
     capacity: int | None = None
@@ -62,9 +65,11 @@ class Cut:
     lost_status: tuple[str, ...] = ()
     bin_load: float | None = None
     steady_only: bool = False
+    servers: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        as_duration(self.window)
+        if self.window is not None:
+            as_duration(self.window)
         object.__setattr__(self, "sampling", as_sampling(self.sampling))
         if self.every is not None and self.sampling is Sampling.ARRIVAL:
             raise InputError("every= goes with sampling='time'; arrivals come when they come")
@@ -77,14 +82,24 @@ class Cut:
         for name in ("warm_up", "propagation"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be zero or more; got {getattr(self, name)!r}")
+        for number in self.servers:
+            if not isinstance(number, int) or not 0 < number < 2**31:
+                raise InputError(f"servers must be whole numbers from 1 up; got {number!r}")
         if self.bin_load is not None and not 0 < self.bin_load < math.inf:
             raise InputError(f"bin_load must be positive; got {self.bin_load!r}")
         _ = self.samples
 
     @property
+    def length(self) -> float:
+        """Length of a window, where it is known."""
+        if self.window is None:
+            raise InputError("say how long a window is: window=, or --window 10s")
+        return self.window
+
+    @property
     def samples(self) -> int:
         """Regular samples in a window."""
-        if self.every is None:
+        if self.every is None or self.window is None:
             return 1000
         samples = self.window / self.every if self.every > 0 else math.nan
         if not 1 <= samples <= 1e9 or abs(samples - round(samples)) > 1e-6 * samples:
@@ -136,24 +151,24 @@ def lay(cut: Cut, rows: Rows) -> Grid:
     """
     origin = rows.first
     if cut.align:
-        origin = math.floor((rows.base + rows.first) / cut.window) * cut.window - rows.base
-    span, covered = (rows.last - origin) / cut.window, rows.last - rows.first
+        origin = math.floor((rows.base + rows.first) / cut.length) * cut.length - rows.base
+    span, covered = (rows.last - origin) / cut.length, rows.last - rows.first
     if span > _MOST_WINDOWS:
         raise InputError(
-            f"{rows.name}: windows of {cut.window:g} s would be {span:.0f} from the first row to "
+            f"{rows.name}: windows of {cut.length:g} s would be {span:.0f} from the first row to "
             f"the last, more than {_MOST_WINDOWS}; is --unit right? Take longer windows otherwise"
         )
     whole = math.floor(span)
     if whole < 1:
         raise InputError(
             f"{rows.name}: the rows cover {covered:g} s, less than one window of "
-            f"{cut.window:g} s; is --unit right? Take shorter windows otherwise"
+            f"{cut.length:g} s; is --unit right? Take shorter windows otherwise"
         )
-    skipped = math.ceil((rows.first - origin + cut.warm_up) / cut.window - 1e-9)
+    skipped = math.ceil((rows.first - origin + cut.warm_up) / cut.length - 1e-9)
     if skipped >= whole:
         raise InputError(
             f"{rows.name}: after a warm-up of {cut.warm_up:g} s no whole window of "
-            f"{cut.window:g} s is left of {covered:g} s"
+            f"{cut.length:g} s is left of {covered:g} s"
         )
     parts = 2
     while rows.count / span / parts > _MOST_EVENTS:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _LOCAL = "local[*]"
 _ZONE = "spark.sql.session.timeZone"
+_BATCH = 2**17
+"""Rows that are passed on at once."""
 _SHOWN = 300
 """Characters of an engine's own message that are passed on."""
 
@@ -64,12 +66,24 @@ class Session:
         Whether it can tell which texts are numbers without failing at the first that is not.
     reads_lines : bool
         Whether it has the functions that take lines of a log apart.
+    streams : bool
+        Whether it passes rows on, in the order of the file; otherwise it counts by a query.
+    folder : str, optional
+        Where it may put files for as long as it runs.
+    notes : list of str
+        What to tell the user about the rows.
+    steps : int
+        Tables that were kept so far.
     """
 
     backend: Any
     failures: tuple[type[BaseException], ...]
     reads_text: bool = True
     reads_lines: bool = False
+    streams: bool = False
+    folder: str | None = None
+    notes: list[str] = field(default_factory=list)
+    steps: int = 0
 
     def exactly(self, path: str) -> str:
         """Return a pattern of files that only this path matches."""
@@ -87,14 +101,26 @@ class Session:
 
     def keep(self, name: str, table: Any) -> Any:
         """Compute a table once; what is returned reads the result."""
+        self.steps += 1
+        made = f"stationary_{name}_{self.steps}"
         with self.about(f"the step {name!r}"):
-            self._store(f"stationary_{name}", str(self.backend.compile(table)))
+            self._store(made, str(self.backend.compile(table)))
             # Sums of whole numbers are decimals in some engines; Ibis takes them for whole.
-            return self.backend.table(f"stationary_{name}").cast(dict(table.schema().items()))
+            return self.backend.table(made).cast(dict(table.schema().items()))
 
     def _store(self, name: str, query: str) -> None:
         """Run a query and keep its result under a name, for this session."""
         self.backend.raw_sql(f"CREATE TEMPORARY TABLE {name} AS {query}")
+
+    def stage(self, name: str, table: Any) -> Any:
+        """Read text once: what is returned reads the result, a file, which takes no memory."""
+        if self.folder is None:
+            return table
+        file = f"{self.folder}/{name}.parquet"
+        with self.about(f"reading {name}"):
+            query = str(self.backend.compile(table))
+            self.backend.raw_sql(f"COPY ({query}) TO '{file}' (FORMAT parquet)").fetchall()
+            return self.backend.read_parquet(file)
 
     def upload(self, name: str, columns: Mapping[str, Any]) -> Any:
         """Return a table of arrays, in DuckDB; NaN becomes null."""
@@ -109,6 +135,12 @@ class Session:
         """Compute a table and bring it here; errors name ``what``."""
         with self.about(what):
             return table.execute()
+
+    def stream(self, table: Any, what: str) -> Iterator[Any]:
+        """Yield a table in batches of Arrow, from DuckDB; errors name ``what``."""
+        with self.about(what):
+            query = str(self.backend.compile(table))
+            yield from self.backend.con.sql(query).to_arrow_reader(_BATCH)
 
     def fetch_row(self, table: Any, what: str) -> dict[str, Any]:
         """Compute a table of one row; whole numbers of 64 bits keep all their digits."""
@@ -167,8 +199,6 @@ class DuckDB(Engine):
         with tempfile.TemporaryDirectory(prefix="stationary-", dir=self.folder) as folder:
             settings = {
                 "temp_directory": folder,
-                # The query orders rows where it must; keeping the file's order costs memory.
-                "preserve_insertion_order": False,
                 "memory_limit": self.memory,
                 "threads": self.threads,
             }
@@ -181,7 +211,9 @@ class DuckDB(Engine):
                 ) from error
             try:
                 backend.raw_sql("SET enable_progress_bar = false")  # it would go to the output
-                yield Session(backend, (duckdb.Error,), reads_lines=True)
+                yield Session(
+                    backend, (duckdb.Error,), reads_lines=True, streams=True, folder=folder
+                )
             finally:
                 backend.disconnect()
 

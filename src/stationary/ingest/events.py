@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from stationary.data.states import Sampling
 from stationary.errors import InputError
-from stationary.ingest.columns import Rows
-from stationary.ingest.cut import Cut, lay
+from stationary.ingest.columns import Rows, find
+from stationary.ingest.cut import Cut, Grid, lay
 from stationary.ingest.engines import DuckDB, Engine, Postgres, Session
-from stationary.ingest.occupancy import has_status, sweep
+from stationary.ingest.lengths import choose
+from stationary.ingest.occupancy import departure_of, has_status, is_lost, query
 from stationary.ingest.result import Ingested
-from stationary.ingest.sources import Source, open_requests
+from stationary.ingest.sources import Source, open_requests, open_table
+from stationary.ingest.sweep import SERVERS, OutOfOrderError, Requests, Sweep, Swept, in_order
 from stationary.ingest.tally import tally
+from stationary.terms.spans import Unit
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _FAILURES = "^(5[0-9][0-9]|429)$"
 
@@ -48,15 +57,127 @@ def windows_from_events(
     """
     report = progress or (lambda _: None)
     with engine_for(source, engine).open() as session:
-        report("checking the rows")
-        requests = open_requests(session, source)
-        notes = _about_outcomes(session, requests, cut)
-        grid = lay(cut, requests)
-        report(f"sorting {requests.count:,} requests into {grid.windows:,} windows")
-        levels = sweep(session, requests, cut, grid)
-        report("counting")
-        made = tally(session, levels, cut, grid, requests)
+        report("reading the rows")
+        made = _windows(session, open_requests(session, source), cut, report)
+    return replace(made, notes=(*made.notes, *session.notes))
+
+
+def windows_by(
+    source: Source,
+    cut: Cut,
+    column: str,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+    most: int = 10,
+) -> tuple[pd.DataFrame, dict[str, Ingested]]:
+    """Make windows of each class of requests, such as each endpoint.
+
+    The system of a class holds the requests of this class only. Numbers in a ``path`` are taken
+    for one another.
+
+    Parameters
+    ----------
+    source, cut, engine, progress
+        As for `windows_from_events`.
+    column : str
+        The column whose values are the classes.
+    most : int
+        Classes for which windows are made: those that kept the system busy longest.
+
+    Returns
+    -------
+    DataFrame, dict
+        A row per class, busiest first, with ``requests``, ``seconds`` in the system, and the
+        ``share`` of these; and the windows by class.
+    """
+    report = progress or (lambda _: None)
+    with engine_for(source, engine).open() as session:
+        report("reading the rows")
+        raw = open_table(session, source)
+        value = find(raw, column, source.name).cast("string")
+        if column == "path":
+            value = value.re_replace("/[0-9]+", "/*")
+        raw = raw.mutate(class_=value)
+        name = source.columns.response or "response"
+        time = raw[name] if name in raw.columns and raw[name].type().is_numeric() else None
+        sums = {"requests": raw.count()} | ({} if time is None else {"seconds": time.sum()})
+        found = session.fetch(raw.group_by("class_").aggregate(**sums), source.name)
+        found = found.dropna(subset="class_").set_index("class_")
+        if time is None:
+            found["seconds"] = found["requests"].astype(float)
+        else:
+            unit = source.units()[1] or Unit.S
+            found["seconds"] = found["seconds"].fillna(0).astype(float) / unit.per_second
+        found = found.sort_values(["seconds", "requests"], ascending=False)
+        found["share"] = found["seconds"] / max(found["seconds"].sum(), 1e-300)
+        made, said = dict[str, Ingested](), list(session.notes)
+        for each in found.index[:most]:
+            session.notes[:] = said
+            part = raw.filter(raw.class_ == each)
+            try:
+                one = _windows(session, open_requests(session, source, part), cut, report)
+            except InputError as error:
+                found.loc[each, "skipped"] = str(error)
+                continue
+            made[each] = replace(one, notes=(*one.notes, *session.notes))
+    if not made:
+        raise InputError(f"{source.name}: no class of {column!r} has enough requests for windows")
+    return found, made
+
+
+def _windows(session: Session, requests: Rows, cut: Cut, report: Progress) -> Ingested:
+    notes = _about_outcomes(session, requests, cut)
+    if cut.window is None:
+        report("choosing the length of a window")
+        length, why = choose(session, requests)
+        cut, notes = replace(cut, window=length), [why, *notes]
+    grid = lay(cut, requests)
+    report(f"sorting {requests.count:,} requests into {grid.windows:,} windows")
+    found = (_stream if session.streams else query)(session, requests, cut, grid)
+    report("counting")
+    made = tally(found, cut, grid, requests)
     return replace(made, notes=(*made.notes, *notes))
+
+
+def _stream(session: Session, requests: Rows, cut: Cut, grid: Grid) -> Swept:
+    """Sweep over requests as they are read; they are sorted first where their order is none."""
+    table = requests.table.select(
+        "arrival",
+        departure=departure_of(requests.table, cut),
+        response=requests.table.response,
+        lost=is_lost(requests.table, cut),
+    )
+    samples = cut.samples if cut.sampling is Sampling.TIME else 0
+    for ordered in (table, table.order_by("arrival")):
+        sweep = Sweep(grid.origin, cut.length, grid.windows, samples, cut.servers or SERVERS)
+        try:
+            batches = _ahead(_requests(session, ordered, requests.name))
+            for rows in in_order(batches, requests.longest):
+                sweep.add(rows)
+            return sweep.result()
+        except OutOfOrderError:
+            continue
+    raise AssertionError("sorted rows were out of order")
+
+
+def _ahead(batches: Generator[Requests, None, None]) -> Iterator[Requests]:
+    """Yield batches while a thread reads the next: the sweep leaves the interpreter to it."""
+    with ThreadPoolExecutor(1) as reader:
+        try:
+            coming = reader.submit(next, batches, None)
+            while (batch := coming.result()) is not None:
+                coming = reader.submit(next, batches, None)
+                yield batch
+        finally:
+            reader.submit(batches.close).result()  # an engine does one thing at a time
+
+
+def _requests(session: Session, table: Any, name: str) -> Generator[Requests, None, None]:
+    """Yield the rows of a table, a batch at a time."""
+    for batch in session.stream(table, name):
+        yield Requests._make(
+            column.to_numpy(zero_copy_only=False).copy() for column in batch.columns
+        )
 
 
 def engine_for(source: Source, engine: Engine | None) -> Engine:
@@ -76,7 +197,7 @@ def _about_outcomes(session: Session, requests: Rows, cut: Cut) -> list[str]:
     asked = ",".join(cut.lost_status)
     if asked and not requests.has_status:
         raise InputError(
-            f"{requests.name}: lost_status (--lost-status {asked}) needs outcomes, and there is no "
+            f"{requests.name}: lost_status (--status-lost {asked}) needs outcomes, and there is no "
             f"column 'status'; name the column they are in with --status"
         )
     if not requests.has_status:
@@ -86,12 +207,12 @@ def _about_outcomes(session: Session, requests: Rows, cut: Cut) -> list[str]:
         lost = table.filter(has_status(table, cut.lost_pattern)).limit(1)
         if len(session.fetch(lost, requests.name)):
             return []
-        return [f"no request has the status {asked}: is --lost-status right?"]
+        return [f"no request has the status {asked}: is --status-lost right?"]
     failed = table.filter(table.response.notnull() & has_status(table, _FAILURES))
     count = session.fetch_row(failed.aggregate(n=failed.count()), requests.name)["n"]
     if not count:
         return []
     return [
         f"{count} requests have a status of failure (5xx or 429) and count as answered; say which "
-        f"are lost with --lost-status, as in 5xx,429"
+        f"are lost with --status-lost, as in 5xx,429"
     ]

@@ -8,18 +8,19 @@ averages.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stationary.data.states import Sampling
 from stationary.errors import InputError
-from stationary.ingest.columns import Rows, check, find, read_times, without_nan
+from stationary.ingest.columns import Rows, check, find, guess_unit, read_times, without_nan
 from stationary.ingest.cut import Cut, Grid, lay
 from stationary.ingest.engines import Engine, Session, real
 from stationary.ingest.events import Progress, engine_for
-from stationary.ingest.occupancy import windows_until
+from stationary.ingest.occupancy import fetch_levels, windows_until
 from stationary.ingest.result import Ingested
 from stationary.ingest.sources import Source, open_table
+from stationary.ingest.sweep import Swept
 from stationary.ingest.tally import tally
 
 _LONGEST = 1.5
@@ -139,7 +140,8 @@ def windows_from_gauge(
     with engine_for(source, engine).open() as session:
         report("checking the rows")
         raw, where, name = open_table(session, source), source.name, source.columns.arrival
-        time = read_times(session, raw, name, source.units()[0], where)
+        unit = source.units()[0] or guess_unit(session, raw, name, where)
+        time = read_times(session, raw, name, unit, where)
         value, signal = (_number(raw, column, where) for column in (gauge, load.column))
         whole = (value >= 0) & (value == value.floor()) & (value < 2**31)
         signal = without_nan(signal)
@@ -147,15 +149,17 @@ def windows_from_gauge(
             gauge: (~whole.fill_null(False), "not whole numbers from zero up"),
             load.column: ((signal < 0) | signal.isinf(), "negative or infinite"),
         }
-        rows, base = check(session, raw, (name, time), where, wrong)
+        rows, base, good = check(session, raw, (name, time), where, wrong)
         grid = lay(cut, rows)
-        samples = raw.select(time=time.since(base), value=value, signal=signal)
+        samples = raw.select(time=time.since(base), value=value, signal=signal, good=good)
+        samples = samples.filter(samples.good).drop("good")
         samples = samples.mutate(passed=windows_until(samples.time, cut, grid))
         samples = samples.filter(samples.passed < grid.windows)
         samples = samples.mutate(window=samples.passed.floor().cast("int64"))
         samples = samples.mutate(half=ibis.ifelse(samples.passed - samples.window >= 0.5, 1, 0))
         report("counting")
-        return count_samples(session, samples, rows, load, cut, grid)
+        made = count_samples(session, samples, rows, load, cut, grid)
+    return replace(made, notes=(*made.notes, *session.notes))
 
 
 def check_samples(cut: Cut, sampling: Sampling) -> None:
@@ -185,6 +189,6 @@ def count_samples(
     levels = seen.group_by("window", "half", level=seen.value.cast("int64")).aggregate(
         sent=zero, lost=zero, samples=seen.count()
     )
-    kept = session.keep("levels", levels)
-    loads = session.keep("loads", load.per_window(samples, cut.window))
-    return tally(session, kept, cut, grid, rows, loads)
+    found = Swept(fetch_levels(session, levels))
+    loads = session.fetch(load.per_window(samples, cut.length), rows.name)
+    return tally(found, cut, grid, rows, loads)

@@ -1,18 +1,14 @@
-r"""The number of requests in the system: a sweep over arrivals and departures, in parts.
+r"""The sweep over requests as a query, for engines that keep the requests where they are.
 
-Sorted by time, arrivals add one and departures subtract one; the running sum before an arrival is
-what it found. A running sum over all events would have to be done by one worker in one piece.
-Here every window is cut into parts. Within a part, a running sum starts from zero,
+Sorted by time, arrivals add one and departures subtract one; what an arrival found is the number of
+arrivals before it less that of departures. A running sum over all events would have to be done by
+one worker in one piece. So time is cut into slots. Within a slot, running sums start from zero, and
+any number of workers do them side by side; the sums at the begin of a slot are a running sum over
+slots, of which there are few.
 
-    before_i = sum of changes of the part before event i,
-
-which any number of workers do side by side; what is grouped by ``(part, before)`` is small. The
-number at the begin of a part is the sum of all changes in the parts before it: a running sum over
-parts, of which there are few. The number that event ``i`` found is the sum of the two.
-
-Departures come before arrivals of the same instant, as in `stationary.ingest.RequestLog`. Of
-several arrivals of the same instant those that take no time come first, because not every engine
-knows the order of rows in a file.
+Numbered in this way, the j-th departure frees a server for the arrival number ``j + m``: one join
+gives all service times, which `stationary.ingest.sweep` defines, with the order of events at the
+same instant.
 
 With ``N`` regular samples per window, ``floor(f N + 1/2)`` of them come before an event at the
 fraction ``f`` of the window. Differences of that between events are the samples in between.
@@ -20,55 +16,62 @@ fraction ``f`` of the window. Differences of that between events are the samples
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stationary.data.states import Sampling
 from stationary.ingest.columns import Rows
 from stationary.ingest.cut import Cut, Grid
 from stationary.ingest.engines import Session, real
+from stationary.ingest.sweep import (
+    EDGES,
+    FINE,
+    FINEST,
+    LEVELS,
+    SERVERS,
+    SUBSLOTS,
+    Swept,
+    level_column,
+    low_quantile,
+)
 
 _LEAVES, _PASSES, _LOST, _STAYS = range(4)
 """Kinds of event, in the order in which they happen at the same instant: first departures, then
-arrivals that do not stay, then those that do. The order among the latter does not matter."""
+arrivals that do not stay, then those that do, the earliest to leave first."""
 
 
-def sweep(session: Session, requests: Rows, cut: Cut, grid: Grid) -> Any:
-    """Return how often each number of requests in the system was seen, per half window.
-
-    Returns
-    -------
-    ibis table
-        ``window``, ``half`` (0 or 1), ``level`` (requests in the system), the number of arrivals
-        at this level (``sent``), of the lost ones among them (``lost``), and of ``samples``: by
-        arrivals, or at regular times.
-    """
-    import ibis
-
-    relative = session.keep("relative", _relative(_events(requests.table, cut, grid), cut, grid))
-    parts = session.keep("parts", _parts(relative, cut, grid))
-    seen = relative.join(parts, ["window", "part"]).select(
-        relative.window,
-        relative.part,
-        level=relative.before + parts.at_begin,
-        sent=relative.sent,
-        lost=relative.lost,
-        samples=relative.samples,
+def query(session: Session, requests: Rows, cut: Cut, grid: Grid) -> Swept:
+    """Sweep over requests where they are."""
+    events = session.keep("numbered", _numbered(session, _events(requests.table, cut, grid)))
+    inside = events.filter(events.slot < grid.windows * grid.parts)
+    servers = tuple(sorted({*(cut.servers or SERVERS)}))
+    keys, sums, negative = _services(session, events, servers, grid)
+    one = (keys[:, 1] == 0) & (servers[0] == 1)
+    served, kept = sums[one, 0].sum(), keys[:, 0] < grid.windows
+    # Answered requests that found nobody.
+    alone = events.filter(events.kind.isin([_PASSES, _STAYS]) & (events.arrived == events.left))
+    top = events.filter(events.kind == _STAYS)
+    highest = session.fetch_row(top.aggregate(most=(top.arrived - top.left).max()), "counting")
+    return Swept(
+        fetch_levels(session, _levels(session, inside, cut, grid)),
+        _latencies(session, inside, grid),
+        keys[kept],
+        sums[kept],
+        _arrivals(session, inside, grid),
+        servers,
+        0 if highest["most"] is None or math.isnan(highest["most"]) else int(highest["most"]) + 1,
+        _shortest(session, alone),
+        float(negative / served) if served else None,
     )
-    if cut.sampling is Sampling.TIME:
-        none = ibis.literal(0, "int64")
-        after_last = parts.select(
-            parts.window,
-            parts.part,
-            level=parts.at_begin + parts.change,
-            sent=none,
-            lost=none,
-            samples=_samples_until((parts.part + 1) * (1.0 / grid.parts), cut) - parts.last_sample,
-        )
-        seen = seen.union(after_last)
-    grouped = seen.group_by(
-        seen.window, half=ibis.ifelse(seen.part >= grid.parts // 2, 1, 0), level=seen.level
-    ).aggregate(sent=seen.sent.sum(), lost=seen.lost.sum(), samples=seen.samples.sum())
-    return session.keep("levels", grouped)
+
+
+def fetch_levels(session: Session, levels: Any) -> NDArray[np.int64]:
+    """Return rows of ``window, half, level, sent, lost, samples``."""
+    frame = session.fetch(levels, "counting")
+    return frame[["window", "half", "level", "sent", "lost", "samples"]].to_numpy(np.int64)
 
 
 def has_status(table: Any, pattern: str) -> Any:
@@ -76,94 +79,264 @@ def has_status(table: Any, pattern: str) -> Any:
     return table.status.re_search(pattern).fill_null(False)
 
 
-def _events(table: Any, cut: Cut, grid: Grid) -> Any:
-    """Two rows per request that stays, one per other request: ``time``, ``kind``, ``slot``.
+def departure_of(table: Any, cut: Cut) -> Any:
+    """When requests leave the system: the answer, less the time on the way."""
+    if not cut.propagation:
+        return table.departure
+    return table.arrival + (table.response - real(cut.propagation))
 
-    Only these three columns are sorted, so the kind is one number, in the order of events at the
-    same instant. Slots are the parts of all windows, numbered from the first.
-    """
-    import ibis
 
-    departure = table.departure
-    if cut.propagation:
-        departure = table.arrival + (table.response - real(cut.propagation))
+def is_lost(table: Any, cut: Cut) -> Any:
+    """Whether requests have no answer, or a status that says so."""
     lost = table.response.isnull()
-    if cut.lost_pattern is not None:
-        lost = lost | has_status(table, cut.lost_pattern)
-    # Not ``response > 0``: a stay that is lost in rounding would end before it began.
-    stays = (departure > table.arrival).fill_null(False)
-    arrives = ibis.cases((lost, _LOST), (stays, _STAYS), else_=_PASSES)
-    both = table.select(
-        "arrival", departure=departure, arrives=arrives, leaves=ibis.range(0, 2).unnest()
-    )
-    both = both.filter((both.leaves == 0) | (both.arrives == _STAYS))
-    events = both.select(
-        time=ibis.ifelse(both.leaves == 1, both.departure, both.arrival),
-        kind=ibis.ifelse(both.leaves == 1, _LEAVES, both.arrives),
-    )
-    events = events.mutate(passed=windows_until(events.time, cut, grid))
-    events = events.filter(events.passed < grid.windows)
-    slot = (events.passed * grid.parts).floor().cast("int64")
-    return events.select("time", "kind", slot=slot)
+    return lost if cut.lost_pattern is None else lost | has_status(table, cut.lost_pattern)
 
 
 def windows_until(time: Any, cut: Cut, grid: Grid) -> Any:
     """Return how many windows, and fractions of one, have passed until an instant."""
-    return (time - real(grid.origin)) / real(cut.window)
+    return (time - real(grid.origin)) / real(cut.length)
 
 
-def _relative(events: Any, cut: Cut, grid: Grid) -> Any:
-    """Running sums within parts, grouped by their value before an event."""
+def _events(table: Any, cut: Cut, grid: Grid) -> Any:
+    """Two rows per request that stays, one per other request.
+
+    Slots are the parts of all windows, numbered from the first.
+    """
     import ibis
 
-    order = {"group_by": "slot", "order_by": ["time", "kind"]}
-    change = ibis.cases((events.kind == _STAYS, 1), (events.kind == _LEAVES, -1), else_=0)
-    so_far = change.sum().over(ibis.window(**order, preceding=None, following=0))
-    rows = events.mutate(change=change, before=so_far - change)
-    if cut.sampling is Sampling.TIME:
-        passed = windows_until(rows.time, cut, grid)
-        rows = rows.mutate(sample=_samples_until(passed - passed.floor(), cut))
-        last = rows["sample"].lag().over(ibis.window(**order))
-        begin = _samples_until((rows.slot % grid.parts) * (1.0 / grid.parts), cut)
-        rows = rows.mutate(samples=rows["sample"] - ibis.coalesce(last, begin))
-    else:
-        rows = rows.mutate(sample=0, samples=ibis.ifelse(rows.kind == _LEAVES, 0, 1))
-    grouped = rows.group_by("slot", "before").aggregate(
-        sent=(rows.kind != _LEAVES).sum(),
-        lost=(rows.kind == _LOST).sum(),
-        change=rows.change.sum(),
-        samples=rows.samples.sum(),
-        last_sample=rows["sample"].max(),
+    departure = departure_of(table, cut)
+    # Not ``response > 0``: a stay that is lost in rounding would end before it began.
+    stays = (departure > table.arrival).fill_null(False)
+    arrives = ibis.cases((is_lost(table, cut), _LOST), (stays, _STAYS), else_=_PASSES)
+    both = table.select(
+        "arrival",
+        "response",
+        departure=departure,
+        arrives=arrives,
+        leaves=ibis.range(0, 2).unnest(),
     )
-    part = grouped.slot % grid.parts
-    window = ((grouped.slot - part) * (1.0 / grid.parts)).cast("int64")
-    return grouped.mutate(window=window, part=part).drop("slot")
+    both = both.filter((both.leaves == 0) | (both.arrives == _STAYS))
+    events = both.select(
+        "response",
+        "departure",
+        time=ibis.ifelse(both.leaves == 1, both.departure, both.arrival),
+        kind=ibis.ifelse(both.leaves == 1, _LEAVES, both.arrives),
+    )
+    passed = windows_until(events.time, cut, grid)
+    return events.mutate(
+        passed=passed - passed.floor(), slot=(passed * grid.parts).floor().cast("int64")
+    )
 
 
-def _parts(relative: Any, cut: Cut, grid: Grid) -> Any:
-    """Every part of every window with an event, and the number in the system at its begin."""
+def _numbered(session: Session, events: Any) -> Any:
+    """Add how many arrived to stay, and how many left, before each event."""
     import ibis
 
-    parts = relative.group_by("window", "part").aggregate(
-        change=relative.change.sum(), last_sample=relative.last_sample.max()
+    so_far = ibis.window(
+        group_by="slot", order_by=["time", "kind", "departure"], preceding=None, following=0
     )
-    every = relative.select("window").distinct()
-    every = every.mutate(part=ibis.range(0, grid.parts).unnest())
-    every = every.mutate(part=every.part.cast("int64"))
-    joined = every.left_join(parts, ["window", "part"])
-    begin = _samples_until(joined.part * (1.0 / grid.parts), cut)
-    filled = joined.select(
-        "window",
-        "part",
-        change=ibis.coalesce(joined.change, 0),
-        last_sample=ibis.coalesce(joined.last_sample, begin),
+    came = ibis.ifelse(events.kind == _STAYS, 1, 0)
+    went = ibis.ifelse(events.kind == _LEAVES, 1, 0)
+    rows = session.keep(
+        "within",
+        events.mutate(
+            arrived_here=came.sum().over(so_far) - came, left_here=went.sum().over(so_far) - went
+        ),
     )
-    so_far = ibis.window(order_by=["window", "part"], preceding=None, following=0)
-    return filled.mutate(at_begin=filled.change.sum().over(so_far) - filled.change)
+    slots = rows.group_by("slot").aggregate(
+        came=(rows.kind == _STAYS).sum(), went=(rows.kind == _LEAVES).sum()
+    )
+    before = ibis.window(order_by="slot", preceding=None, following=0)
+    slots = slots.select(
+        "slot",
+        arrived_before=slots.came.sum().over(before) - slots.came,
+        left_before=slots.went.sum().over(before) - slots.went,
+    )
+    both = rows.join(slots, "slot")
+    return both.select(
+        "time",
+        "kind",
+        "slot",
+        "passed",
+        "departure",
+        "response",
+        arrived=(both.arrived_here + both.arrived_before).cast("int64"),
+        left=(both.left_here + both.left_before).cast("int64"),
+    )
 
 
-def _samples_until(fraction: Any, cut: Cut) -> Any:
-    """Regular samples until a fraction of a window has passed."""
+def _window(events: Any, grid: Grid) -> Any:
+    """Return the window of a slot; all after the last share a number."""
+    import ibis
+
+    part = events.slot % grid.parts
+    window = ((events.slot - part) * (1.0 / grid.parts)).cast("int64")
+    return ibis.least(window, ibis.literal(grid.windows, "int64"))
+
+
+def _half(slot: Any, grid: Grid) -> Any:
+    import ibis
+
+    return ibis.ifelse(slot % grid.parts >= grid.parts // 2, 1, 0)
+
+
+def _levels(session: Session, events: Any, cut: Cut, grid: Grid) -> Any:
+    """How often each number of requests in the system was seen, per half window."""
+    import ibis
+
+    rows = events.mutate(
+        window=_window(events, grid),
+        half=_half(events.slot, grid),
+        level=events.arrived - events.left,
+        sent=ibis.ifelse(events.kind == _LEAVES, 0, 1),
+        lost=ibis.ifelse(events.kind == _LOST, 1, 0),
+    )
     if cut.sampling is Sampling.ARRIVAL:
-        return (fraction * 0).cast("int64")
-    return (fraction * cut.samples + 0.5).floor().cast("int64")
+        seen = rows.filter(rows.kind != _LEAVES).mutate(samples=1)
+    else:
+        seen = _sampled(session, rows, cut, grid)
+    return seen.group_by("window", "half", "level").aggregate(
+        sent=seen.sent.sum(), lost=seen.lost.sum(), samples=seen.samples.sum()
+    )
+
+
+def _sampled(session: Session, rows: Any, cut: Cut, grid: Grid) -> Any:
+    """Events with the regular samples since the one before, and what is left of each slot."""
+    import ibis
+
+    def until(fraction: Any) -> Any:
+        return (fraction * cut.samples + 0.5).floor().cast("int64")
+
+    def begin(slot: Any) -> Any:
+        return until((slot % grid.parts) * (1.0 / grid.parts))
+
+    order = ibis.window(group_by="slot", order_by=["time", "kind", "departure"])
+    sample = until(rows.passed)
+    since = ibis.coalesce(sample.lag().over(order), begin(rows.slot))
+    columns = ("window", "half", "level", "sent", "lost", "samples")
+    seen = rows.mutate(samples=sample - since).select(*columns)
+    # Every slot of a window with an event has a rest, at the level after the last event so far.
+    ends = rows.group_by("window", "slot").aggregate(
+        change=ibis.ifelse(rows.kind == _STAYS, 1, ibis.ifelse(rows.kind == _LEAVES, -1, 0)).sum(),
+        last=sample.max(),
+    )
+    every = ends.select("window").distinct()
+    every = every.mutate(part=ibis.range(0, grid.parts).unnest())
+    every = every.select(slot=every.window * grid.parts + every.part.cast("int64"))
+    joined = every.left_join(ends, "slot")
+    so_far = ibis.window(order_by="slot", preceding=None, following=0)
+    rest = joined.select(
+        window=((joined.slot - joined.slot % grid.parts) * (1.0 / grid.parts)).cast("int64"),
+        half=_half(joined.slot, grid),
+        level=ibis.coalesce(joined.change, 0).sum().over(so_far),
+        sent=ibis.literal(0),
+        lost=ibis.literal(0),
+        samples=until((joined.slot % grid.parts + 1) * (1.0 / grid.parts))
+        - ibis.coalesce(joined["last"], begin(joined.slot)),
+    )
+    kinds = dict.fromkeys(columns, "int64")
+    return seen.cast(kinds).union(session.keep("rest", rest.cast(kinds)))
+
+
+def _latencies(session: Session, events: Any, grid: Grid) -> NDArray[np.int64]:
+    """Answered requests by window and latency bucket."""
+    import ibis
+
+    rows = events.filter(events.kind.isin([_PASSES, _STAYS]))
+    buckets = ((rows.response <= real(edge), k) for k, edge in enumerate(EDGES.tolist()))
+    grouped = rows.group_by(
+        window=_window(rows, grid), bucket=ibis.cases(*buckets, else_=len(EDGES))
+    ).aggregate(answered=rows.count())
+    frame = session.fetch(grouped, "counting")
+    return frame[["window", "bucket", "answered"]].to_numpy(np.int64)
+
+
+def _services(
+    session: Session, events: Any, servers: tuple[int, ...], grid: Grid
+) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
+    """Service times: keys, sums, and how many of one server are negative."""
+    import ibis
+
+    rows = events.select(
+        "kind",
+        "time",
+        "arrived",
+        "left",
+        window=_window(events, grid),
+        level=events.arrived - events.left,
+        departure=ibis.coalesce(events.departure, events.time),
+    )
+    answered = rows.filter(rows.kind.isin([_PASSES, _STAYS]))
+    answered = answered.mutate(servers=ibis.array(list(servers)).unnest())
+    answered = answered.mutate(servers=answered.servers.cast("int64"))
+    stays = answered.kind == _STAYS
+    columns = ("window", "servers", "waited", "level", "seconds")
+    idle = answered.level < answered.servers
+    at_once = answered.filter(idle | ~stays)
+    at_once = at_once.select(
+        "window",
+        "servers",
+        waited=ibis.ifelse(at_once.level < at_once.servers, 0, 1),
+        level=at_once.level + 1,
+        seconds=ibis.ifelse(at_once.kind == _STAYS, at_once.departure - at_once.time, real(0.0)),
+    )
+    waits = answered.filter(~idle & stays)
+    waits = waits.mutate(frees=waits.arrived - waits.servers)
+    leaves = rows.filter(rows.kind == _LEAVES)
+    leaves = leaves.select(frees=leaves.left, begins=leaves.time, after=leaves.level - 1)
+    waits = waits.join(leaves, "frees")
+    waits = waits.select(
+        "window",
+        "servers",
+        waited=ibis.literal(1),
+        level=waits.after,
+        seconds=waits.departure - waits.begins,
+    )
+    kinds = {**dict.fromkeys(columns[:-1], "int64"), "seconds": "float64"}
+    each = at_once.cast(kinds).union(waits.cast(kinds))
+    grouped = each.group_by(*columns[:-1]).aggregate(
+        n=each.count(),
+        sum=each.seconds.sum(),
+        sq=(each.seconds * each.seconds).sum(),
+        negative=(each.seconds < 0).sum(),
+    )
+    frame = session.fetch(grouped, "service times")
+    negative = int(frame.loc[frame["servers"] == 1, "negative"].sum())
+    frame["column"] = LEVELS * frame["waited"] + [level_column(n) for n in frame["level"]]
+    frame["place"] = np.searchsorted(servers, frame["servers"])
+    keys = ["window", "place", "column"]
+    sums = frame.groupby(keys, as_index=False)[["n", "sum", "sq"]].sum()
+    return sums[keys].to_numpy(np.int64), sums[["n", "sum", "sq"]].to_numpy(np.float64), negative
+
+
+def _arrivals(session: Session, events: Any, grid: Grid) -> NDArray[np.float64]:
+    """Gaps between arrivals, and arrivals in equal parts of every window."""
+    import ibis
+
+    came = events.filter(events.kind != _LEAVES)
+    came = came.select("time", "passed", window=_window(came, grid))
+    before = came.time.lag().over(ibis.window(group_by="window", order_by="time"))
+    came = came.mutate(
+        gap=ibis.coalesce(came.time - before, real(0.0)),
+        part=(came.passed * SUBSLOTS).floor().cast("int64"),
+    )
+    frame = session.fetch(
+        came.group_by("window", "part").aggregate(
+            n=came.count(), gaps=came.gap.sum(), squares=(came.gap * came.gap).sum()
+        ),
+        "arrivals",
+    )
+    totals = frame.groupby("window")[["gaps", "squares"]].sum()
+    parts = frame.pivot_table("n", "window", "part", "sum", 0).reindex(columns=range(SUBSLOTS))
+    return np.column_stack([totals.index, totals, parts.fillna(0)]).astype(np.float64)
+
+
+def _shortest(session: Session, alone: Any) -> float | None:
+    """Return the 0.1 % quantile of response times, by the histogram of the sweep."""
+    import ibis
+
+    octave = alone.response.nullif(0).ln() * real(1 / math.log(2)) - FINEST
+    fine = ibis.coalesce((octave * FINE).floor().cast("int64"), 0)
+    frame = session.fetch(alone.group_by(fine=fine).aggregate(n=alone.count()), "shortest")
+    places = frame["fine"].to_numpy(np.int64).clip(0)
+    return low_quantile(np.bincount(places, frame["n"]).astype(np.int64))

@@ -14,8 +14,9 @@ at ``t`` comes from scrapes up to ``t``.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,12 @@ from stationary.ingest.events import Progress
 from stationary.ingest.gauge import Rate, check_samples, count_samples
 from stationary.ingest.prometheus_client import Array, Prometheus, Times, in_utc
 from stationary.ingest.result import Ingested
+from stationary.ingest.sweep import Swept
 from stationary.ingest.tally import tally
 from stationary.terms.categories import as_category, label
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def windows_from_prometheus(
@@ -41,6 +46,7 @@ def windows_from_prometheus(
     load: str,
     gauge: str | None = None,
     histogram: str | None = None,
+    latency: str | None = None,
     progress: Progress | None = None,
 ) -> Ingested:
     """Read windows from a Prometheus.
@@ -64,6 +70,11 @@ def windows_from_prometheus(
         Instead of ``gauge``: the buckets of a histogram of queue lengths, one series per bucket, as
         in ``sum by (le) (queue_length_bucket)``. Windows in which a counter fell, because the
         system was restarted, are left out.
+    latency : str, optional
+        Beside these, or alone: the buckets of a histogram of response times in seconds, as in
+        ``sum by (le) (http_request_duration_seconds_bucket)``, or how much they grew over a window,
+        as in ``sum by (le) (increase(http_request_duration_seconds_bucket[W]))``, where ``W``
+        stands for the length of a window. Their columns are ``rt_10ms``, ..., ``rt_more``.
     progress : callable, optional
         Called with what is being done.
 
@@ -73,15 +84,17 @@ def windows_from_prometheus(
         Loads are per second. It counts what was left out, such as windows without requests, because
         a load must be positive.
     """
-    if (gauge is None) == (histogram is None):
+    if gauge is not None and histogram is not None:
         raise InputError("give one of gauge= and histogram=: the expression of the queue length")
+    if gauge is None and histogram is None and latency is None:
+        raise InputError("give gauge=, histogram= or latency=: what was observed")
     check_samples(cut, cut.sampling if gauge is None else Sampling.TIME)
     if cut.align:
         raise InputError("windows of a Prometheus begin at its start: leave out align")
     if histogram is not None and cut.most is not None:
         raise InputError("most= (--most) is of a gauge: a histogram has the states of its buckets")
-    times, per_window = source.times(cut.window)
-    grid = Grid(0.0, len(times[1:]) // per_window, math.ceil(cut.warm_up / cut.window - 1e-9))
+    times, per_window = source.times(cut.length)
+    grid = Grid(0.0, len(times[1:]) // per_window, math.ceil(cut.warm_up / cut.length - 1e-9))
     report = progress or (lambda _: None)
     report("reading the load")
     points = np.arange(len(times[1:]))
@@ -91,7 +104,8 @@ def windows_from_prometheus(
         "time": (points + 1) * source.step,
         "signal": source.one("load", load, times[1:]),
     }
-    report("reading queue lengths")
+    report("reading what was observed")
+    response = None if latency is None else _read_latency(source, latency, times, per_window)
     with DuckDB().open() as session:
         rows = Rows(None, source.address, 0, 0.0, 0.0, source.start)
         if gauge is not None:
@@ -99,16 +113,24 @@ def windows_from_prometheus(
             table = session.upload("samples", {**samples, "value": values})
             rows = replace(rows, count=int(np.isfinite(values).sum()))
             made = count_samples(session, table, rows, Rate(load), cut, grid)
-            return replace(made, notes=(*notes, *made.notes))
+            made = replace(made, notes=(*notes, *made.notes))
+            return made if response is None else _beside(made, response, source.start, cut.length)
+        if histogram is None and response is not None:
+            counts = response.sum(axis=1).to_numpy(np.int64)[:, None]
+            table = session.upload("samples", samples)
+            loads = session.fetch(Rate(load).per_window(table, cut.length))
+            rows = replace(rows, count=int(counts.sum()))
+            made = tally(Swept(_levels(counts)), cut, grid, rows, loads, ["0"])
+            made = replace(made, table=made.table.drop(columns="Q=0"))
+            return _beside(made, response, source.start, cut.length)
         query = str(histogram)
         edges, totals = sorted_buckets(source.values("histogram", query, times), query)
         grown, fell, gap = increases(totals, per_window)
         counts, observe, beyond = bins(edges, grown, query, cut.capacity)
         table = session.upload("samples", samples)
-        loads = session.keep("loads", Rate(load).per_window(table, cut.window))
+        loads = session.fetch(Rate(load).per_window(table, cut.length))
         made = tally(
-            session,
-            session.upload("levels", _levels(counts)),
+            Swept(_levels(counts)),
             cut,
             grid,
             replace(rows, count=int(counts.sum())),
@@ -116,6 +138,8 @@ def windows_from_prometheus(
             [label(as_category(category)) for category in observe],
             {"a bucket's counter fell": fell, "a bucket has no value at an end": gap},
         )
+    if response is not None:
+        made = _beside(made, response, source.start, cut.length)
     if not beyond:
         return made
     note = (
@@ -123,6 +147,41 @@ def windows_from_prometheus(
         f"count them)"
     )
     return replace(made, notes=(note, *made.notes))
+
+
+def _read_latency(source: Prometheus, query: str, times: Times, per_window: int) -> pd.DataFrame:
+    """Return latency buckets, a row per window; zero where a bucket has no value."""
+    import pandas as pd
+
+    length = f"{per_window * source.step:g}s"
+    asked = re.sub(r"\[W\]", f"[{length}]", query)
+    edges, totals = sorted_buckets(source.values("latency", asked, times), asked)
+    if re.search(r"\b(increase|delta)\s*\(", asked):
+        grown = np.nan_to_num(totals[:, per_window::per_window].T)
+    elif re.search(r"\b(i?rate)\s*\(", asked):
+        raise InputError(
+            f"latency: {query!r} is a rate; take the buckets themselves, or increase(...[W])"
+        )
+    else:
+        grown, _, _ = increases(totals, per_window)
+    # Between scrapes `increase` extrapolates, so that numbers are not whole.
+    apart = np.rint(np.diff(grown, axis=1, prepend=0.0))
+    if (apart < 0).any():
+        raise InputError(
+            f"latency: in {query!r} a larger bucket counts less than a smaller one; take "
+            f"cumulative buckets `le`, as in sum by (le) (..._bucket)"
+        )
+    names = [*(f"rt_{1e3 * edge:.9g}ms" for edge in edges[:-1]), "rt_more"]
+    return pd.DataFrame(apart.astype(np.int64), columns=names)
+
+
+def _beside(made: Ingested, response: pd.DataFrame, first: float, length: float) -> Ingested:
+    """Add latency buckets to the windows that are left."""
+    import pandas as pd
+
+    rows = np.rint((made.table["start"].to_numpy() - first) / length).astype(np.int64)
+    table = pd.concat([made.table, response.iloc[rows].reset_index(drop=True)], axis=1)
+    return replace(made, table=table)
 
 
 def _read_gauge(source: Prometheus, query: str, times: Times) -> tuple[Array, list[str]]:
@@ -153,15 +212,8 @@ def _read_gauge(source: Prometheus, query: str, times: Times) -> tuple[Array, li
     return np.where(missing | repeated, np.nan, values), notes
 
 
-def _levels(counts: NDArray[np.int64]) -> dict[str, Any]:
+def _levels(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Counts ``[windows, categories]`` as rows, in which a level is the position of a category."""
     windows, categories = np.indices(counts.shape).reshape(2, -1)
     zero = np.zeros(counts.size, dtype=np.int64)
-    return {
-        "window": windows,
-        "half": zero,
-        "level": categories,
-        "sent": zero,
-        "lost": zero,
-        "samples": counts.ravel(),
-    }
+    return np.stack([windows, zero, categories, zero, zero, counts.ravel()], axis=1)

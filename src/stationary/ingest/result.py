@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stationary.data.rows import Rows
 from stationary.data.states import Sampling
+from stationary.data.tables import FrameTable
 from stationary.data.windows import Windows
 from stationary.data.writers import write_table
 from stationary.errors import InputError
-from stationary.terms.categories import parse_category
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_ENOUGH = 50
+"""Requests that waited, and that did not, from which their service times are compared."""
+_ALIKE = 0.8
+"""Ratio of mean service times, after waiting and at once, that a constant overhead explains."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +40,10 @@ class Ingested:
     Attributes
     ----------
     table : DataFrame
-        One row per window: ``start``, ``load``, ``steady``, ``Q=0``, ..., and of requests ``sent``
-        and ``lost``; or one row per load, with the number of ``windows``, where they were added up.
+        One row per window: ``start``, ``load``, ``steady``, ``Q=0``, ..., and of requests ``sent``,
+        ``lost``, ``marked`` (what is unusual about the window), latency buckets ``rt_0.1ms``, ...
+        and service times ``S1.idle1.n``, ...; or one row per load, with the number of ``windows``
+        and their ``duration``, where they were added up.
     sampling : Sampling
         Whether arrivals were counted, or samples at regular times.
     duration : float or None
@@ -47,6 +56,11 @@ class Ingested:
         What was left out.
     notes : tuple of str
         What else a user should know.
+    facts : mapping
+        What holds for the whole recording: ``shortest``, the 0.1 % quantile of the response times
+        (seconds) of requests that found an empty system; ``sharing``, the share of service times of
+        one server that are negative, because requests overtook each other; and ``full``, how many
+        lost requests found, where that shows a capacity.
     """
 
     table: pd.DataFrame
@@ -56,27 +70,54 @@ class Ingested:
     rows: int
     dropped: tuple[Dropped, ...]
     notes: tuple[str, ...]
+    facts: Mapping[str, float] = field(default_factory=dict)
 
     def windows(self) -> Windows:
         """Return the windows, with every category."""
-        columns = [name for name in self.table if name.startswith("Q=")]
-        return Windows(
-            self.table["load"].to_numpy(),
-            self.table[columns].to_numpy(),
-            [parse_category(name.removeprefix("Q=")) for name in columns],
-            self.sampling,
-            drop_empty=True,
-            duration=self.duration,
-        )
+        table = FrameTable(self.table, {key: str(value) for key, value in self.metadata.items()})
+        rows = Rows(table, "load", "Q={}", drop_empty=True)
+        return Windows(**rows.windows(), sampling=self.sampling)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a ``.csv`` or ``.parquet`` file, whole or not at all.
 
-        It says how the counts were sampled and how long a window was; `read_windows` reads that.
+        Its first line says how the counts were sampled and how long a window was.
         """
         path = Path(path)
         check_output(path)
-        write_table(self.table, path, self.sampling, self.duration)
+        write_table(self.table, path, self.metadata)
+
+    @property
+    def metadata(self) -> dict[str, object]:
+        """What holds for all windows, for the first line of a file."""
+        length = {} if self.duration is None else {"duration": self.duration}
+        return {"sampling": self.sampling, **length, **self.facts}
+
+    def likely_servers(self) -> int | None:
+        """Return the fewest servers for which service takes as long after waiting as at once.
+
+        With too few, gaps between departures are taken for service times, and these are shorter.
+        A hint, not an estimate; None where too few requests waited to tell.
+        """
+        sums = self.table.filter(regex=r"^S\d+\..*\.(n|sum)$").sum()
+        totals = dict[tuple[int, str, str], float]()
+        for name, value in sums.items():
+            servers, kind, what = str(name).split(".")
+            key = int(servers[1:]), kind[:4], what
+            totals[key] = totals.get(key, 0.0) + float(value)
+        for m in sorted({m for m, _, _ in totals}):
+            n, seconds = (
+                [totals.get((m, k, w), 0.0) for k in ("idle", "wait")] for w in ("n", "sum")
+            )
+            if min(n) < _ENOUGH:
+                continue
+            if seconds[1] / n[1] >= _ALIKE * seconds[0] / n[0]:
+                return m
+        return None
+
+    def likely_capacity(self) -> int | None:
+        """Return how many lost requests found in the system; None where that shows no capacity."""
+        return round(self.facts["full"]) if "full" in self.facts else None
 
     def record(self) -> dict[str, Any]:
         """Return the result for programs."""

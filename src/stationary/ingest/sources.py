@@ -4,19 +4,45 @@ from __future__ import annotations
 
 import codecs
 import glob
+import operator
+import re
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from stationary.errors import InputError, hide_passwords
 from stationary.ingest.addresses import check_no_password, database_name, is_postgres
-from stationary.ingest.columns import Rows, check, find, read_lengths, read_times, without_nan
+from stationary.ingest.columns import (
+    Rows,
+    check,
+    find,
+    guess_unit,
+    read_lengths,
+    read_times,
+    without_nan,
+)
 from stationary.ingest.engines import Session, real
 from stationary.ingest.formats import Format, format_of, load_format
 from stationary.terms.spans import Unit as Unit
 
 _OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 """What text in other encodings begins with; UTF-32, little-endian, begins as UTF-16 does."""
+_HEAD = 2**16
+"""Bytes at the begin of a file that are looked at."""
+_LINES = 100
+"""Lines of them by which a format is found."""
+_SHOWN = 200
+"""Characters of a line that a message shows."""
+_CONDITION = re.compile(r"([\w.]+)\s*(!~|~|!=|<=|>=|=|<|>)\s*(.+)")
+_SIGNS = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @dataclass(frozen=True)
@@ -34,8 +60,9 @@ class Columns:
         When its answer came, instead.
     status : str, optional
         Its outcome; ``status`` where there is such a column.
-    unit : Unit
-        Of all numbers.
+    unit : Unit, optional
+        Of all numbers; by default the one in which times since 1970 are dates of our days, or
+        seconds.
     response_unit : Unit, optional
         Of the response times, where it is another.
     """
@@ -44,7 +71,7 @@ class Columns:
     response: str | None = None
     completion: str | None = None
     status: str | None = None
-    unit: Unit = Unit.S
+    unit: Unit | None = None
     response_unit: Unit | None = None
 
     def __post_init__(self) -> None:
@@ -66,9 +93,12 @@ class Source:
     columns : Columns
         The names of the columns.
     format : str, optional
-        One of `stationary.ingest.format_names`; by the ending of the file otherwise.
+        One of `stationary.ingest.format_names`, or a format string of nginx or Apache; found by
+        the first lines, or the ending, of the file otherwise.
     table, query : str, optional
         What to read of a database.
+    where : tuple of str
+        Conditions on columns, as in ``path ~ ^/api``, that rows must meet; all of them.
     """
 
     location: str = field(repr=False)  # it may hold a password
@@ -76,6 +106,7 @@ class Source:
     format: str | None = None
     table: str | None = None
     query: str | None = None
+    where: tuple[str, ...] = ()
 
     @property
     def is_database(self) -> bool:
@@ -89,22 +120,43 @@ class Source:
             return hide_passwords(self.location)
         return f"{self.table or 'the query'} in {database_name(self.location)}"
 
-    def file_format(self) -> Format:
-        """Return the format of the file."""
-        return load_format(self.format) if self.format else format_of(self.location)
-
-    def units(self) -> tuple[Unit, Unit]:
-        """Return the units of times and of response times: the format's own, or the columns'."""
-        own = None if self.is_database else self.file_format().unit
-        unit, response_unit = self.columns.unit, self.columns.response_unit
-        if own is None:
-            return unit, response_unit or unit
-        if unit is not Unit.S or response_unit is not None:
+    def files(self) -> list[str]:
+        """Return the files, the oldest of rotated logs first; an address of a store as it is."""
+        path = self.location
+        if "://" in path:
+            return [path]
+        found = [path] if Path(path).exists() else glob.glob(path)  # noqa: PTH207
+        if not found:
+            raise InputError(f"{path}: there is no such file; check the path")
+        if any(Path(file).is_dir() for file in found):
             raise InputError(
-                f"{self.name}: the format {self.format!r} has units of its own; leave out --unit "
-                f"and --response-unit"
+                f"{path}: this is a folder; name the files in it, as in '{path}/*.log'"
             )
-        return own, own
+        return sorted(found, key=_age)
+
+    @cached_property
+    def found_format(self) -> tuple[str | None, Format]:
+        """The format of the files, by name: that which was asked for, or the one they look like."""
+        if self.format is not None:
+            return self.format, load_format(self.format)
+        files = self.files()
+        head = None if "://" in files[0] else _head(files[0])
+        return format_of(files[0], head)
+
+    def units(self) -> tuple[Unit | None, Unit | None]:
+        """Return the units of times and of response times: the format's own, or the columns'."""
+        unit, response_unit = self.columns.unit, self.columns.response_unit
+        if self.is_database:
+            return unit, response_unit or unit
+        name, kind = self.found_format
+        if kind.unit is None:
+            return unit, response_unit or unit
+        if unit is not None or response_unit is not None:
+            raise InputError(
+                f"{self.name}: the format {name!r} has units of its own; leave out --unit and "
+                f"--response-unit"
+            )
+        return kind.unit, kind.unit
 
     def check(self) -> None:
         """Raise unless the files are there, in a known format; of a database, look at nothing."""
@@ -112,33 +164,133 @@ class Source:
             return
         if self.table is not None or self.query is not None:
             raise InputError("--table and --query go with a database, postgresql://user@host/name")
-        path = self.location
-        check_no_password(path)
-        self.file_format()
-        if "://" in path:
-            return
-        files = [path] if Path(path).exists() else glob.glob(path)  # noqa: PTH207
-        if not files:
-            raise InputError(f"{path}: there is no such file; check the path")
-        for file in files:
+        check_no_password(self.location)
+        if self.format is not None:
+            load_format(self.format)
+        for file in self.files():
             _check_encoding(file)
+        _ = self.found_format
 
 
 def open_table(session: Session, source: Source) -> Any:
-    """Return the table that a source names, with its own columns."""
+    """Return the table that a source names, with its own columns: the rows that were asked for."""
     with session.about(source.name):
         if source.is_database:
-            return _open_database(session, source)
+            return _chosen(_open_database(session, source), source)
         source.check()
-        kind, path = source.file_format(), source.location
-        if "://" not in path and Path(path).exists():
-            path = session.exactly(path)  # brackets in the name of a file are no pattern
-        if kind.needs_duckdb and not session.reads_lines:
+        name, kind = source.found_format
+        files = _distinct(source.files(), session)
+        if kind.lines is not None and not session.reads_lines:
             raise InputError(
                 f"{source.name}: access logs are read by DuckDB; leave out --engine, or turn the "
                 f"log into a table first"
             )
-        return kind.read(session.backend, path)
+        table = kind.read(session.backend, [session.exactly(file) for file in files])
+        if kind.parsed:
+            table = session.stage("rows", table)
+        if kind.lines is not None:
+            from stationary.ingest.formats import _lines
+
+            table = _lines.checked(table, source.name, kind.lines)
+            session.notes.append(f"read as {name}: its times are {kind.lines.times}")
+        elif session.reads_lines and kind.parsed:
+            _say_rejected(session)
+        return _chosen(table, source)
+
+
+def _chosen(table: Any, source: Source) -> Any:
+    """Keep the rows that a user asks for."""
+    for condition in source.where:
+        table = table.filter(condition_of(table, condition, source.name))
+    return table
+
+
+def condition_of(table: Any, text: str, where: str) -> Any:
+    """Return a condition on a table, as in ``path ~ ^/api`` or ``status < 500``."""
+    parts = _CONDITION.fullmatch(text.strip())
+    if parts is None:
+        raise InputError(
+            f"--where {text!r}: write a column, one of ~ !~ = != < <= > >=, and a value, as in "
+            f"'path ~ ^/api'"
+        )
+    name, sign, value = parts.groups()
+    column = find(table, name, where)
+    if sign in ("~", "!~"):
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise InputError(
+                f"--where {text!r}: {value!r} is no regular expression: {error}"
+            ) from None
+        found = column.cast("string").re_search(value).fill_null(False)
+        return found if sign == "~" else ~found
+    try:
+        number = float(value)
+    except ValueError:
+        column, given = column.cast("string"), value
+    else:
+        is_text = column.type().is_string()
+        column, given = (column.try_cast("float64") if is_text else column), real(number)
+    made = _SIGNS[sign](column, given)
+    return made.fill_null(False)
+
+
+def _age(path: str) -> tuple[str, float, str]:
+    """Sort rotated logs from the oldest: ``a.log.2.gz, a.log.1, a.log``; others by name."""
+    name = re.sub(r"\.(gz|zst)$", "", path)
+    number = re.search(r"\.(\d{1,4})$", name)
+    stem = name[: number.start()] if number else name
+    return stem, -float(number[1]) if number else 1.0, path
+
+
+def _head(path: str) -> list[str]:
+    """Return the first lines of a file of text; nothing of a Parquet file."""
+    import pyarrow
+
+    try:
+        with pyarrow.input_stream(path, compression="detect") as stream:
+            block = stream.read(_HEAD)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read: {error}; is it damaged?") from None
+    if not block:
+        raise InputError(f"{path}: the file is empty")
+    if block.startswith(b"PAR1"):
+        return []
+    if b"\0" in block:
+        raise InputError(f"{path}: this is no text; logs are text, perhaps packed (.gz, .zst)")
+    lines = block.decode("latin-1").splitlines()
+    whole = lines[:-1] if len(block) == _HEAD else lines
+    return [line for line in whole if line.strip()][:_LINES]
+
+
+def _distinct(files: list[str], session: Session) -> list[str]:
+    """Leave out files that are there twice, byte by byte."""
+    kept: dict[tuple[int, bytes], str] = {}
+    for file in files:
+        if "://" in file:
+            return files
+        with Path(file).open("rb") as opened:
+            # A copy has the same size and begins alike; logs begin with different times.
+            key = Path(file).stat().st_size, opened.read(_HEAD)
+        if kept.setdefault(key, file) != file:
+            session.notes.append(f"left out {file}, a copy of {kept[key]}")
+    return list(kept.values())
+
+
+def _say_rejected(session: Session) -> None:
+    """Say how many lines of a table did not fit, and show the first."""
+    there = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'reject_errors'"
+    if not session.backend.raw_sql(there).fetchall():
+        return
+    [(count, line, number)] = session.backend.raw_sql(
+        "SELECT count(DISTINCT (file_id, line)), min_by(csv_line, line), min(line) "
+        "FROM reject_errors"
+    ).fetchall()
+    if count:
+        session.notes.append(
+            f"left out {count} lines that do not fit the header; the first is line {number}: "
+            f"{str(line)[:_SHOWN]!r}"
+        )
 
 
 def _check_encoding(path: str) -> None:
@@ -163,16 +315,21 @@ def _open_database(session: Session, source: Source) -> Any:
     return session.backend.table(name, database=schema or None)
 
 
-def open_requests(session: Session, source: Source) -> Rows:
+def open_requests(session: Session, source: Source, raw: Any = None) -> Rows:
     """Return the requests of a source, checked in one pass over all rows.
+
+    ``raw`` is its table, or a part of it, where it is open already.
 
     Raises
     ------
     InputError
         When a column is missing, or some of its values are impossible: with how many.
     """
-    raw, where, columns = open_table(session, source), source.name, source.columns
+    raw = open_table(session, source) if raw is None else raw
+    where, columns = source.name, source.columns
     unit, response_unit = source.units()
+    guessed = unit is None
+    unit = unit or guess_unit(session, raw, columns.arrival, where)
     arrival = read_times(session, raw, columns.arrival, unit, where)
     named = columns.arrival, arrival
     if columns.completion is not None:
@@ -186,7 +343,8 @@ def open_requests(session: Session, source: Source) -> Rows:
         if not done.whole:
             wrong = wrong | done.column.isinf()
         fault = {columns.completion: (wrong, "before the arrival, or infinite")}
-        rows, base = check(session, raw, named, where, fault)
+        took = done.column - arrival.column
+        rows, base, good = check(session, raw, named, where, fault, (took, done.per_second))
         departure = done.since(base) if done.whole else without_nan(done.since(base))
         response = departure - arrival.since(base)
     else:
@@ -197,10 +355,14 @@ def open_requests(session: Session, source: Source) -> Rows:
                 f"completions with --completion; the columns are: {', '.join(raw.columns[:30])}"
             )
         length = read_lengths(session, raw, measured, where)
+        if response_unit is None:
+            response_unit = _unit_of_lengths(measured, length, unit, guessed, where)
         wrong = length < 0
         if length.type().is_floating():
-            wrong = wrong | length.isinf()
-        rows, base = check(session, raw, named, where, {measured: (wrong, "negative or infinite")})
+            wrong = wrong | length.isinf() | length.isnan()
+        fault = {measured: (wrong, "negative or infinite")}
+        seconds = length, response_unit.per_second
+        rows, base, good = check(session, raw, named, where, fault, seconds)
         response = length.cast("float64") / real(response_unit.per_second)
         departure = arrival.after(base, length, response_unit)
     status = columns.status or ("status" if "status" in raw.columns else None)
@@ -209,8 +371,23 @@ def open_requests(session: Session, source: Source) -> Rows:
         response=response,
         departure=departure,
         status=_status(raw, status, where),
+        good=good,
     )
+    table = table.filter(table.good).drop("good")
     return replace(rows, table=table, has_status=status is not None)
+
+
+def _unit_of_lengths(name: str, length: Any, unit: Unit, guessed: bool, where: str) -> Unit:
+    """Return the unit of response times: that of their name, or that of the times."""
+    ending = re.search(r"(?:^|_)(s|ms|us|ns)$", name)
+    if ending and guessed:
+        return Unit(ending[1])
+    if guessed and unit is not Unit.S and not length.type().is_integer():
+        raise InputError(
+            f"{where}: the times are {unit.word} since 1970, and {name!r} has numbers with a "
+            f"point: say their unit with --response-unit, s or ms"
+        )
+    return unit
 
 
 def _status(raw: Any, name: str | None, where: str) -> Any:

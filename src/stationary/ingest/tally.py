@@ -1,4 +1,4 @@
-r"""From numbers in the system to a table of windows: loads, counts, what was left out and why.
+r"""From what a sweep found to a table of windows: loads, counts, what was left out and why.
 
 A window is *steady* when its halves are alike. With ``n`` samples, ``n1`` and ``n2`` arrivals in
 the halves, mean numbers in the system ``m1`` and ``m2``, and standard deviation ``s`` over all of
@@ -8,8 +8,13 @@ the window, it is marked as not steady when
     |m1 - m2| / (2 s) > max(1/2, 4 / sqrt(n)),
 
 where the left side is the correlation of the number in the system with the half: above 1/2, a
-quarter of the variance lies between the halves. Such windows are marked, not left out: a queue near
-saturation wanders, and leaving out the windows where it rose would make it look too short.
+quarter of the variance lies between the halves. The first test is also made where the parts differ
+most (`stationary.ingest.lengths`). Such windows are marked, not left out:
+a queue near saturation wanders, and leaving out the windows where it rose would make it look too
+short.
+
+Arrivals are *bunched* when gaps between them vary more than those of a Poisson process: the squared
+coefficient of variation of ``n`` exponential gaps is 1, give or take ``2 / sqrt(n)``.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +31,9 @@ from stationary.data.states import Sampling
 from stationary.errors import InputError, ProgramError
 from stationary.ingest.columns import Rows
 from stationary.ingest.cut import Cut, Grid
-from stationary.ingest.engines import Session, real
+from stationary.ingest.lengths import load_changes
 from stationary.ingest.result import Dropped, Ingested
+from stationary.ingest.sweep import EDGES, LEVELS, Swept, lowest_level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,29 +46,30 @@ _DEVIATIONS = 4.0
 _CORRELATION = 0.5
 _FEW = 100
 """Requests in a window below which their number is a poor measure of its load."""
+_SOME = 20
+"""Lost requests that show how many fill the system."""
+_FULL = 0.8
+"""Share of the most requests at once that they must have found."""
 _NEARLY_FULL = 0.5
 """Share of the capacity below which requests were lost for another reason than a full queue."""
 
 
 def tally(
-    session: Session,
-    levels: Any,
+    swept: Swept,
     cut: Cut,
     grid: Grid,
     rows: Rows,
-    loads: Any = None,
+    loads: pd.DataFrame | None = None,
     labels: Sequence[str] | None = None,
     unusable: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> Ingested:
-    """Make windows of the numbers in the system that were seen.
+    """Make windows of what was found.
 
     Parameters
     ----------
-    session, cut, grid, rows
-        Where the tables are, how time was cut, and the rows of the source.
-    levels : ibis table
-        ``window, half, level, sent, lost, samples``, as `stationary.ingest.occupancy.sweep` gives.
-    loads : ibis table, optional
+    swept, cut, grid, rows
+        What was found, how time was cut, and the rows of the source.
+    loads : DataFrame, optional
         ``window, load``, where the rows are not requests; by default the load is the number of
         arrivals over the length of a window.
     labels : sequence of str, optional
@@ -70,136 +77,174 @@ def tally(
     unusable : mapping, optional
         Windows that are left out, by reason.
     """
-    import ibis
+    import pandas as pd
 
-    windows = _windows(levels, grid)
+    windows = _windows(swept, grid)
     if loads is None:
-        windows = windows.mutate(load=windows.sent / real(cut.window), rows=windows.sent)
-        idle = windows.sent == 0, "empty"
+        windows["load"] = windows["sent"] / cut.length
+        windows["rows"] = windows["sent"]
+        idle, why = windows["sent"] == 0, "empty"
     else:
-        windows = windows.left_join(loads, "window").drop("window_right")
-        windows = windows.mutate(rows=windows.samples)
-        idle = ~((windows.load > 0) & (windows.load < real(math.inf))).fill_null(False), "load 0"
-    key, rounded = windows.window, ibis.literal(False)
+        windows = windows.join(loads.set_index("window")["load"])
+        windows["rows"] = windows["samples"]
+        idle, why = ~((windows["load"] > 0) & (windows["load"] < math.inf)), "load 0"
+    key, rounded = windows.index.to_numpy(), np.zeros(len(windows), dtype=bool)
     if cut.bin_load is not None:
-        key = (windows.load / real(cut.bin_load) + 0.5).floor().cast("int64")
-        rounded = key <= 0
-    fate = ibis.cases(
-        (windows.window < grid.skipped, "warm-up"),
-        *((windows.window.isin(list(which)), why) for why, which in unusable.items() if which),
-        (windows.load.isnull(), "load not known"),
-        idle,
-        (windows.samples == 0, "empty"),
-        (rounded, "load rounds to 0"),
-        (ibis.literal(cut.steady_only) & (windows.steady == 0), "not steady"),
-        else_="kept",
+        key = np.floor(windows["load"].to_numpy() / cut.bin_load + 0.5)
+        rounded = ~(key > 0)
+    windows["fate"] = np.select(
+        [
+            windows.index < grid.skipped,
+            *(windows.index.isin(list(which)) for which in unusable.values()),
+            windows["load"].isna(),
+            idle,
+            windows["samples"] == 0,
+            rounded,
+            cut.steady_only & (windows["steady"] == 0),
+        ],
+        ["warm-up", *unusable, "load not known", why, "empty", "load rounds to 0", "not steady"],
+        "kept",
     )
-    windows = session.keep("windows", windows.mutate(key=key, fate=fate))
-    fates = session.fetch(
-        windows.group_by("fate").aggregate(windows=windows.count(), rows=windows.rows.sum())
-    ).set_index("fate")
-    dropped = _dropped(fates, grid, rows.count)
-    kept = windows.filter(windows.fate == "kept")
-    frame = session.fetch(
-        kept.group_by("key")
-        .aggregate(
-            load=kept.load.min(),
-            windows=kept.count(),
-            sent=kept.sent.sum(),
-            lost=kept.lost.sum(),
-            steady=kept.steady.sum(),
-        )
-        .order_by("key")
-    )
-    if not len(frame):
+    dropped = _dropped(windows, grid, rows.count)
+    chosen = (windows["fate"] == "kept").to_numpy()
+    kept = windows[chosen].assign(key=key[chosen].astype(np.int64), windows=1)
+    if not len(kept):
         raise InputError(
             f"{rows.name}: no window is left; left out: "
             + ", ".join(f"{item.windows} ({item.why})" for item in dropped)
         )
-    counts = session.fetch(_counts(levels, kept, cut))
-    table, notes = _table(frame, counts, cut, rows.name, labels)
-    if cut.bin_load is not None:
-        table["load"] = frame["key"] * cut.bin_load
+    ways = {"load": "min", **dict.fromkeys(("windows", "sent", "lost", "steady"), "sum")}
+    if cut.bin_load is None:
+        frame = kept.set_index("key")[[*ways, "marked"]]
     else:
-        start = rows.base + grid.origin + frame["key"].to_numpy() * cut.window
-        table = table.drop(columns="windows")
-        table.insert(0, "start", np.round(start, 6))
-        if not table["steady"].all():
-            notes.append(f"{int((table['steady'] == 0).sum())} windows are marked as not steady")
+        frame = kept.groupby("key").agg({**ways, "marked": _common})
+    if cut.bin_load is None:
+        start = rows.base + grid.origin + frame.index.to_numpy() * cut.length
+        frame = frame.drop(columns="windows")
+        frame.insert(0, "start", np.round(start, 6))
+    else:
+        frame["load"] = frame.index.to_numpy() * cut.bin_load
+        frame.insert(2, "duration", frame["windows"] * cut.length)
+    notes = list[str]()
+    parts = _tables(frame, kept["key"], swept, cut, rows.name, labels, notes)
+    if cut.bin_load is None and not frame["steady"].all():
+        notes.append(f"{int((frame['steady'] == 0).sum())} windows are marked as not steady")
     if loads is not None:
-        table = table.drop(columns=["sent", "lost"])
-    duration = None if cut.bin_load is not None else cut.window
-    return Ingested(table, cut.sampling, duration, rows.name, rows.count, dropped, tuple(notes))
-
-
-def _windows(levels: Any, grid: Grid) -> Any:
-    """One row per window: ``sent``, ``lost``, ``samples``, and whether its halves are alike."""
-    import ibis
-
-    half, samples, level = levels.half, levels.samples, levels.level
-    sums = (
-        levels.filter(levels.window < grid.windows)
-        .group_by("window")
-        .aggregate(
-            sent=levels.sent.sum(),
-            lost=levels.lost.sum(),
-            sent_late=(levels.sent * half).sum(),
-            samples=samples.sum(),
-            samples_late=(samples * half).sum(),
-            total=(samples * level).sum().cast("float64"),
-            total_late=(samples * level * half).sum().cast("float64"),
-            squares=(samples * level * level).sum().cast("float64"),
-        )
-    )
-    n, n2 = sums.samples.cast("float64"), sums.samples_late.cast("float64")
-    n1 = n - n2
-    gap = ((sums.total - sums.total_late) / n1.nullif(0) - sums.total_late / n2.nullif(0)).abs()
-    # In squares: the square root of a variance that rounding made negative is an error somewhere.
-    variance = sums.squares / n.nullif(0) - (sums.total / n.nullif(0)) ** 2
-    limit = (_DEVIATIONS**2 / n.nullif(0)).cast("float64")
-    wanders = (gap * gap > 4 * variance * _CORRELATION**2) & (gap * gap > 4 * variance * limit)
-    drift = (sums.sent - 2 * sums.sent_late).cast("float64")
-    grows = drift * drift > _DEVIATIONS**2 * sums.sent
-    steady = ~(wanders.fill_null(False) | grows.fill_null(False))
-    return sums.select("window", "sent", "lost", "samples", steady=ibis.ifelse(steady, 1, 0))
-
-
-def _counts(levels: Any, kept: Any, cut: Cut) -> Any:
-    """How often each level was seen in the kept windows of a key, and how full losses found it."""
-    # An arrival that was lost is counted as finding the system full, whatever it found.
-    answered = levels.samples - levels.lost
-    joined = levels.join(kept, "window").select(
-        key=kept.key,
-        level=levels.level,
-        seen=answered if cut.sampling is Sampling.ARRIVAL else levels.samples,
-        lost=levels.lost,
-        full=levels.lost * levels.level,
-    )
-    # Other rows are only what departures left behind.
-    joined = joined.filter((joined.seen > 0) | (joined.lost > 0))
-    return joined.group_by("key", "level").aggregate(
-        seen=joined.seen.sum(), lost=joined.lost.sum(), full=joined.full.sum()
+        frame = frame.drop(columns=["sent", "lost", "marked"])
+    table = pd.concat([frame.reset_index(drop=True), *parts], axis=1)
+    facts = {"shortest": swept.shortest, "sharing": swept.sharing, "full": _full(swept)}
+    return Ingested(
+        table,
+        cut.sampling,
+        None if cut.bin_load is not None else cut.length,
+        rows.name,
+        rows.count,
+        dropped,
+        tuple(notes),
+        {key: value for key, value in facts.items() if value is not None},
     )
 
 
-def _table(
+def _full(swept: Swept) -> float | None:
+    """How many lost requests found, where that is nearly the most there ever were."""
+    level, lost = swept.levels[:, 2], swept.levels[:, 4]
+    if lost.sum() < _SOME:
+        return None
+    found = float((level * lost).sum() / lost.sum())
+    return found if found >= _FULL * swept.highest else None
+
+
+def _common(marks: pd.Series) -> str:
+    """What is said of windows that are added up."""
+    return "; ".join(sorted({mark for mark in marks if mark}))
+
+
+def _windows(swept: Swept, grid: Grid) -> pd.DataFrame:
+    """One row per window: ``sent``, ``lost``, ``samples``, whether it is steady, and its mark."""
+    import pandas as pd
+
+    levels = swept.levels[swept.levels[:, 0] < grid.windows]
+    numbers, place = np.unique(levels[:, 0], return_inverse=True)
+    _, half, level, sent, lost, samples = levels.T
+
+    def total(values: NDArray[np.int64]) -> NDArray[np.float64]:
+        # Whole numbers up to 2**53 are exact as floats.
+        return np.bincount(place, values, len(numbers)).astype(np.float64)
+
+    n, n2 = total(samples), total(samples * half)
+    mass, late, squares = (
+        total(samples * level),
+        total(samples * level * half),
+        total(samples * level * level),
+    )
+    all_sent = total(sent)
+    drift = all_sent - 2 * total(sent * half)
+    with np.errstate(divide="ignore", invalid="ignore"):  # halves without samples
+        gap = np.abs((mass - late) / (n - n2) - late / n2)
+        variance = squares / n - (mass / n) ** 2
+        wanders = gap * gap > 4 * variance * np.maximum(_CORRELATION**2, _DEVIATIONS**2 / n)
+    changes = drift * drift > _DEVIATIONS**2 * all_sent
+    frame = pd.DataFrame(
+        {"sent": all_sent, "lost": total(lost), "samples": n}, numbers, dtype=np.int64
+    )
+    bunched = np.zeros(len(numbers), dtype=bool)
+    if len(swept.windows):
+        # Windows into which only departures fall have no row in the levels.
+        rows = swept.windows[np.isin(swept.windows[:, 0], numbers)]
+        found, within = np.searchsorted(numbers, rows[:, 0]), rows[:, 3:]
+        changes[found] |= load_changes(within)
+        bunched[found] = _bunched(within.sum(1), *rows[:, 1:3].T)
+    frame["steady"] = (~(changes | wanders)).astype(np.int64)
+    marks = ["load changes", "queue drifts", "bunched arrivals"]
+    frame["marked"] = np.select([changes, wanders, bunched], marks, "")
+    return frame
+
+
+def _bunched(
+    sent: NDArray[np.float64], gaps: NDArray[np.float64], squares: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Whether gaps vary more than those of a Poisson process."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # windows with one arrival
+        n = sent - 1
+        variation = squares * n / (gaps * gaps) - 1
+        return (variation - 1) * np.sqrt(n) / 2 > _DEVIATIONS
+
+
+def _tables(
     frame: pd.DataFrame,
-    counts: pd.DataFrame,
+    keys: pd.Series,
+    swept: Swept,
     cut: Cut,
     name: str,
     labels: Sequence[str] | None,
-) -> tuple[pd.DataFrame, list[str]]:
-    """Counts side by side, and what there is to say about them."""
+    notes: list[str],
+) -> list[pd.DataFrame]:
+    """Counts of states, latencies and service times; ``keys`` are the rows of the windows.
+
+    What there is to say about them is added to ``notes``.
+    """
     import pandas as pd
 
-    level, seen = counts["level"].to_numpy(np.int64), counts["seen"].to_numpy(np.int64)
-    lost = counts["lost"].to_numpy(np.int64)
+    numbers, row_of = keys.index.to_numpy(), np.searchsorted(frame.index, keys.to_numpy())
+
+    def rows_of(windows: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Which entries are of kept windows, and their rows in the table."""
+        at = np.minimum(np.searchsorted(numbers, windows), len(numbers) - 1)
+        inside = numbers[at] == windows
+        return inside, row_of[at[inside]]
+
+    inside, place = rows_of(swept.levels[:, 0])
+    _, _, level, _, lost, samples = swept.levels[inside].T
+    # An arrival that was lost is counted as finding the system full, whatever it found.
+    seen = samples - lost if cut.sampling is Sampling.ARRIVAL else samples
+    some = (seen > 0) | (lost > 0)  # other rows are only what departures left behind
+    place, level, seen, lost = place[some], level[some], seen[some], lost[some]
     if len(level) and level.min() < 0:
         raise ProgramError(
             f"{name}: in a window {-int(level.min())} more requests left than had come; this "
             f"should not be: please report it, with the columns' types and --unit"
         )
-    notes = _about_losses(counts, cut)
+    notes += _about_losses(level, seen, lost, cut)
     if labels is None:
         labels, level, seen = _states(level, seen, cut, name, notes)
     if len(frame) * len(labels) > _MOST_CELLS:
@@ -207,7 +252,6 @@ def _table(
             f"{name}: a table of {len(frame)} windows with {len(labels)} columns is too large; "
             f"take longer windows (--window), or let large states share a column (--most)"
         )
-    place = np.searchsorted(frame["key"].to_numpy(), counts["key"].to_numpy())
     sums = np.zeros((len(frame), len(labels)), dtype=np.int64)
     np.add.at(sums, (place, level), seen)
     if cut.capacity is not None and cut.sampling is Sampling.ARRIVAL:
@@ -218,16 +262,73 @@ def _table(
             f"a window holds {mean:.0f} requests, which give its load to {1 / np.sqrt(mean):.0%} "
             f"only: take longer windows"
         )
-    columns = pd.DataFrame(sums, columns=[f"Q={label}" for label in labels])
-    return pd.concat([frame.drop(columns="key"), columns], axis=1), notes
+    parts = [pd.DataFrame(sums, columns=[f"Q={label}" for label in labels])]
+    if len(swept.latency):
+        inside, place = rows_of(swept.latency[:, 0])
+        parts.append(_latencies(len(frame), place, *swept.latency[inside, 1:].T))
+    if len(swept.service_keys):
+        inside, place = rows_of(swept.service_keys[:, 0])
+        keys_, sums_ = swept.service_keys[inside], swept.service_sums[inside]
+        parts.append(_services(len(frame), place, keys_, sums_, swept, cut))
+    return parts
 
 
-def _about_losses(counts: pd.DataFrame, cut: Cut) -> list[str]:
+def _latencies(
+    rows: int,
+    place: NDArray[np.int64],
+    bucket: NDArray[np.int64],
+    count: NDArray[np.int64],
+) -> pd.DataFrame:
+    """Latency buckets that are used; the edge before the first tells that none is shorter."""
+    import pandas as pd
+
+    if not len(bucket):
+        return pd.DataFrame(index=range(rows))
+    first, last = max(int(bucket.min()) - 1, 0), min(int(bucket.max()), len(EDGES) - 1)
+    sums = np.zeros((rows, len(EDGES) + 1), dtype=np.int64)
+    np.add.at(sums, (place, bucket), count)
+    chosen = [*range(first, last + 1), len(EDGES)]
+    names = [*(f"rt_{1e3 * EDGES[k]:.9g}ms" for k in chosen[:-1]), "rt_more"]
+    return pd.DataFrame(sums[:, chosen], columns=names)
+
+
+def _services(
+    rows: int,
+    place: NDArray[np.int64],
+    keys: NDArray[np.int64],
+    values: NDArray[np.float64],
+    swept: Swept,
+    cut: Cut,
+) -> pd.DataFrame:
+    """Service times: count, sum, sum of squares, by servers, idle or waited, and level."""
+    import pandas as pd
+
+    servers = np.array(swept.servers)
+    # A number of servers that were never all busy is as good as any larger one.
+    useful = np.isin(servers, cut.servers) if cut.servers else servers <= max(swept.highest, 1)
+    chosen = useful[keys[:, 1]]
+    place, keys, values = place[chosen], keys[chosen], values[chosen]
+    columns, column = np.unique(keys[:, 1] * 2 * LEVELS + keys[:, 2], return_inverse=True)
+    sums = np.zeros((rows, len(columns), 3))
+    np.add.at(sums, (place, column), values)
+    made: dict[str, NDArray[np.generic]] = {}
+    for k, code in enumerate(columns.tolist()):
+        m, of_level = divmod(code, 2 * LEVELS)
+        waited, level = divmod(of_level, LEVELS)
+        name = f"S{servers[m]}.{'wait' if waited else 'idle'}{lowest_level(level)}"
+        made[f"{name}.n"] = sums[:, k, 0].astype(np.int64)
+        made[f"{name}.sum"], made[f"{name}.sq"] = sums[:, k, 1], sums[:, k, 2]
+    return pd.DataFrame(made, index=range(rows))
+
+
+def _about_losses(
+    level: NDArray[np.int64], seen: NDArray[np.int64], losses: NDArray[np.int64], cut: Cut
+) -> list[str]:
     """Return what to say about lost requests."""
-    lost, seen = int(counts["lost"].sum()), int(counts["seen"].sum())
+    lost = int(losses.sum())
     if not lost:
         return []
-    at = counts["full"].sum() / lost
+    at = (losses * level).sum() / lost
     text = f"{lost} requests were lost; they found {at:.1f} in the system"
     if cut.capacity is None:
         if cut.sampling is Sampling.ARRIVAL:
@@ -236,7 +337,7 @@ def _about_losses(counts: pd.DataFrame, cut: Cut) -> list[str]:
         text += (
             f", and {cut.capacity} fill it: they were not lost to a full queue, and no model of a "
             f"queue foresees such losses. Forecasts of the loss come on top of these "
-            f"{lost / (seen + lost):.2%}"
+            f"{lost / (int(seen.sum()) + lost):.2%}"
         )
     return [text]
 
@@ -276,15 +377,16 @@ def _states(
     return labels, np.minimum(level, len(labels) - 1), seen
 
 
-def _dropped(fates: pd.DataFrame, grid: Grid, rows: int) -> tuple[Dropped, ...]:
-    """Windows that are left out, by reason; those without a single row never got into a table."""
-    sums = {why: (int(row["windows"]), int(row["rows"])) for why, row in fates.iterrows()}
+def _dropped(windows: pd.DataFrame, grid: Grid, rows: int) -> tuple[Dropped, ...]:
+    """Windows that are left out, by reason; those without a single row are not among these."""
+    fates = windows.groupby("fate")["rows"].agg(["size", "sum"])
+    sums = {str(why): (int(row["size"]), int(row["sum"])) for why, row in fates.iterrows()}
     missing = grid.windows - sum(windows for windows, _ in sums.values())
     outside = rows - sum(counted for _, counted in sums.values())
     sums.pop("kept", None)
     if missing:
-        windows, counted = sums.get("empty", (0, 0))
-        sums["empty"] = (windows + missing, counted)
+        empty, counted = sums.get("empty", (0, 0))
+        sums["empty"] = (empty + missing, counted)
     if outside > 0:
         sums["not whole (the last)"] = (1, outside)
     return tuple(Dropped(why, *numbers) for why, numbers in sorted(sums.items()))

@@ -13,7 +13,8 @@ On the free scale ``z``, with ``H`` the Hessian of the likelihood at its minimum
 |               |                                                     | independent               |
 
 `AutoCovariance`, the default, is a sandwich where there are enough windows, else `Correlated` where
-the chain allows it, else `Dispersed`, or `Information` for observations that are not counts.
+the chain allows it, else `Dispersed`, or `Information` for observations that are not counts, and
+for those that are independent by themselves, such as choices.
 
 Directions along which the likelihood is flat get a standard deviation of `UNDETERMINED` in all of
 them: there the scores vanish too, and a sandwich would call them known.
@@ -96,11 +97,23 @@ class Minimum:
         return group.ravel()
 
     def scatter(self) -> Array:
-        """``[R, R]``: the outer products of the windows' scores, added up."""
-        slopes = self.slopes[self.group]
-        total = np.einsum("mc,mcp->p", self.windows.data.numpy(), slopes)
-        scores = np.concatenate(self.windows.roots.numpy() @ slopes)
-        return np.asarray(scores.T @ scores - np.outer(total, total) / self.windows.recorded)
+        """``[R, R]``: the outer products of the windows' scores, added up.
+
+        The score of a window scatters in proportion to its length, so that where lengths differ
+        much, one long window would stand for the scatter of all of them, and it has none: the fit
+        follows it. Then every window says equally much about the scatter per unit of length. The
+        larger of the two is taken: what differs between windows, whatever their length, adds up.
+        """
+        slopes, windows = self.slopes[self.group], self.windows
+        total = np.einsum("mc,mcp->p", windows.data.numpy(), slopes)
+        each = windows.roots.numpy() @ slopes
+        centre = np.outer(total, total) / windows.recorded
+        lengths = windows.lengths.clamp_min(1e-300).numpy()
+        found = []
+        for weight in (np.ones_like(lengths), lengths.mean() / lengths):
+            scores = np.concatenate(each * np.sqrt(weight)[:, None, None])
+            found.append(np.asarray(scores.T @ scores - centre))
+        return max(found, key=lambda J: float((np.diag(J) / self.curvature**2).sum()))
 
     def scores(self) -> Array:
         """``[M, R]``: gradient of every window's negative log-likelihood, less their mean."""
@@ -250,6 +263,8 @@ class AutoCovariance(CovarianceKind):
     def at(self, minimum: Minimum) -> Covariance:
         """Covariance of the first kind that the data support."""
         windows = minimum.windows
+        if all(kind.independent for kind in windows.observations):
+            return Information().at(minimum)
         if Sandwich().spare(minimum) >= _FEWEST_SPARE:
             return Sandwich().at(minimum)
         if obstacle(minimum.likelihood.model, windows, minimum.theta) is None:
@@ -264,8 +279,11 @@ def covariance(
     """Covariance of the estimates.
 
     A positive parameter estimated at zero has no logarithm to be uncertain about: it is taken on a
-    linear scale, in units of where its fit started, as if it could go either way.
+    linear scale, in units of where its fit started, as if it could go either way. Weights of a
+    network have no covariance, unless one is asked for.
     """
+    if kind is None and likelihood.model.weights:
+        return Covariance.none(likelihood.scale)
     return (kind or AutoCovariance()).at(Minimum(likelihood, windows, theta))
 
 

@@ -1,11 +1,12 @@
 r"""Measures of chains too large to solve for every draw.
 
-At a few loads that all draws share, the chain is solved at its estimates at each load, with the
-slopes of every measure in the parameters. Along each axis of the draws whose effect may not be
-linear it is solved again two standard deviations to either side, where the ends of intervals are
-made: a bottleneck that moves to another server bends the curve, and a line would call a bad draw
-harmless. The first axis is the direction in which the measures change most, so that little is left
-for products of two axes, which this expansion does not have.
+At a few loads that all draws share, the chain is factored at its estimates, once per load, and
+`expansion` has the rest from that factor: slopes of every measure in the parameters, and, along
+each axis of the draws whose effect may not be linear, the measures two standard deviations to
+either side, where the ends of intervals are made. A bottleneck that moves to another server bends
+the curve, and a line would call a bad draw harmless. Where a series does not settle, the chain is
+solved at both sides. The first axis is the direction in which the measures change most; of two axes
+together, the second-order term is added.
 
 A limit asks each draw at a load of its own, and a long forecast asks for many loads. There the
 measures are curves over load, solved on a grid of log loads. A change of the unit of time is exact:
@@ -21,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ from stationary.edges import Edges
 from stationary.learning.inference import Link
 from stationary.learning.solved_points import SolvedPoints
 from stationary.models import Model, Point
+from stationary.models.chunks import in_chunks
 from stationary.models.scales import Scale
 
 _STEP = 0.1
@@ -52,13 +55,8 @@ _NEVER = 1e-12
 _FELT = 0.03
 """Effect of one standard deviation, on the link, from which an axis is taken to be bent."""
 
-_LONG = 0.05
-"""Standard deviation, in e-folds of a parameter, above which the grid is more accurate, where more
-than one axis is bent ..."""
-
-_ROUGH = 0.2
-"""... and how much the bends at the two sides may differ, on the link. Between them a parabola is
-off by 0.07 of it at most, and by nothing at two standard deviations."""
+_FARTHEST_PAIR = 3.0
+"""Standard deviations up to which the effect of two axes together is taken to grow."""
 
 _FARTHEST = 12.0
 """E-folds that a parameter may move along an axis where the chain is solved."""
@@ -69,9 +67,10 @@ _MOST_KEPT = 4
 _kept: list[tuple[Model, Any, Curves]] = []
 
 
-def is_costly(edges: Edges, solves: int) -> bool:
-    """Whether so many solves of chains on these edges take longer than curves."""
-    return solves * _seconds(edges) > _MOST_SECONDS
+def is_costly(model: Model, solves: int) -> bool:
+    """Whether so many solves of a model's chain take longer than curves."""
+    one = _seconds(model.edges) + model.seconds_per_state * model.edges.n
+    return solves * one > _MOST_SECONDS
 
 
 @lru_cache(maxsize=64)
@@ -105,6 +104,7 @@ class Curves:
         # Axes go by the same measures whatever is asked beside.
         self.leading = [names.index(name) for name in model.measures or names]
         self.points = SolvedPoints(model, self.measures, scale)
+        self._centre: dict[bytes, Array] = {}
         self.unit = _unit_of_time(model, scale)
         self.dimension = self._dimensions(model)
         if np.isnan(self.dimension).any():  # a measure that mixes units knows no common factor
@@ -141,18 +141,15 @@ class Curves:
         common, rest = self._split(moved)
         batch = np.broadcast_shapes(x.shape[:-1], common.shape)
         common, rest = np.broadcast_to(common, batch), np.broadcast_to(rest, (*batch, len(self.z)))
-        levels = np.full((*batch, len(self.measures)), np.nan)
-        on_grid = np.ones(batch[1], bool)
-        if len(x) == 1 and batch[1] <= self._grid_points(x[0].numpy(), common):
-            moved = np.broadcast_to(moved, rest.shape)
-            on_grid = self._around_loads(x[0].numpy(), moved, levels)
-        if on_grid.any():
-            inputs = x.expand(*batch, -1).numpy()[:, on_grid]
-            levels[:, on_grid] = self._on_grid(inputs, common[:, on_grid], rest[:, on_grid])
+        on_grid = len(x) > 1 or batch[1] > self._grid_points(x[0].numpy(), common)
+        if on_grid:
+            levels = self._on_grid(x.expand(*batch, -1).numpy(), common, rest)
+        else:
+            levels = self._around_loads(x[0].numpy(), np.broadcast_to(moved, rest.shape))
         found = []
         for k in map(self.names.index, names):
             measure = self.measures[k]
-            factor = np.exp(common * np.where(on_grid, self.dimension[k], 0.0))
+            factor = np.exp(common * self.dimension[k]) if on_grid else 1.0
             with np.errstate(over="ignore"):
                 value = Link(measure).back(levels[..., k]) * factor
             found.append(np.clip(value, measure.low, measure.high))
@@ -160,7 +157,7 @@ class Curves:
 
     def at_centre(self, x: Tensor, names: Sequence[str]) -> Array | None:
         """Measures ``[G, K]`` of the estimates at inputs ``[G, d]``, if they were solved."""
-        rows = [self.points.known(row, self.z) for row in x.numpy()]
+        rows = [self._centre.get(row.tobytes()) for row in x.numpy()]
         levels = [row for row in rows if row is not None and not np.isnan(row).any()]
         if len(levels) < len(rows):
             return None
@@ -174,27 +171,40 @@ class Curves:
             left = np.floor((np.log(x[:, 0]) - common) / _STEP)
         return len(np.unique([left, left + 1]))
 
-    def _around_loads(self, x: Array, moved: Array, levels: Array) -> Array:
-        """Fill in levels ``[B, G, K]`` around each load; return where they must go by the grid."""
-        level, slope = self.points.with_slopes(x, self.z)
-        leading = [
-            # The logarithm of a tiny loss moves a lot, and nobody will ever see it.
-            [k for k in self.leading if not self.is_share[k] or row[k] > math.log(_NEVER)]
-            for row in level
-        ]
-        around = [_Axes(moved[:, g], slope[g, :, :-1], leading[g]) for g in range(len(x))]
-        rough = np.array([axes.longest > _LONG and len(axes.bent) > 1 for axes in around])
-        bent = [(g, r) for g, axes in enumerate(around) if not rough[g] for r in axes.bent]
-        z = [self.z + sign * _SIDE * around[g].step[r] for g, r in bent for sign in (-1, 1)]
-        sides = self.points.levels(x[[g for g, _ in bent for _ in (-1, 1)]], z)
-        for g, axes in enumerate(around):
-            levels[:, g] = level[g] + axes.linear
-        for (g, r), below, above in zip(bent, sides[::2], sides[1::2], strict=True):
-            first, t = _SIDE * around[g].first[:, r], around[g].u[:, r : r + 1] / _SIDE
-            low, high = below - level[g] + first, above - level[g] - first
-            levels[:, g] += _bent(-t) * low + _bent(t) * high
-            rough[g] |= bool(np.abs(high - low)[leading[g]].max(initial=0.0) > _ROUGH)
-        return rough
+    def _around_loads(self, x: Array, moved: Array) -> Array:
+        """Levels ``[B, G, K]`` at loads that all draws share; NaN where there is no solution."""
+
+        def of_part(rows: Tensor) -> list[Array]:
+            return [self._around_load(x[g], moved[:, g]) for g in rows.tolist()]
+
+        parts = in_chunks(of_part, self.points.model.edges, torch.arange(len(x)))
+        return np.stack([level for part in parts for level in part], 1)
+
+    def _around_load(self, x: Array, moved: Array) -> Array:
+        """Levels ``[B, K]`` at one load."""
+        chain = self.points.expansion(x, self.z)
+        if chain is None:
+            return np.full((len(moved), len(self.measures)), np.nan)
+        self._centre[x.tobytes()] = chain.level
+        # The logarithm of a tiny loss moves a lot, and nobody will ever see it.
+        seen = ~self.is_share | (chain.level > math.log(_NEVER))
+        leading = [k for k in self.leading if seen[k]]
+        axes = _Axes(moved, chain.slope, leading)
+        levels = chain.level + axes.linear
+        series = {r: chain.along(_SIDE * axes.step[r], leading) for r in axes.bent}
+        for r, (_, below, above, settled) in series.items():
+            step, t = _SIDE * axes.step[r], axes.u[:, r : r + 1] / _SIDE
+            if not settled:
+                below, above = self.points.levels(np.stack([x, x]), [self.z - step, self.z + step])
+            first = _SIDE * axes.first[:, r]
+            levels += _bent(-t) * (below - chain.level + first)
+            levels += _bent(t) * (above - chain.level - first)
+        u = axes.u.clip(-_FARTHEST_PAIR, _FARTHEST_PAIR) / _SIDE
+        for a, b in combinations(axes.bent, 2):
+            both = chain.second(_SIDE * (axes.step[a] + axes.step[b]))
+            both -= series[a].second + series[b].second
+            levels += both * u[:, [a]] * u[:, [b]]
+        return levels
 
     def _on_grid(self, x: Array, common: Array, rest: Array) -> Array:
         """Levels ``[B, G, K]`` at inputs ``[B, G, d]`` from curves over load."""
@@ -295,8 +305,6 @@ class _Axes:
         Effect of each draw, as far as it is linear.
     bent : list of int
         Axes whose effect may not be linear.
-    longest : float
-        Largest displacement of a parameter by one standard deviation.
     """
 
     def __init__(self, moved: Array, slope: Array, leading: list[int]) -> None:
@@ -312,7 +320,6 @@ class _Axes:
         # Without signs: where the effects of two parameters cancel, their bends need not.
         felt = (np.abs(known) @ np.abs(self.step.T)).max(0, initial=0.0)
         self.bent = [int(r) for r in np.flatnonzero(felt >= _FELT)]
-        self.longest = float(np.abs(self.step).max(initial=0.0))
 
 
 def _bent(t: Array) -> Array:

@@ -6,10 +6,6 @@ array of measures over loads, and everything above reads quantiles of it.
 Draws from a covariance are those of a scrambled Sobol sequence, so that answers are reproducible
 and vary smoothly: with 1,024 of them the ends of an interval of a limit have a noise of about
 0.01 %, where as many pseudo-random ones leave 0.05 %.
-
-A model that is not quite right drifts as the load grows. What its parameters moved between the fits
-to the lightest windows and the fit to all, over the logarithm of the stretch, is how much they may
-move again on the way to a load beyond the heaviest.
 """
 
 from __future__ import annotations
@@ -35,9 +31,6 @@ from stationary.solvers import Accuracy
 COUNT = 1024
 """Draws of each model: a power of two, as Sobol sequences have it."""
 
-_CHANCE = 3.0
-"""Square of a difference, in variances of it, from which chance does not explain it."""
-
 _SHORT = 0.95
 """Share of the way to zero that a rate may go in a draw that moves rates, not logarithms."""
 
@@ -58,42 +51,41 @@ class Part:
     model : Model
         The model, at the estimates: the centre of the draws.
     theta : Tensor [B, P]
-        Parameters up to the heaviest load of the data.
+        Parameters.
     weights : ndarray [B]
         Weight of every draw; those of all parts add up to one.
     scale : Scale
-        Coordinates on which draws drift.
-    drift : Tensor [B, P], optional
-        How far the coordinates of each draw move when the load grows e-fold beyond ``heaviest``.
-    heaviest : float
-        The heaviest load of the data.
+        Coordinates on which curves of a large chain follow the draws.
+    name : str
+        Name of the model in its plan.
     """
 
     model: Model
     theta: Tensor
     weights: Array
     scale: Scale
-    drift: Tensor | None = None
-    heaviest: float = np.inf
-
-    def at(self, x: Tensor) -> Tensor:
-        """Parameters ``[B, 1 or G, P]`` of every draw at inputs ``[1 or B, G, d]``."""
-        if self.drift is None:
-            return self.theta[:, None]
-        beyond = torch.from_numpy(reach(self.heaviest, x[..., 0].numpy()))
-        moved = self.scale.free(self.theta)[:, None] + self.drift[:, None] * beyond[..., None]
-        return within(self.model, self.scale, self.scale.natural(moved))
+    name: str = ""
 
     def first(self, count: int) -> Part:
-        """Return the first draws alone."""
-        drift = None if self.drift is None else self.drift[:count]
-        theta, weights = self.theta[:count], self.weights[:count]
-        return replace(self, theta=theta, weights=weights, drift=drift)
+        """Return the first draws alone, with the weight of all."""
+        weights = self.weights[:count]
+        weights = weights * (self.weights.sum() / weights.sum())
+        return replace(self, theta=self.theta[:count], weights=weights)
+
+    def with_parameter(self, model: Model, values: Tensor) -> Part:
+        """Return the draws of a model with one more parameter, behind the others."""
+        log, unit = self.scale.log, self.scale.unit
+        return replace(
+            self,
+            model=model,
+            theta=torch.cat([self.theta, values[:, None]], -1),
+            scale=Scale(torch.cat([log, log.new_ones(1)]), torch.cat([unit, unit.new_ones(1)])),
+        )
 
     @cached_property
     def costly(self) -> bool:
         """Whether the chain is too large to be solved for every draw."""
-        return is_costly(self.model.edges, _LOADS * len(self.theta))
+        return is_costly(self.model, _LOADS * len(self.theta))
 
     def centre(self, x: Tensor, names: Sequence[str]) -> Array:
         """Measures ``[1, G, K]`` of the estimates at inputs ``[1, G, d]``."""
@@ -106,13 +98,15 @@ class Part:
 
     def is_entrywise(self, x: Tensor) -> bool:
         """Whether the chain's rare states, too, are solved accurately at inputs ``[G, d]``."""
-        with torch.no_grad():
-            accuracy = Point(self.model, x, self.model.theta.detach()).accuracy
+        accuracy = self._curves(()).points.accuracy if self.costly else None
+        if accuracy is None:
+            with torch.no_grad():
+                accuracy = Point(self.model, x, self.model.theta.detach()).accuracy
         return accuracy is Accuracy.ENTRYWISE
 
     def drawn(self, x: Tensor, names: Sequence[str]) -> Array:
         """Measures ``[B, G, K]`` of every draw at inputs ``[1 or B, G, d]``: NaN if unsolvable."""
-        theta = self.at(x)
+        theta = self.theta[:, None]
         if self.costly:
             return self._curves(names).values(x, theta, names)
         return _solvable(self.model, x.expand(len(theta), -1, -1), theta, names)
@@ -143,6 +137,10 @@ class Draws:
         """Weights of all draws, ``[B]``."""
         return np.concatenate([part.weights for part in self.parts])
 
+    def thinned(self, count: int) -> Draws:
+        """Return the first draws of every model alone, with its weight."""
+        return Draws(tuple(part.first(count) for part in self.parts))
+
     @property
     def measures(self) -> tuple[str, ...]:
         """Measures that all models have by default."""
@@ -166,57 +164,52 @@ class Draws:
         return (None if len(self.parts) > 1 else self.parts[0].centre(x[None], names)[0]), drawn
 
 
-def from_estimate(
-    estimate: Estimate,
-    below: Sequence[Estimate] = (),
-    heaviest: float = np.inf,
-    weight: float = 1.0,
-    seed: int = 0,
-) -> Part:
-    """Draw from an estimate's covariance, and from how its parameters drift.
+def from_estimate(estimate: Estimate, weight: float = 1.0, seed: int = 0, name: str = "") -> Part:
+    """Draw from an estimate's covariance.
 
     Parameters
     ----------
     estimate : Estimate
         Of all windows.
-    below : sequence of Estimate
-        Of the lightest windows, which show how far the parameters drift; none for no drift.
-    heaviest : float
-        The heaviest load of the data, from which on they do.
     weight : float
         Of all of these draws together.
     seed : int
         Of the scrambling.
+    name : str
+        Name of the model in its plan.
     """
     cov, model = estimate.covariance, estimate.model
-    scale = common_scale([estimate, *below])
+    scale = cov.scale
     size = len(estimate.theta)
-    drifts = drift(estimate, below, heaviest) if below else np.zeros((size, size))
-    moving = bool(drifts.any())
-    uniform = qmc.Sobol(size * (1 + moving) + bool(cov.df), seed=seed).random(COUNT)
+    if not cov.computed:  # one draw that cannot be solved leaves every interval open
+        nothing = torch.full((1, size), torch.nan, dtype=torch.float64)
+        return Part(model, nothing, np.array([weight]), scale, name)
+    uniform = qmc.Sobol(size + bool(cov.df), seed=seed).random(COUNT)
     uniform = uniform.clip(_EDGE, 1 - _EDGE)
     chance = norm.ppf(uniform[:, :size]) @ _root(cov.on(scale, estimate.theta)).T
     if cov.df:  # a t distribution: the covariance itself is not known better
         chance *= np.sqrt(cov.df / chi2.ppf(uniform[:, -1:], cov.df))
     chance = _bounded(chance, estimate, scale)
     z = _moved(estimate, scale, torch.from_numpy(chance))
-    more = None
-    if moving:
-        more = torch.from_numpy(norm.ppf(uniform[:, size : 2 * size]) @ _root(drifts).T)
-    return Part(
-        model,
-        within(model, scale, scale.natural(z)),
-        np.full(COUNT, weight / COUNT),
-        scale,
-        more,
-        heaviest,
-    )
+    theta = within(model, scale, scale.natural(z))
+    return Part(model, theta, np.full(COUNT, weight / COUNT), scale, name)
 
 
-def from_refits(estimate: Estimate, thetas: Tensor) -> Part:
+def shuffled_points(count: int, dimensions: int, seed: int) -> Array:
+    """Points ``[count, dimensions]`` of a Sobol sequence, to stand beside draws.
+
+    Shuffled, because draws are Sobol points as well, and two such sequences side by side are
+    correlated.
+    """
+    # Sobol points want a power of two.
+    points = qmc.Sobol(dimensions, seed=seed).random(1 << (count - 1).bit_length())
+    return np.random.default_rng(seed).permutation(points)[:count]
+
+
+def from_refits(estimate: Estimate, thetas: Tensor, name: str = "") -> Part:
     """Take the parameters of a bootstrap's refits as equally likely draws."""
     weights = np.full(len(thetas), 1 / len(thetas))
-    return Part(estimate.model, thetas, weights, estimate.covariance.scale)
+    return Part(estimate.model, thetas, weights, estimate.covariance.scale, name)
 
 
 def faster(part: Part, which: Tensor, factor: float) -> Part:
@@ -226,47 +219,6 @@ def faster(part: Part, which: Tensor, factor: float) -> Part:
     model.set_theta(part.model.theta.detach() * times)
     unit = torch.where(part.scale.log, part.scale.unit, part.scale.unit * times)
     return replace(part, model=model, theta=part.theta * times, scale=Scale(part.scale.log, unit))
-
-
-def drift(estimate: Estimate, below: Sequence[Estimate], heaviest: float) -> Array:
-    """Covariance ``[P, P]`` of how far the parameters move when the load grows e-fold.
-
-    What they moved between fits, where that is more than chance explains: the variance of the
-    difference between a fit to some windows and one to all is the difference of their variances.
-    """
-    scale = common_scale([estimate, *below])
-    whole = estimate.theta
-    total, stretch = np.zeros((len(whole),) * 2), 0.0
-    for part in below:
-        moved = (scale.free(part.theta) - scale.free(whole)).numpy()
-        own = part.covariance.on(scale, part.theta)
-        # Estimated from few windows the difference may come out negative: no less than a tenth of
-        # the larger variance is left to chance.
-        stretch += float(reach(part.below, np.array(heaviest))) ** 2
-        if not (part.covariance.computed and estimate.covariance.computed):
-            total += np.outer(moved, moved)  # nothing is known that chance would explain
-            continue
-        values, basis = np.linalg.eigh(own - estimate.covariance.on(scale, whole))
-        least = 0.1 * np.linalg.eigvalsh(own).max()
-        along = basis.T @ moved
-        if (along**2 / np.maximum(values, least)).sum() > _CHANCE * len(moved):
-            total += np.outer(moved, moved)
-    return total / stretch if stretch else total
-
-
-def reach(most: float, loads: Array) -> Array:
-    """How far loads lie beyond the heaviest: in e-folds, or in its own size where that is not."""
-    if most > 0:
-        return np.asarray(np.log(np.maximum(loads / most, 1.0)))
-    return np.asarray(np.maximum(loads - most, 0.0) / (abs(most) or 1.0))
-
-
-def common_scale(estimates: Sequence[Estimate]) -> Scale:
-    """Logarithms where no estimate is at zero, the unit of the first elsewhere."""
-    first = estimates[0].covariance.scale
-    log = torch.stack([each.covariance.scale.log for each in estimates]).all(0)
-    units = torch.stack([each.covariance.scale.unit for each in estimates])
-    return Scale(log, torch.where(first.log, units.amax(0), first.unit))
 
 
 def _moved(estimate: Estimate, scale: Scale, chance: Tensor) -> Tensor:
@@ -284,12 +236,7 @@ def _moved(estimate: Estimate, scale: Scale, chance: Tensor) -> Tensor:
 
 
 def _root(matrix: Array) -> Array:
-    """A square root whose first columns hold most: a Sobol sequence fills those best.
-
-    NaN for a covariance that could not be computed, so that every draw counts as unsolved.
-    """
-    if not np.isfinite(matrix).all():
-        return np.full_like(matrix, np.nan)
+    """A square root whose first columns hold most: a Sobol sequence fills those best."""
     values, basis = np.linalg.eigh(matrix)
     return np.asarray((basis * np.sqrt(np.maximum(values, 0.0)))[:, ::-1])
 

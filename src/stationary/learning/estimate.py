@@ -27,6 +27,8 @@ class End(StrEnum):
 
     CONVERGED = "converged"
     """No step improves the likelihood noticeably."""
+    SETTLED = "settled"
+    """No step improves the weights of a network noticeably: other weights may be as good."""
     RAN_AWAY = "ran away"
     """The likelihood keeps improving as a parameter goes to its limit."""
     STALLED = "stalled"

@@ -69,11 +69,12 @@ def refit_below(whole: Estimate, windows: Windows, cut: float) -> Estimate | Non
         return None
 
 
-def refitted(model: Model, windows: Windows, start: Tensor, weights: Tensor) -> Tensor | None:
+def refitted(
+    model: Model, windows: Windows, start: Tensor, weights: Tensor | None = None
+) -> Tensor | None:
     """Parameters of a refit to weighted windows from a start; None if it did not converge."""
-    likelihood = Likelihood(at(model, start), windows, weights=weights)
     try:
-        found = _from_here(likelihood)
+        found = _from_here(Likelihood(at(model, start), windows, weights=weights))
     except StationaryError:
         return None
     return None if found is None or not found.ended.converged else found.theta
@@ -105,7 +106,7 @@ def restart(estimate: Estimate) -> Tensor:
 def at(model: Model, theta: Tensor) -> Model:
     """Return a copy of a model at other parameters."""
     fitted = copy.deepcopy(model)
-    fitted.set_theta(theta)
+    fitted.set_theta(theta, vanishing=True)
     return fitted
 
 

@@ -54,7 +54,7 @@ class Covariance:
     Attributes
     ----------
     matrix : ndarray [P, P]
-        Covariance of the coordinates ``z`` of ``scale``.
+        Covariance of the coordinates ``z`` of ``scale``; ``[[nan]]`` where there is none.
     df : int
         Degrees of freedom of the t quantiles; 0 for a normal one.
     kind : str
@@ -83,6 +83,11 @@ class Covariance:
     block: int = 1
     linear: bool = False
 
+    @classmethod
+    def none(cls, scale: Scale) -> Covariance:
+        """Return what stands for a covariance where there is none."""
+        return cls(np.full((1, 1), np.nan), 0, "none", np.empty((len(scale.log), 0)), scale)
+
     @property
     def stderr(self) -> Array:
         """Standard errors of ``z``: relative ones where it is a logarithm."""
@@ -96,7 +101,7 @@ class Covariance:
     @property
     def computed(self) -> bool:
         """Whether all standard errors are numbers."""
-        return bool(np.isfinite(self.matrix).all())
+        return bool(np.isfinite(self.stderr).all())
 
     def on(self, scale: Scale, theta: Tensor) -> Array:
         """Return the matrix on another scale, near ``theta``."""
@@ -125,6 +130,8 @@ def nats_above_minimum(likelihood: Likelihood, z: Array, slope: Array) -> float:
     most = float(slope @ slope) / (2 * FLAT)
     if most <= NEAR:
         return most
+    if likelihood.model.weights:
+        return math.nan  # many optima, and none that Newton's step would lead to
     try:
         curvature, basis = np.linalg.eigh(finite_hessian(likelihood, z))
     except (RateError, ReducibleError, SolverError):

@@ -61,7 +61,6 @@ class Iterates:
         self.solver = Auto() if solver is None else solver
         self.x, self.data = x, data
         self.observations = [kind.on(model) for kind in observations]
-        start = torch.where(model.positive, start.clamp_min(training.floor), start)
         self.theta = start.clone().requires_grad_()
         self.count = len(x) * start.shape[-1] // start.numel()
         """Windows of each fit."""

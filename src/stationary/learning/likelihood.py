@@ -62,14 +62,20 @@ class Likelihood:
         self.x = model.as_inputs(distinct)
         self.data = data.new_zeros(len(distinct), data.shape[1]).index_add(0, where, data)
         self.observations = [kind.on(model) for kind in windows.observations]
+        self._reads_states = any(kind.reads_states for kind in self.observations)
         self._widths = [kind.data.shape[1] for kind in self.observations]
+        parts = zip(self.observations, self.data.split(self._widths, -1), strict=True)
+        self.data = torch.cat([kind.prepared(self.x, part) for kind, part in parts], -1)
         self.total = float(size.sum())
         self._check_kinds()
         self.solver = Auto() if solver is None else solver
         self.scale = model.scale()
         self.start = model.start(self.x)
+        for kind in self.observations:
+            self.start = kind.start(Point(model, windows.x, self.start))
         self.evaluations = 0
         self.visits = VisitedPoints()
+        self._quadratic: tuple[float, Array, Array] | tuple[()] | None = None
 
     @torch.no_grad()
     def _check_kinds(self) -> None:
@@ -95,7 +101,7 @@ class Likelihood:
     def on(self, scale: Scale) -> Likelihood:
         """Return the same likelihood as a function of other coordinates."""
         other = copy.copy(self)
-        other.scale, other.visits = scale, VisitedPoints()
+        other.scale, other.visits, other._quadratic = scale, VisitedPoints(), None
         return other
 
     def __call__(self, z: Tensor) -> Tensor:
@@ -128,11 +134,14 @@ class Likelihood:
         def of_part(x: Tensor, data: Tensor) -> tuple[float, Array]:
             free = torch.from_numpy(z.copy()).requires_grad_()
             theta = self.scale.natural(free)
-            generator = self.model.generator(x, theta)
-            factor = self.solver.factor(generator)
-            point = Point(self.model, x, theta.detach()).with_pi(factor.pi)
+            point, outputs, slopes = Point(self.model, x, theta.detach()), [], []
+            if self._reads_states:
+                generator = self.model.generator(x, theta)
+                factor = self.solver.factor(generator)
+                point = point.with_pi(factor.pi)
             value, by_pi, by_theta = self._parts(point, data)
-            outputs, slopes = [generator.rates], [factor.rate_gradient(by_pi)]
+            if self._reads_states:
+                outputs, slopes = [generator.rates], [factor.rate_gradient(by_pi)]
             if by_theta is not None:
                 outputs.append(theta)
                 slopes.append(by_theta)
@@ -153,7 +162,7 @@ class Likelihood:
         """Value and slopes in ``pi`` and ``theta``, added up over the observations."""
         if len(self.observations) == 1:
             return self.observations[0].nll_and_gradient(point, data)
-        value, by_pi, by_theta = 0.0, torch.zeros_like(point.pi), torch.zeros_like(point.theta)
+        value, by_pi, by_theta = 0.0, torch.zeros(()), torch.zeros_like(point.theta)
         for kind, part in zip(self.observations, data.split(self._widths, -1), strict=True):
             more, slope, other = kind.nll_and_gradient(point, part)
             value, by_pi = value + more, by_pi + slope
@@ -172,11 +181,55 @@ class Likelihood:
         return product
 
     def hessian(self, z: Array) -> Array:
-        """Exact second derivatives, one pass of double backpropagation per parameter."""
+        """Exact second derivatives: by a formula, or one double backpropagation per parameter."""
         if self._is_large(len(z)):
             return self._visit(z)[2]
+        known = self.by_formula(z)
+        if known is not None:
+            return known[2]
         H = np.stack(list(map(self.curvature(z), np.eye(len(z)))))
         return (H + H.T) / 2
+
+    def by_formula(self, z: Array) -> tuple[float, Array, Array] | None:
+        """Value, gradient and Hessian by the formula of the only kind of observation, if any."""
+        if len(self.observations) > 1:
+            return None
+        with torch.no_grad():
+            theta = self.scale.natural(torch.from_numpy(z))
+            point = Point(self.model, self.x, theta, self.solver)
+            known = self.observations[0].derivatives(point, self.data)
+            if known is None:
+                return None
+            value, gradient, hessian = known
+            slope = 1 / self.scale.slope(theta)
+            gradient = gradient * slope
+            # The second derivative of an exponential is the exponential.
+            curved = torch.diag(gradient.where(self.scale.log, 0.0))
+            hessian = slope[:, None] * hessian * slope + curved
+        penalty = self._penalty(z)
+        return value + penalty[0], gradient.numpy() + penalty[1], hessian.numpy() + penalty[2]
+
+    def _penalty(self, z: Array) -> tuple[float, Array, Array]:
+        """The model's penalty with its derivatives; a quadratic one is computed once."""
+        if self._quadratic is None:
+            zero, one = (self._penalty_at(at) for at in (np.zeros_like(z), np.ones_like(z)))
+            same = np.allclose(zero[2], one[2], rtol=1e-12, atol=1e-12)
+            self._quadratic = zero if same else ()
+        if not self._quadratic:
+            return self._penalty_at(z)
+        value, slope, hessian = self._quadratic
+        pull = hessian @ z
+        return value + float((slope + pull / 2) @ z), slope + pull, hessian
+
+    def _penalty_at(self, z: Array) -> tuple[float, Array, Array]:
+        # A copy of z for every row, so that two passes give all rows of the Hessian.
+        free = torch.tensor(z).repeat(len(z), 1).requires_grad_()
+        penalty = self.model.penalty(self.scale.natural(free))
+        if not isinstance(penalty, Tensor):
+            return penalty, np.zeros_like(z), np.zeros((len(z), len(z)))
+        (pull,) = torch.autograd.grad(penalty.sum(), free, create_graph=True)
+        (rows,) = torch.autograd.grad(pull.trace(), free)
+        return penalty[0].item(), pull[0].detach().numpy(), rows.numpy()
 
     def slopes(self, z: Array) -> Array:
         """Derivatives ``[U, S, P]`` of the log-terms at every distinct input."""

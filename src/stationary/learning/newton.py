@@ -1,4 +1,8 @@
-"""Maximum likelihood by second-order steps on all windows at once, from several starts."""
+"""Maximum likelihood by second-order steps on all windows at once, from several starts.
+
+Weights of a network have no optimum that is worth its Hessians: many weights give the same rates,
+and the likelihood rises on towards infinite ones. They descend by L-BFGS until steps gain nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from scipy.optimize import OptimizeResult, minimize
+from scipy.optimize import OptimizeResult, brentq, minimize
 
 from stationary._support.parallel import as_ready
 from stationary._support.seeds import as_random
@@ -47,6 +51,19 @@ Line searches compare values, of which float64 holds 16 digits: they stall above
 _TOLERANCE = 1e-8
 """Largest gradient, in nats per count for a factor of e, at which steps end."""
 
+_GAIN = 1e-3
+"""Nats that a step must gain, where the parameters are weights of a network."""
+
+_TINY = float(np.finfo(float).tiny)
+_ROUNDING = 1e-13
+"""Share of the value that its rounding may hide."""
+
+_FLOOR = 1e-14
+"""Gradient per count that is rounding."""
+
+_SHORTEST = 1e-9
+"""Length of a step, in e-folds, at which rounding decides whether it improves anything."""
+
 _REACH = 20.0
 """How many e-folds from its start a parameter may go before it counts as running away."""
 
@@ -59,7 +76,7 @@ class Newton(Method):
     ----------
     starts : int, optional
         Starting points: the model's own and others scattered around it. Three by default, and one
-        where a chain is large.
+        where a chain is large or the parameters are weights of a network.
     max_iterations : int
         For each start.
     cluster : str, optional
@@ -92,7 +109,7 @@ class Newton(Method):
         if large and self.folder is not None:
             owner = fingerprint(model, windows) | {"start": likelihood.start.tolist()}
             likelihood.visits = VisitedPoints(self.folder, json.dumps(owner), self.resume)
-        starts = self.starts if self.starts is not None else 1 if large else 3
+        starts = self.starts if self.starts is not None else 1 if large or model.weights else 3
         best = self._best(likelihood, starts, seed)
         likelihood.visits.finish()
         return FitResult(
@@ -214,7 +231,14 @@ def _steps(
     max_iterations: int,
 ) -> OptimizeResult:
     """Return where the steps from ``z0`` end."""
+    if likelihood.model.weights:
+        least = _GAIN / likelihood.total
+        descent = {"ftol": least, "gtol": 0.0, "maxiter": max_iterations, "maxcor": 30}
+        return minimize(value_and_gradient, z0, jac=True, method="L-BFGS-B", options=descent)
     newton = {"gtol": _TOLERANCE / 10, "maxiter": max_iterations, "max_trust_radius": 4.0}
+    result = _by_formula(likelihood, z0, max_iterations)
+    if result is not None:
+        return result
     if len(z0) <= _MOST_NEWTON:
         result = minimize(
             value_and_gradient,
@@ -243,6 +267,63 @@ def _steps(
             options=newton,
         )
     return result
+
+
+def _by_formula(likelihood: Likelihood, z0: Array, max_iterations: int) -> OptimizeResult | None:
+    """Newton steps of bounded length, where a formula gives the Hessian with the value.
+
+    None where there is no formula. One decomposition per step serves every length: where all
+    derivatives cost less than a millisecond, SciPy's own work would be most of the time.
+    """
+
+    def at(z: Array) -> tuple[float, Array, Array]:
+        try:
+            known = likelihood.by_formula(z)
+        except (RateError, ReducibleError, SolverError, np.linalg.LinAlgError):
+            known = None
+        if known is None or not np.isfinite(known[2]).all():
+            return np.inf, np.zeros_like(z), np.eye(len(z))
+        likelihood.evaluations += 1
+        value, gradient, hessian = known
+        return value / likelihood.total, gradient / likelihood.total, hessian / likelihood.total
+
+    z, (value, gradient, hessian) = z0, at(z0)
+    if not np.isfinite(value):
+        return None
+    curvature, axes = np.linalg.eigh(hessian)
+    radius = 0.5 * np.sqrt(len(z))
+    for _ in range(max_iterations):
+        step, gain = _bounded_step(curvature, axes.T @ gradient, radius)
+        there = at(z + axes @ step)
+        rise, length = (value - there[0]) / max(gain, _TINY), float(np.linalg.norm(step))
+        if gain < _ROUNDING * abs(value):  # then the slope decides which is nearer
+            rise = float(np.abs(there[1]).max() < np.abs(gradient).max() / 2)
+            radius = radius if rise else 0.0
+        elif rise < 0.25:
+            radius = min(radius, length) / 4
+        elif rise > 0.75 and length > 0.9 * radius:
+            radius = 2 * radius
+        if rise > 0:
+            z, (value, gradient, hessian) = z + axes @ step, there
+            curvature, axes = np.linalg.eigh(hessian)
+        if radius < _SHORTEST or np.abs(gradient).max() < _FLOOR:
+            break
+    return OptimizeResult(x=z, fun=value, jac=gradient)
+
+
+def _bounded_step(curvature: Array, slope: Array, radius: float) -> tuple[Array, float]:
+    """The best step within a radius on a quadratic, in the basis of its axes, and what it gains."""
+
+    def step(shift: float) -> Array:
+        return -slope / np.maximum(curvature + shift, _TINY)
+
+    least = max(0.0, -curvature[0]) * (1 + 1e-9)
+    most = least + np.linalg.norm(slope) / radius + 1e-12
+    best = step(least)
+    if not np.linalg.norm(best) <= radius:
+        shift = brentq(lambda s: 1 / radius - 1 / np.linalg.norm(step(s)), least, most, rtol=0.03)
+        best = step(shift)
+    return best, float(-(slope @ best) - (curvature * best) @ best / 2)
 
 
 def _polish(
@@ -285,6 +366,10 @@ def _judge(likelihood: Likelihood, result: OptimizeResult, z0: Array) -> Optimiz
 
     A rate that goes to zero is no run-away: its edge is simply not used.
     """
+    if likelihood.model.weights:
+        why = End.SETTLED if result.success else End.STALLED
+        result.ended = Ended(why, bool(result.success))
+        return result
     above = nats_above_minimum(likelihood, result.x, result.jac * likelihood.total)
     step, positive = result.x - z0, likelihood.model.positive.numpy()
     far = np.where(positive, step, np.abs(step)) > 0.95 * _REACH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -36,6 +37,8 @@ def bootstrap(
 ) -> Tensor:
     """Refit to windows drawn again with replacement; return parameters ``[B, P]``.
 
+    Where single events are independent, as choices are, these are drawn again in every window.
+
     Parameters
     ----------
     estimate : Estimate
@@ -60,11 +63,13 @@ def bootstrap(
             f"long there is nothing to draw from"
         )
     random = as_random(seed)
-    first = random.integers(count, size=(repeats, -(-count // block)))
-    drawn = ((first[..., None] + np.arange(block)) % count).reshape(repeats, -1)[:, :count]
-    weights = [torch.from_numpy(np.bincount(row, minlength=count).astype(float)) for row in drawn]
     refit = _Refit(estimate.model, windows, restart(estimate))
-    found = in_parallel(refit, weights, jobs=jobs, cluster=cluster, progress=progress)
+    samples: Iterable[Windows | Tensor]
+    if all(kind.independent for kind in windows.observations):
+        samples = [_redrawn(windows, random) for _ in range(repeats)]
+    else:
+        samples = _weights(count, repeats, block, random)
+    found = in_parallel(refit, samples, jobs=jobs, cluster=cluster, progress=progress)
     thetas = [theta for theta in found if theta is not None]
     if len(thetas) < max(_FEWEST, repeats // 2):
         raise InputError(
@@ -74,13 +79,32 @@ def bootstrap(
     return torch.stack(thetas)
 
 
+def _weights(count: int, repeats: int, block: int, random: np.random.Generator) -> list[Tensor]:
+    """How often each window is drawn, in every repeat."""
+    first = random.integers(count, size=(repeats, -(-count // block)))
+    drawn = ((first[..., None] + np.arange(block)) % count).reshape(repeats, -1)[:, :count]
+    return [torch.from_numpy(np.bincount(row, minlength=count).astype(float)) for row in drawn]
+
+
+def _redrawn(windows: Windows, random: np.random.Generator) -> Windows:
+    """Windows with as many events in each, drawn again from those that it has."""
+    kinds = []
+    for kind in windows.observations:
+        counts, size = kind.data.numpy(), kind.size.numpy()
+        drawn = random.multinomial(size.astype(np.int64), counts / size[:, None])
+        kinds.append(kind.with_data(torch.from_numpy(drawn.astype(float))))
+    return Windows(windows.x, inputs=windows.inputs, observations=kinds)
+
+
 @dataclass(frozen=True)
 class _Refit:
-    """Estimates from weighted windows; None if the refit did not converge."""
+    """Estimates from other or weighted windows; None if the refit did not converge."""
 
     model: Model
     windows: Windows
     start: Tensor
 
-    def __call__(self, weights: Tensor) -> Tensor | None:
-        return refitted(self.model, self.windows, self.start, weights)
+    def __call__(self, sample: Windows | Tensor) -> Tensor | None:
+        if isinstance(sample, Windows):
+            return refitted(self.model, sample, self.start)
+        return refitted(self.model, self.windows, self.start, sample)

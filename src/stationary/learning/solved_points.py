@@ -11,11 +11,13 @@ from torch import Tensor
 from stationary._support.types import Array
 from stationary.errors import InputError, RateError, ReducibleError, SolverError
 from stationary.learning.derivatives import by_input
+from stationary.learning.expansion import Expansion
 from stationary.learning.inference import Link
 from stationary.models import Model, Point
 from stationary.models.chunks import in_chunks
 from stationary.models.measures import Measure
 from stationary.models.scales import Scale
+from stationary.solvers import Accuracy
 
 UNSOLVABLE = (RateError, ReducibleError, SolverError, InputError)
 """What a chain that cannot be solved raises."""
@@ -31,12 +33,9 @@ class SolvedPoints:
     def __init__(self, model: Model, measures: list[Measure], scale: Scale) -> None:
         self.model, self.scale = model, scale
         self.pairs = [(measure, Link(measure)) for measure in measures]
+        self.accuracy: Accuracy | None = None
+        """Of a chain that was solved, if any was."""
         self._known: dict[tuple[bytes, bytes], tuple[Array, Array]] = {}
-
-    def known(self, x: Array, z: Array) -> Array | None:
-        """Levels ``[K]`` at an input, if they were solved."""
-        found = self._known.get((x.tobytes(), z.tobytes()))
-        return None if found is None else found[0]
 
     def with_slopes(self, x: Array, z: Array, parameters: bool = True) -> tuple[Array, Array]:
         """Levels ``[N, K]`` and slopes ``[N, K, P + 1]`` in the coordinates and the log load.
@@ -54,6 +53,15 @@ class SolvedPoints:
                 self._known[keys[n]] = level, slope
         level, slope = zip(*(self._known[key] for key in keys), strict=True)
         return np.stack(level), np.stack(slope)
+
+    def expansion(self, x: Array, z: Array) -> Expansion | None:
+        """Measures around an input ``[d]``; None where the chain cannot be solved."""
+        try:
+            found = Expansion(self.model, self.pairs, self.scale, torch.from_numpy(x[None]), z)
+        except UNSOLVABLE:
+            return None
+        self.accuracy = found.accuracy
+        return found
 
     def levels(self, x: Array, z: Sequence[Array]) -> Array:
         """Levels ``[N, K]`` at inputs ``[N, d]`` and coordinates ``[N, P]``, side by side."""

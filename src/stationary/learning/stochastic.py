@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,10 @@ class Stochastic(Method):
     clip : float
         Largest norm of a gradient; infinity for none.
     floor : float
-        Smallest value of a positive parameter.
+        Smallest value of a positive parameter; zero lets rates vanish.
+    start : float or sequence of float, optional
+        Where all parameters, or each of them, start, but for the floor; by default where the model
+        says.
     average : bool
         Return the mean of the iterates of the second half (Polyak and Ruppert).
     patience : int, optional
@@ -99,6 +103,7 @@ class Stochastic(Method):
     batch: int = 1
     clip: float = 5.0
     floor: float = 1e-6
+    start: float | Sequence[float] | None = None
     average: bool = False
     patience: int | None = None
     folder: Path | None = None
@@ -108,10 +113,10 @@ class Stochastic(Method):
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "patience"):
             check_whole(getattr(self, name), name, optional=name == "patience")
-        for name in ("clip", "floor"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not value > 0:
-                raise InputError(f"{name} must be positive; got {value!r}")
+        if not isinstance(self.clip, int | float) or not self.clip > 0:
+            raise InputError(f"clip must be positive; got {self.clip!r}")
+        if not isinstance(self.floor, int | float) or not 0 <= self.floor < math.inf:
+            raise InputError(f"floor must be zero or positive; got {self.floor!r}")
         if not isinstance(self.rule, StepRule):
             raise InputError(f"rule must be one such as Adam(lr=0.1); got {self.rule!r}")
         if not isinstance(self.gradient, Gradient):
@@ -120,6 +125,20 @@ class Stochastic(Method):
                 f"{self.gradient!r}"
             )
         check_resume(self.resume, self.folder)
+
+    def first(self, model: Model, x: Tensor) -> Tensor:
+        """Where a fit of a model to windows with inputs ``x [M, d]`` starts, ``[P]``."""
+        if self.start is None:
+            start = model.start(x)
+        else:
+            given = torch.as_tensor(self.start, dtype=torch.float64)
+            if given.shape not in ((), model.positive.shape) or not bool(given.isfinite().all()):
+                raise InputError(
+                    f"start must be a number, or one for each of {len(model.positive)} parameters; "
+                    f"got {self.start!r}"
+                )
+            start = given.expand(len(model.positive)).clone()
+        return torch.where(model.positive, start.clamp_min(self.floor), start)
 
     def run(self, likelihood: Likelihood, windows: Windows, seed: int) -> FitResult:
         """Train to the end, and judge the result by the exact likelihood."""
@@ -151,7 +170,7 @@ class Trainer(Iterates):
         seed: int = 0,
     ) -> None:
         x, self.windows = model.as_inputs(windows.x), windows
-        start = model.start(x)
+        start = training.first(model, x)
         super().__init__(model, x, windows.observations, windows.data, start, training, solver)
         self.order = torch.Generator().manual_seed(seed)
         self.epoch = self.position = 0
@@ -238,7 +257,7 @@ class Trainer(Iterates):
 
     def _fingerprint(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to be this run's."""
-        kept = ("rule", "batch", "clip", "floor", "average")
+        kept = ("rule", "batch", "clip", "floor", "start", "average")
         return {
             **checkpoints.fingerprint(self.model, self.windows),
             "gradient": checkpoints.identity(self.gradient),

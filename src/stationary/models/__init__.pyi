@@ -6,7 +6,11 @@ from . import registry as registry
 from ._base import Model as Model
 from ._params import Param as Param
 from ._point import Point as Point
+from .choice.navigation import navigation_scores as navigation_scores
+from .choice.pcmc import PCMC as PCMC
+from .choice.plackett_luce import PlackettLuce as PlackettLuce
 from .function import FromFunction as FromFunction
+from .function import FromModule as FromModule
 from .prism.model import Prism as Prism
 from .prism.model import from_prism as from_prism
 from .queues._queue import Queue as Queue

@@ -84,6 +84,12 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
     encompassing: ClassVar[bool] = False
     """Whether the usual models of a queue are special cases of it: then it answers for them."""
 
+    weights: ClassVar[bool] = False
+    """Whether parameters are weights of a network, each without a meaning of its own."""
+
+    seconds_per_state: float = 0.0
+    """Time to compute the rates of one chain, about, where that takes longer than to solve it."""
+
     arrives_alone: bool = True
     """Whether requests arrive one at a time. Requests of one batch see one another, so that counts
     by arriving requests cannot be fitted."""
@@ -128,7 +134,7 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
         per_time = torch.tensor(self._declared.each("per_time"), dtype=torch.float64)
         self.register_buffer("positive", positive, persistent=False)
         self.register_buffer("per_time", per_time, persistent=False)
-        self.theta = nn.Parameter(torch.empty(len(self.param_names), dtype=torch.float64))
+        self._hold_parameters()
         self.set_theta(self._declared.values)
         self._keys: Keys | None = None
         edges = kind.edges if edges is None else edges
@@ -258,14 +264,18 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
         """Present value of every parameter, by name."""
         return dict(zip(self.param_names, self.theta.tolist(), strict=True))
 
-    def set_theta(self, values: Tensor | Sequence[float]) -> None:
-        """Set every parameter, in the order of `param_names`."""
+    def set_theta(self, values: Tensor | Sequence[float], vanishing: bool = False) -> None:
+        """Set every parameter, in the order of `param_names`.
+
+        Positive ones must be so, unless rates may be ``vanishing``, as estimates may.
+        """
         value = torch.as_tensor(values, dtype=torch.float64).detach()
         if value.shape != self.theta.shape:
             raise InputError(
                 f"{type(self).__name__} has {len(self.theta)} parameters; got {value.numel()}"
             )
-        bad = ~value.isfinite() | (self.positive & (value <= 0))
+        least = value < 0 if vanishing else value <= 0
+        bad = ~value.isfinite() | (self.positive & least)
         if bool(bad.any()):
             k = int(bad.nonzero()[0])
             need = "positive" if bool(self.positive[k]) else "finite"
@@ -273,7 +283,15 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
                 f"parameter {self.param_names[k]} must be {need}; got {float(value[k]):g}"
             )
         with torch.no_grad():
-            self.theta.copy_(value)
+            self._keep(value)
+
+    def _hold_parameters(self) -> None:
+        """Make the tensor that holds the parameters."""
+        self.theta = nn.Parameter(torch.empty(len(self.param_names), dtype=torch.float64))
+
+    def _keep(self, value: Tensor) -> None:
+        """Copy parameters ``[P]`` to where the model has them."""
+        self.theta.copy_(value)
 
     def scale(self) -> Scale:
         """Return the free scale of a fit: logarithms of positive parameters, others as they are."""
@@ -304,6 +322,7 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
             name: value
             for name, value in self.options.items()
             if isinstance(value, int | float) and not isinstance(value, bool)
+            if name not in self._declared.names
         }
 
     def changed(self, **options: Any) -> Model:

@@ -14,6 +14,7 @@ from stationary.steady import steady_state
 if TYPE_CHECKING:
     from stationary.models._base import Model
     from stationary.models._params import Values
+    from stationary.models.latency._base import Times
 
 
 class Point:
@@ -74,6 +75,16 @@ class Point:
         other = Point(self.model, self.x, self.theta)
         other.__dict__["pi"] = pi
         return other
+
+    @cached_property
+    def response_times(self) -> Times:
+        """How long accepted requests stay."""
+        return self.model.response_times(self)
+
+    @cached_property
+    def waiting_times(self) -> Times:
+        """How long accepted requests wait for their service."""
+        return self.model.waiting_times(self)
 
     def mean(self, per_state: Tensor) -> Tensor:
         """Long-run mean ``[...]`` of a quantity with the value ``per_state [..., n]``."""

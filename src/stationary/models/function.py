@@ -1,11 +1,13 @@
-"""A chain from a function, without a class."""
+"""Chains from a function or from a module of PyTorch, without a class."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
+import numpy as np
+import torch
+from torch import Tensor, nn
 
 from stationary.edges import Edges
 from stationary.errors import InputError
@@ -15,7 +17,29 @@ from stationary.models._rates import at_ones
 from stationary.models.measures import Measure
 
 
-class FromFunction(Model):
+class _OwnMeasures(Model):
+    """A chain with measures that its maker gave."""
+
+    def __init__(self, measures: Mapping[str, Measure] | None, **declared: Any) -> None:
+        self._own = dict(measures or {})
+        super().__init__(**declared)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Those that were given, or the probability of every state."""
+        return tuple(self._own) or super().measures
+
+    def measure(self, name: str) -> Measure:
+        """Return a measure that was given, or the probability of a state."""
+        return self._own[name] if name in self._own else super().measure(name)
+
+    @property
+    def changeable(self) -> dict[str, int | float]:
+        """Nothing: the function decides what happens, also how many states there are."""
+        return {}
+
+
+class FromFunction(_OwnMeasures):
     """A chain whose rates come from a differentiable function.
 
     Parameters
@@ -63,11 +87,13 @@ class FromFunction(Model):
         measures: Mapping[str, Measure] | None = None,
         groups: Sequence[str | int] | None = None,
     ) -> None:
+        if not callable(rates_fn):
+            raise InputError(f"rates_fn must be a function of load and p; got {rates_fn!r}")
         # In tuples, so that a function that is a module does not become a submodule.
         self._function = (rates_fn,)
-        self._own = dict(measures or {})
         self._dense = False
         super().__init__(
+            measures,
             states=range(states) if isinstance(states, int) else states,
             params=params,
             edges=edges,
@@ -96,16 +122,149 @@ class FromFunction(Model):
         self._dense = True
         return Edges.complete(len(self.states))
 
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Those that were given, or the probability of every state."""
-        return tuple(self._own) or super().measures
 
-    def measure(self, name: str) -> Measure:
-        """Return a measure that was given, or the probability of a state."""
-        return self._own[name] if name in self._own else super().measure(name)
+class FromModule(_OwnMeasures):
+    """A chain whose rates come from a module of PyTorch, such as a neural network.
+
+    Its parameters are those of the module that need gradients, of any shape: what trains the
+    module trains the chain, and what fits the chain trains a copy of the module.
+
+    Parameters
+    ----------
+    module : Module, or sequence of Module
+        It maps inputs ``x [..., d]`` to rates ``[..., E]`` when ``edges`` are given, or
+        ``[..., n, n]``, of which the diagonal is ignored. Rates of several modules are joined, in
+        their order. It must be in float64, treat every row by itself and draw nothing at random:
+        call ``module.double()``, and ``module.eval()`` where there is dropout.
+    states : sequence of str or int, or int
+        Names of the states, or their number.
+    edges : sequence of (int, int) or of (str, str), optional
+        Where the chain may move, in the order of the rates.
+    inputs, groups, measures
+        As for `FromFunction`.
+
+    Examples
+    --------
+    A server whose speed is an unknown function of the load:
+
+    >>> import torch
+    >>> from torch import nn
+    >>> class Server(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.speed = nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1))
+    ...     def forward(self, x):
+    ...         return torch.cat([x, self.speed(x / 10).exp()], -1)
+    >>> model = FromModule(Server().double(), states=["idle", "busy"], edges=[(0, 1), (1, 0)])
+    >>> len(model.param_names)
+    13
+    >>> model([8.0, 12.0])
+    Generator(n=2, edges=2, batch=(2,))
+    """
+
+    weights = True
+
+    def __init__(
+        self,
+        module: nn.Module | Sequence[nn.Module],
+        *,
+        states: Sequence[str | int] | int,
+        edges: Sequence[tuple[Any, Any]] | None = None,
+        inputs: Sequence[str] = ("load",),
+        measures: Mapping[str, Measure] | None = None,
+        groups: Sequence[str | int] | None = None,
+    ) -> None:
+        parts = [module] if isinstance(module, nn.Module) else module
+        if not parts or not all(isinstance(part, nn.Module) for part in parts):
+            raise InputError(f"module must be an nn.Module or a sequence of some; got {module!r}")
+        joined = parts[0] if len(parts) == 1 else _Joined(parts)
+        self._unregistered = (joined,)  # a submodule only when the chain is a module itself
+        trained = {name: p for name, p in joined.named_parameters() if p.requires_grad}
+        if not trained:
+            raise InputError("the module has no parameter that requires gradients: nothing to fit")
+        for name, tensor in (*joined.named_parameters(), *joined.named_buffers()):
+            if tensor.is_floating_point() and tensor.dtype != torch.float64:
+                raise InputError(
+                    f"{name} of the module is {tensor.dtype}, and rates need float64 (rare states "
+                    f"need the digits): call module.double()"
+                )
+        self._shapes = {name: p.shape for name, p in trained.items()}
+        super().__init__(
+            measures,
+            states=range(states) if isinstance(states, int) else states,
+            params={
+                name: Param(p.detach().reshape(-1).tolist(), positive=False)
+                for name, p in trained.items()
+            },
+            edges=Edges.complete(states if isinstance(states, int) else len(states))
+            if edges is None
+            else edges,
+            inputs=inputs,
+            groups=groups,
+        )
+        self._dense = edges is None
+
+    def extra_repr(self) -> str:
+        """Sizes, for ``print(model)``; the module is shown below."""
+        return f"states={len(self.states)}, edges={len(self.edges)}, weights={len(self.positive)}"
+
+    def _hold_parameters(self) -> None:
+        (self.module,) = self._unregistered
+
+    def _trained(self) -> list[nn.Parameter]:
+        return [self.module.get_parameter(name) for name in self._shapes]
 
     @property
-    def changeable(self) -> dict[str, int | float]:
-        """Nothing: the function decides what happens, also how many states there are."""
-        return {}
+    def theta(self) -> Tensor:  # type: ignore[override]
+        """The module's parameters in one vector ``[P]``, differentiable."""
+        return torch.cat([p.reshape(-1) for p in self._trained()])
+
+    def _keep(self, value: Tensor) -> None:
+        for p, part in zip(self._trained(), self._tensors(value).values(), strict=True):
+            p.copy_(part)
+
+    def _tensors(self, theta: Tensor) -> dict[str, Tensor]:
+        """Parameters ``[P]`` by their name in the module, in their shapes."""
+        parts = theta.split([shape.numel() for shape in self._shapes.values()], -1)
+        return {
+            name: part.reshape(shape)
+            for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
+        }
+
+    def edge_rates(self, x: Tensor, theta: Tensor) -> Tensor:
+        """Rates ``[..., E]`` for inputs ``x [..., d]`` and parameters ``theta [..., P]``."""
+        batch = np.broadcast_shapes(x.shape[:-1], theta.shape[:-1])
+        lead = theta.shape[:-1]
+        while lead and lead[-1] == 1:
+            lead = lead[:-1]
+        if not lead:
+            return self._rates(x.expand(*batch, -1), theta.reshape(-1))
+        # Parameters vary along the first axes of the batch only: these are mapped.
+        count = len(batch) - (theta.ndim - 1 - len(lead))
+        outer, inner = batch[:count], batch[count:]
+        rows = theta.reshape(*lead, -1).expand(*outer, -1).reshape(-1, theta.shape[-1])
+        inputs = x.expand(*batch, -1).reshape(len(rows), *(inner or (1,)), -1)
+        return torch.func.vmap(self._rates)(inputs, rows).reshape(*batch, -1)
+
+    def _rates(self, x: Tensor, theta: Tensor) -> Tensor:
+        rates = torch.func.functional_call(self.module, self._tensors(theta), (x,))
+        shape = (len(self.states),) * 2 if self._dense else (len(self.edges),)
+        if not isinstance(rates, Tensor) or rates.shape != (*x.shape[:-1], *shape):
+            got = tuple(rates.shape) if isinstance(rates, Tensor) else type(rates).__name__
+            raise InputError(
+                f"the module must map inputs {tuple(x.shape)} to rates "
+                f"{(*x.shape[:-1], *shape)}; got {got}"
+            )
+        return rates[..., self.edges.src, self.edges.dst] if self._dense else rates
+
+
+class _Joined(nn.Module):
+    """Rates of several modules, one after the other."""
+
+    def __init__(self, parts: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Join the rates along the last axis."""
+        return torch.cat([part(x) for part in self.parts], -1)

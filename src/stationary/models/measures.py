@@ -33,6 +33,8 @@ class Measure:
         One line for people.
     time : bool
         Whether it is a length of time.
+    share : float, optional
+        For a percentile of the response time, the share of requests that take no longer.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class Measure:
     high: float = math.inf
     about: str = ""
     time: bool = False
+    share: float | None = None
 
     def __call__(self, point: Point) -> Tensor:
         """Value of the measure at every input, ``[...]``."""
@@ -91,7 +94,9 @@ def _throughput(point: Point) -> Tensor:
 def _response_time(point: Point) -> Tensor:
     flow = point.model.flows(point)
     # Little's law for all requests that were let in, served or not.
-    return point.mean(point.model.levels) / point.mean(flow.offered - flow.refused)
+    inside = point.mean(point.model.levels) / point.mean(flow.offered - flow.refused)
+    overhead = vars(point.p).get("overhead")
+    return inside if overhead is None else inside + overhead[..., 0]
 
 
 FLOW_MEASURES = {

@@ -13,8 +13,14 @@ from stationary.models import queues
 if TYPE_CHECKING:
     from stationary.models import Model
 
-_OTHERS = {"relaxed": "Relaxed", "rules": "RuleModel", "prism": "Prism"}
-"""Models that are made from a file or from another model, not from a few numbers."""
+_OTHERS = {
+    "pcmc": "PCMC",
+    "plackett_luce": "PlackettLuce",
+    "prism": "Prism",
+    "relaxed": "Relaxed",
+    "rules": "RuleModel",
+}
+"""Models that are made from names, a file or another model, not from a few numbers."""
 
 
 def names() -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from stationary.models._base import Model
 from stationary.models._params import rate
 from stationary.models._point import Point
 from stationary.models._rates import join_rates
+from stationary.models.latency import Times
 from stationary.models.measures import Measure
 
 
@@ -44,7 +45,9 @@ class Relaxed(Model):
     name = "relaxed"
 
     def __init__(self, model: Model, alpha: float = 100.0, initial: float = 1e-3) -> None:
-        if not (alpha > 0 and math.isfinite(alpha)):
+        if not isinstance(model, Model):
+            raise InputError(f"model must be one such as MMmK(capacity=20); got {model!r}")
+        if not (isinstance(alpha, int | float) and alpha > 0 and math.isfinite(alpha)):
             raise InputError(f"alpha must be positive and finite; got {alpha!r}")
         known, names = model.edges, model.states
         free = ~torch.eye(known.n, dtype=torch.bool)
@@ -102,6 +105,10 @@ class Relaxed(Model):
         """Return a measure of the parametric chain, at the steady state of this one."""
         of = self.base.measure(name)
         return replace(of, function=lambda point: of(self._at_base(point)))
+
+    def response_times(self, point: Point) -> Times:
+        """Those of the parametric chain, by what requests find in this one."""
+        return self._at_base(point).response_times
 
     # What is asked of states, inputs and options, the parametric chain answers.
     measures: Any = _of_base("measures")

@@ -14,7 +14,8 @@ from stationary.errors import InputError, RunError
 
 JSON, ARRAYS, WINDOWS = "plan.json", "arrays.safetensors", "windows.parquet"
 HISTORY = "history.parquet"  # of a stochastic fit
-FILES = {JSON, ARRAYS, WINDOWS, HISTORY}
+REPORT = "report.html"  # which a plan may have beside it
+FILES = {JSON, ARRAYS, WINDOWS, HISTORY, REPORT}
 OLD = "fit.json"  # of formats 1 and 2
 OLD_FILES = {OLD, "params.safetensors"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,47 @@ def plot_forecast(
     least = 0.0 if (frame[f"{measure}_low"] >= 0).all() else -math.inf
     chart.draw(ax, measure, least, 1.0 if measure == "loss" else math.inf)
     return _labelled(ax, "load", plain(measure))
+
+
+def plot_percentiles(
+    frame: pd.DataFrame,
+    names: Sequence[str] = ("p50", "p95", "p99"),
+    *,
+    fitted: tuple[float, float] | None = None,
+    observed: pd.DataFrame | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw percentiles of the response time over load, with their intervals.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        What `Plan.forecast` returned.
+    names : sequence of str
+        Which percentiles.
+    fitted : (low, high), optional
+        The range of loads in the data.
+    observed : DataFrame, optional
+        Measured values: a column ``load``, and percentiles by name.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+    """
+    frame, ax = frame.sort_values("load"), _axes(ax)
+    if fitted is not None:
+        label = f"loads the fit saw ({load_range(*fitted)})"
+        ax.axvspan(*fitted, color=INK, alpha=0.07, linewidth=0, label=label)
+    for name, colour in zip(names, SERIES(np.linspace(0.15, 0.85, len(names))), strict=True):
+        low, high = frame[f"{name}_low"], frame[f"{name}_high"]
+        ax.fill_between(frame["load"], low, high, color=colour, alpha=0.2, linewidth=0)
+        ax.plot(frame["load"], frame[name], color=colour, label=f"{name}, with interval")
+        if observed is not None and name in observed:
+            look: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 4}
+            look |= {"color": colour, "markeredgecolor": INK}
+            shown = "measured" if name == names[-1] else None
+            ax.plot(observed["load"], observed[name], label=shown, **look)
+    ax.set_ylim(0, 1.25 * ax.get_ylim()[1])  # room for the legend
+    _labelled(ax, "load", "response time").legend(ncols=2, loc="upper left", fontsize="small")
+    return ax
 
 
 def plot_residuals(estimate: Estimate, windows: Windows, ax: Axes | None = None) -> Axes:
@@ -189,13 +231,16 @@ def plot_generator(model: Model, x: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def save_figure(ax: Axes, path: str | os.PathLike[str]) -> None:
-    """Write the figure of these axes; the ending of the name chooses the format."""
+def save_figure(ax: Axes, path: str | os.PathLike[str], about: str = "") -> None:
+    """Write the figure of these axes; the ending of the name chooses the format.
+
+    ``about`` is kept inside the file, where its format has room for a description.
+    """
     figure: Any = ax.figure
     if not Path(path).suffix:  # matplotlib would write another file than was asked for
         raise InputError(f"{path}: give the plot an ending, .png, .svg or .pdf")
     try:
-        figure.savefig(path, dpi=150)
+        figure.savefig(path, dpi=150, metadata={"Description": about} if about else None)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the plot cannot be written: {error}") from error
 

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from stationary._support.files import replacing_folder, surviving
 from stationary._version import __version__
-from stationary.data import Observation
+from stationary.data import Choices, Observation, ServiceTimes
 from stationary.data.moments import Moments
 from stationary.data.windows import Windows
 from stationary.errors import InputError, MissingError, RunError
@@ -49,11 +49,14 @@ from stationary.output.folders import (
 )
 from stationary.planning.record import Record
 
-FORMAT = 4
+FORMAT = 5
 """Number of the layout: 4 is read by the types of fields, where 3 named a type in every record."""
 
 _TABLES = ("windows", "history")
 """Fields of a plan that have files of their own."""
+
+_OURS = {kind.kind: kind for kind in (Choices, ServiceTimes)}
+"""Kinds of observations that are loaded on first use, and known to a run all the same."""
 
 _UNREADABLE = (ValueError, KeyError, OSError, TypeError, safetensors.SafetensorError)
 
@@ -127,7 +130,8 @@ def _draws(plan: Record) -> Draws | None:
 
 def _write_windows(windows: Windows, folder: Path, arrays: dict[str, Tensor]) -> dict[str, Any]:
     columns = {f"x:{name}": windows.x[:, k] for k, name in enumerate(windows.inputs)}
-    for number, kind in enumerate(windows.observations):
+    every = (*windows.observations, *windows.aside)
+    for number, kind in enumerate(every):
         columns |= {f"{number}:{name}": kind.data[:, k] for k, name in enumerate(kind.columns)}
     if windows.duration is not None:
         columns["duration"] = windows.duration
@@ -139,9 +143,9 @@ def _write_windows(windows: Windows, folder: Path, arrays: dict[str, Tensor]) ->
     return {
         "inputs": list(windows.inputs),
         "observations": [
-            {"kind": kind.kind, "columns": len(kind.columns), **kind.facts()}
-            for kind in windows.observations
+            {"kind": kind.kind, "columns": len(kind.columns), **kind.facts()} for kind in every
         ],
+        "used": len(windows.observations),
     }
 
 
@@ -154,16 +158,17 @@ def _read_windows(
 
     kinds = []
     for number, facts in enumerate(content["observations"]):
-        kind = Observation.kinds.get(facts["kind"])
+        kind = Observation.kinds.get(facts["kind"], _OURS.get(facts["kind"]))
         if kind is None:
             raise RunError(
                 f"the run holds observations of a kind of your own, {facts['kind']!r}: import the "
                 f"module that defines it first"
             )
         kinds.append(kind.restored(table(f"{number}:"), facts))
+    used, aside = kinds[: content["used"]], kinds[content["used"] :]
     moments = None
     if "windows" in frame:
-        size = sum(kind.data.shape[1] for kind in kinds)
+        size = sum(kind.data.shape[1] for kind in used)
         rows, others = np.triu_indices(size)
         squares = torch.empty(len(frame), size, size, dtype=torch.float64)
         squares[:, rows, others] = squares[:, others, rows] = arrays["windows.squares"]
@@ -172,7 +177,8 @@ def _read_windows(
         table("x:"),
         inputs=tuple(content["inputs"]),
         duration=frame["duration"].to_numpy() if "duration" in frame else None,
-        observations=kinds,
+        observations=used,
+        aside=aside,
         moments=moments,
     )
 

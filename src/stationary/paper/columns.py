@@ -27,6 +27,11 @@ def _through_time(steps: int, row: Row, seeds: tuple[int, ...]) -> Gradient:
     return st.DivideAndConquerBPTT(steps=steps, margin=row.margin)
 
 
+def _step_by_step(steps: int, row: Row, seeds: tuple[int, ...]) -> Gradient:
+    del seeds
+    return st.BPTT(steps=steps, margin=row.margin)
+
+
 def _infinity(p: float, row: Row, seeds: tuple[int, ...]) -> Gradient:
     return st.Infinity(p=p, seed=seeds, series=Powers(margin=row.margin))
 
@@ -65,7 +70,7 @@ TABLE: list[Column] = [
     *THROUGH_TIME,
     PAPER,
     OURS,
-    LeastSquares("cls", "conditional least squares"),
+    LeastSquares("cls", "conditional least squares", section("least_squares")["weight"]),
     MaximumLikelihood("mle", "exact MLE"),
     Baseline("zero", "predict zero", zero),
     Baseline("mean", "training mean", mean),
@@ -96,9 +101,33 @@ _BY_ALPHA: dict[float, Column] = {
     for alpha, exact in _EXACT_BY_ALPHA.items()
 }
 
+STRONGEST: float = max(defaults()["alpha"])
+
+TEXT: list[Column] = [
+    *(
+        Trained(f"bptt{steps}", f"BPTT {steps}, step by step", partial(_step_by_step, steps))
+        for steps in defaults()["steps"]
+    ),
+    *(
+        Trained(
+            f"dc{steps}-alpha-{STRONGEST:g}",
+            f"DC-BPTT {steps}, alpha = {STRONGEST:g}",
+            partial(_through_time, steps),
+            alpha=STRONGEST,
+            exact=f"mle-alpha-{STRONGEST:g}",
+        )
+        for steps in defaults()["steps"]
+    ),
+    *(
+        LeastSquares(f"cls-{weight:g}", f"least squares, weight {weight:g}", weight)
+        for weight in section("least_squares")["weights"]
+    ),
+]
+"""What the text speaks of and no table of the paper shows."""
+
 METHODS: dict[str, Column] = {
     column.name: column
-    for column in [*TABLE, *_BY_P.values(), *_BY_ALPHA.values(), *_EXACT_BY_ALPHA.values()]
+    for column in [*TABLE, *_BY_P.values(), *_BY_ALPHA.values(), *_EXACT_BY_ALPHA.values(), *TEXT]
 }
 """Every method by name, those of the studies included."""
 

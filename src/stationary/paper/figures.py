@@ -64,8 +64,31 @@ def plot_curves(
     for ax in panels[len(rows) :]:
         ax.set_visible(False)
     panels[0].set_ylabel(METRICS[metric])
-    handles = panels[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside upper center", ncols=len(handles[0]))
+    # Of all panels: a row may have a method that the others have not.
+    entries = {
+        label: handle
+        for ax in panels[: len(rows)]
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=len(entries))
+    return figure
+
+
+def plot_workload(recording: Recording) -> Figure:
+    """How the calls are distributed, and how often requests found the queue empty or full."""
+    parts = (recording.light, recording.heavy)
+    loads = np.concatenate([part.loads.numpy() for part in parts])
+    empty, full = (np.concatenate([part.counts[:, k].numpy() for part in parts]) for k in (0, -2))
+    figure = Figure(figsize=(12, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.hist(loads, bins=40, color="0.5")
+    left.axvline(recording.light.loads.max().item(), color="C3", linestyle="--")
+    left.set(xlabel="calls per second (dashed: end of the training windows)", ylabel="windows")
+    order = np.argsort(loads)
+    for values, label in ((empty, "Q = 0"), (full, "Q = 20")):
+        right.plot(loads[order], values[order], ".", label=label)
+    right.set(xlabel="calls per second", ylabel="times seen in a window")
+    right.legend()
     return figure
 
 
@@ -90,7 +113,8 @@ def plot_overview(
                 if printed and with_printed:
                     ax.plot(printed[0], level + shift, **style, fillstyle="none")
         ax.set_xscale("log")
-        ax.set_xlabel(f"{METRICS[metric]}, mean over repeats (hollow: printed)")
+        hollow = " (hollow: printed)" if with_printed else ""
+        ax.set_xlabel(f"{METRICS[metric]}, mean over repeats{hollow}")
         ax.grid(alpha=0.3)
     panels[0].set_yticks(range(len(rows)), [row.title for row in rows])
     panels[0].invert_yaxis()
@@ -142,7 +166,7 @@ def plot_testbed(
     left.set_yscale("log")
     left.set_ylim(1e-7, 1.5)
     left.set_ylabel("overload")
-    left.set_title("Upper triangular on states 1 and 2: all of equal likelihood")
+    left.set_title("Upper triangular on states 1 and 2: equal likelihood but for the thick line")
     left.legend(fontsize="small")
     shown = ladder[ladder["picked"] | ladder["model"].isin(["M/M/1/K", "logistic on load"])]
     for _, fit in shown.iterrows():

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import stationary as st
-from stationary.gradients import Gradient
+from stationary.gradients import Gradient, Powers
 from stationary.learning.checkpoints import identity
 from stationary.learning.iterates import Iterates
 from stationary.learning.least_squares import conditional_least_squares
@@ -140,7 +140,7 @@ class Trained(Column):
         return floor if self.at_zero else model.start(x)
 
     def _training(self, row: Row, seeds: tuple[int, ...], start: Tensor) -> st.Stochastic:
-        return (self.training or _paper_training)(self.gradient(row, seeds), row, start)
+        return (self.training or _of_row)(self.gradient(row, seeds), row, start)
 
 
 def train(
@@ -197,7 +197,15 @@ class MaximumLikelihood(Column):
 
 @dataclass(frozen=True)
 class LeastSquares(Column):
-    """The paper's Lagrangian baseline."""
+    """The paper's Lagrangian baseline.
+
+    Parameters
+    ----------
+    weight : float
+        Of the steady-state equation, the paper's lambda.
+    """
+
+    weight: float
 
     trains = True
     effort = 5e3
@@ -209,7 +217,7 @@ class LeastSquares(Column):
         for problem in problems:
             began = time.perf_counter()
             model, steps = problem.row.family(), round(given["steps"] * share)
-            found = conditional_least_squares(model, problem.observed(), given["weight"], steps)
+            found = conditional_least_squares(model, problem.observed(), self.weight, steps)
             seconds = time.perf_counter() - began
             outcomes.append(_outcome(model, problem, found.theta[None], seconds, found.converged))
         return outcomes
@@ -217,7 +225,7 @@ class LeastSquares(Column):
     def settings(self, row: Row) -> Any:
         """Return weight and steps."""
         del row
-        return section("least_squares")
+        return {"weight": self.weight, "steps": section("least_squares")["steps"]}
 
 
 @dataclass(frozen=True)
@@ -261,16 +269,57 @@ def logistic(windows: st.Windows, x: Tensor) -> Tensor:
     return torch.from_numpy(trend(counts, windows.loads.numpy(), x.numpy(), log=False)[:, 1])
 
 
-def _paper_training(gradient: Gradient, row: Row, start: Tensor) -> st.Stochastic:
-    del start
+def training(
+    p: float = 0.1,
+    *,
+    lr: float = 0.1,
+    epochs: int = 50,
+    margin: float = 0.0,
+    start: float | None = 0.0,
+    seed: int | tuple[int, ...] | None = 0,
+    gradient: Gradient | None = None,
+) -> st.Stochastic:
+    """Return the paper's way to fit: its gradient and optimiser, with its clip, floor and start.
+
+    Parameters
+    ----------
+    p : float
+        Stopping probability of infinity-SGD.
+    lr : float
+        Learning rate of Adam: 0.1 in most of the paper's rows, 0.01 for M/M/Multiple/K, 1 for the
+        testbed.
+    epochs : int
+        Passes over the windows, one window per step: 50, and 100 for the testbed.
+    margin : float
+        How far the event rate lies above the largest exit rate.
+    start : float, optional
+        Where all parameters start, but for the floor of 1e-6; where the model says, if None.
+    seed : int or tuple of int, optional
+        Of the draws.
+    gradient : Gradient, optional
+        Another strategy, such as ``st.DivideAndConquerBPTT(128)``.
+
+    Examples
+    --------
+    >>> import stationary as st
+    >>> way = st.paper.training(p=0.1)  # then st.fit(model, windows, method=way)
+    >>> way.gradient.p, way.epochs, way.clip, way.floor, way.start
+    (0.1, 50, 5.0, 1e-06, 0.0)
+    """
     given = defaults()
     return st.Stochastic(
-        gradient,
-        epochs=row.epochs,
-        rule=st.optimisers.Adam(lr=row.lr, amsgrad=False),
+        gradient or st.Infinity(p=p, seed=seed, series=Powers(margin=margin)),
+        epochs=epochs,
+        rule=st.optimisers.Adam(lr=lr, amsgrad=False),
         clip=given["clip"],
         floor=given["floor"],
+        start=start,
     )
+
+
+def _of_row(gradient: Gradient, row: Row, start: Tensor) -> st.Stochastic:
+    del start
+    return training(gradient=gradient, lr=row.lr, epochs=row.epochs)
 
 
 def _model(row: Row, alpha: float | None) -> st.Model:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from stationary.paper.columns import METHODS, OURS, PAPER, TABLE, study
+from stationary.paper.columns import METHODS, OURS, PAPER, TABLE, TEXT, study
 from stationary.paper.runner import Reading, Task
 from stationary.paper.settings import Problem, Row, defaults, rows, section
 
@@ -20,6 +20,7 @@ class Part(StrEnum):
     P = "p"
     CURVES = "curves"
     TESTBED = "testbed"
+    TEXT = "text"
     EXAMPLES = "examples"
     ALL = "all"
 
@@ -32,6 +33,7 @@ _ROWS = {
     Part.P: ("p",),
     Part.CURVES: ("tables", "gap"),
     Part.TESTBED: ("testbed",),
+    Part.TEXT: ("text", "methods", "cost"),
     Part.EXAMPLES: (),
 }
 """Studies whose rows a part needs."""
@@ -40,8 +42,8 @@ _WITH_LUCK = (Part.MAPE, Part.MSE, Part.GAP)
 
 
 def parts(part: Part) -> list[Part]:
-    """Return the part itself, or every one of them."""
-    return [p for p in Part if p is not Part.ALL] if part is Part.ALL else [part]
+    """Return the part itself, or every one that the paper prints."""
+    return [p for p in Part if p not in (Part.ALL, Part.TEXT)] if part is Part.ALL else [part]
 
 
 def recorded_rows(part: Part, names: Sequence[str] = ()) -> list[str]:
@@ -55,15 +57,27 @@ def rows_of(part: Part, names: Sequence[str] = ()) -> list[Row]:
     chosen = [row for row in rows().values() if set(row.studies) & set(_ROWS[part])]
     if names:
         return [row for row in chosen if row.name in names]
-    return [row for row in chosen if row.source == "numbers"]
+    return [row for row in chosen if row.source == "numbers" or part is Part.TEXT]
 
 
 def methods_of(part: Part, row: Row) -> list[str]:
     """Names of the methods a part runs on a row."""
+    if part is Part.TEXT:
+        return _of_the_text(row)
     if part not in (Part.ALPHA, Part.P):
         return [column.name for column in TABLE]
     columns = [PAPER, OURS, *study(row, part).values()]
     return list(dict.fromkeys([name for each in columns for name in (each.name, each.exact)]))
+
+
+def _of_the_text(row: Row) -> list[str]:
+    """Names of the methods by which what the text says is shown on a row."""
+    names = [column.name for column in TABLE if column.random or column.name == "mle"]
+    if "methods" in row.studies:
+        names += ["cls", *(name for column in TEXT for name in (column.name, column.exact))]
+    if "cost" in row.studies:
+        names = [column.name for column in study(row, Part.P).values()] + ["mle"]
+    return list(dict.fromkeys(names))
 
 
 def tasks(
@@ -104,7 +118,8 @@ def tasks(
         for row in rows_of(each, names):
             for method in methods_of(each, row):
                 want(row, method, Reading.ONE, seeds if METHODS[method].random else (0,))
-                if row.simulated:
+                # Beside the paper's own tables, one data set shows how methods compare.
+                if row.simulated and (each is not Part.TEXT or "text" in row.studies):
                     want(row, method, Reading.FRESH, seeds)
             if row.simulated and each in _WITH_LUCK:
                 want(row, "mle", Reading.LUCK, tuple(range(settings["luck"])))

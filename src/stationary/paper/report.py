@@ -27,7 +27,7 @@ _ABOUT = (
 
 _QUICK = (
     "**A quick run**: few repeats, and a share of the epochs. Stochastic methods are stopped "
-    "early, so their numbers cannot be compared with the printed ones, which are left out."
+    "early, so their numbers cannot be compared with the printed ones."
 )
 
 
@@ -102,6 +102,8 @@ class Report:
                 self.page.write("## Training curves")
                 for metric in ("mape", "mse"):
                     self._training_curves(metric, shown, "curves")
+            case Part.TEXT:
+                self._text(shown)
             case _:
                 self._testbed(shown)
 
@@ -126,7 +128,8 @@ class Report:
             "overview",
             figures.plot_overview(frame, shown, [m.name for m in TABLE], not self.quick),
             "Errors of every row and method over fresh data sets (the testbed: over repeats on its "
-            "one recording); hollow circles are printed. Zeros are drawn at 1e-7.",
+            f"one recording){'' if self.quick else '; hollow circles are printed'}. Zeros are "
+            "drawn at 1e-7.",
         )
         if not self.quick:
             page.write("## Every printed number")
@@ -155,6 +158,9 @@ class Report:
         title = "parametric strength alpha" if part is Part.ALPHA else "stopping probability p"
         self.page.write(f"## Training loss per window by {title}")
         self.page.table(part, tables.loss_table(self.frame, shown, part))
+        if part is Part.P:
+            self.page.write("Cost of an epoch:")
+            self.page.table("cost", tables.cost_table(self.frame, shown))
         left_out = {"ours", PAPER.name} if part is Part.ALPHA else {"ours"}
         used = {name for row in shown for name in methods_of(part, row)} - left_out
         names = [name for name in METHODS if name in used and METHODS[name].random]
@@ -164,6 +170,24 @@ class Report:
                 figures.plot_curves(self.curves, self.frame, shown, names, metric, Reading.FRESH),
                 f"The {part} study on fresh data sets: {tables.METRICS[metric]} over epochs.",
             )
+
+    def _text(self, shown: list[Row]) -> None:
+        """Write what the paper's text says and none of its tables shows."""
+        page = self.page
+        page.write("## Theorem 1 as printed, and as implemented: a chain of five states, p = 0.1")
+        page.table("theorem", examples.printed_theorem())
+        for row in shown:
+            if "methods" in row.studies:
+                page.write(f"## {row.title}: every method on one data set")
+                page.table("methods", tables.method_table(self.frame, row))
+        other = [row for row in shown if "text" in row.studies]
+        if other:
+            page.write("## Settings, loads and counts as the text has them")
+            for metric in ("mape", "mse"):
+                page.write(f"{tables.METRICS[metric]}:")
+                self._metric_tables(metric, other, f"text-{metric}")
+        page.write("## Cost of an epoch by stopping probability")
+        page.table("cost", tables.cost_table(self.frame, [r for r in shown if "cost" in r.studies]))
 
     def _training_curves(self, metric: str, shown: list[Row], name: str) -> None:
         methods = [method.name for method in TABLE if method.random]
@@ -193,6 +217,14 @@ class Report:
         self._training_curves("mape", shown, "testbed")
         page.write("### What was recorded")
         page.table("testbed-facts", testbed.facts(recording))
+        page.figure(
+            "workload",
+            figures.plot_workload(recording),
+            "Calls per second of all windows, and how often a request found the queue empty or at "
+            "20.",
+        )
+        page.write("### DC-BPTT from zero")
+        page.table("testbed-zero", testbed.zero_start(recording))
         page.write("### Upper triangular on states 1 and 2: fits of equal likelihood")
         page.table("testbed-equal", tables.equal_table(equal))
         page.write("### All states of the training windows observed")
@@ -210,6 +242,8 @@ class Report:
             "only; right: those that see all states of the training windows.",
         )
         if learnt:
+            page.write("### What is read off the learnt rates")
+            page.table("testbed-learnt", testbed.learnt_rates([r["theta"] for r in learnt]))
             page.figure(
                 "testbed-rates",
                 figures.plot_learned(learnt[0], len(rows()["testbed"].build().states)),

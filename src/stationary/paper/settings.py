@@ -14,7 +14,7 @@ from torch import Tensor
 
 import stationary as st
 from stationary.models.registry import build
-from stationary.simulation import Events
+from stationary.simulation import Events, PoissonCounts
 
 Printed = dict[str, list[float]]
 """A printed mean and the half-width of its interval, where there is one, by method."""
@@ -41,6 +41,8 @@ class Row:
     windows: int = 1
     starts: int = 1
     source: str = "numbers"
+    loads: str = "grid"
+    scheme: str = "events"
     p: list[float] | None = None
     gaps: list[float] | None = None
     theta: list[float] | None = None
@@ -73,6 +75,14 @@ class Row:
     def train_loads(self) -> list[float]:
         """Load of every training window."""
         return [x for x in _grid(self.train) for _ in range(self.windows)]
+
+    def drawn_loads(self, seed: int) -> list[float]:
+        """Loads of a data set: the grid, or as many drawn uniformly, as Algorithm 1 says."""
+        grid = self.train_loads()
+        if self.loads == "grid":
+            return grid
+        random = np.random.default_rng([seed, 2])
+        return random.uniform(self.train[0], self.train[1], len(grid)).tolist()
 
     def test_loads(self) -> list[float]:
         """Loads at which the forecast is judged."""
@@ -117,11 +127,12 @@ class Problem:
 
 
 def draw(row: Row, seed: int) -> Problem:
-    """Simulate a data set of a row by the paper's Algorithm 1."""
-    model, loads = row.build(), row.train_loads()
+    """Simulate a data set of a row by the paper's Algorithm 1, or with its Poisson counts."""
+    model, loads = row.build(), row.drawn_loads(seed)
     with torch.no_grad():
         gamma = model(loads).exit_rates().amax(-1) + row.margin
-        windows = st.simulate(model, loads, seed=seed, scheme=Events(gamma=gamma.tolist()))
+        scheme = PoissonCounts() if row.scheme == "poisson" else Events(gamma=gamma.tolist())
+        windows = st.simulate(model, loads, duration=1.0, seed=seed, scheme=scheme)
         x = model.as_inputs(row.test_loads())
         return Problem(row, windows, x, st.steady_state(model(x)).pi[:, -1])
 

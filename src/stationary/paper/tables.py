@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 
 import stationary as st
+from stationary.errors import InputError
 from stationary.paper.cells import (
     half_width,
     interval,
@@ -24,8 +25,9 @@ from stationary.paper.cells import (
     vector,
 )
 from stationary.paper.columns import METHODS, OURS, THROUGH_TIME, study
-from stationary.paper.runner import Reading, Record, errors
-from stationary.paper.settings import Row
+from stationary.paper.methods import Column
+from stationary.paper.runner import Reading, Record, Task, errors, work
+from stationary.paper.settings import Row, rows
 
 METRICS = {
     "mape": "MAPE/100",
@@ -96,8 +98,9 @@ def metric_table(
     with_printed: bool = True,
 ) -> pd.DataFrame:
     """Rows by methods: the mean, its interval, and in brackets what the paper prints."""
-    methods = [name for name in METHODS if name in set(frame["method"])]
-    some = select(frame, reading=reading).dropna(subset=[metric])
+    some = frame[frame["row"].isin([row.name for row in rows])]
+    methods = [name for name in METHODS if name in set(some["method"])]
+    some = select(some, reading=reading).dropna(subset=[metric])
     # The times of repeats that ran side by side are equal shares, and have no spread.
     text = (lambda values: number(values.mean())) if metric == "seconds" else mean_text
     cells = some.groupby(["row", "method"])[metric].agg(text)
@@ -111,6 +114,99 @@ def metric_table(
         {"row": row.title, **{METHODS[name].title: cell(row, name) for name in methods}}
         for row in rows
     )
+
+
+def table(
+    columns: Sequence[Column],
+    names: Sequence[str] = ("mm1k-fast",),
+    *,
+    metric: str = "mape",
+    repeats: int = 3,
+    share: float = 1.0,
+) -> pd.DataFrame:
+    """Set estimators of one's own beside the paper's, on fresh data sets of its rows.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        Estimators, such as `Trained` with a gradient strategy of one's own.
+    names : sequence of str
+        Rows; ``stationary reproduce --rows`` lists them.
+    metric : str
+        ``mape``, ``mse``, ``median_ape``, ``nll_gap`` or ``seconds``.
+    repeats : int
+        Data sets of each row.
+    share : float
+        Share of the paper's epochs that stochastic estimators get.
+
+    Returns
+    -------
+    DataFrame
+        Rows by estimators: means with 95 % intervals over repeats.
+    """
+    own = {column.name: column for column in columns}
+    taken = sorted(own.keys() & {name for name in METHODS if METHODS[name] is not own.get(name)})
+    if taken:
+        raise InputError(f"there is a column {taken[0]!r} already; give yours another name")
+    METHODS.update(own)
+    try:
+        shown = [*THROUGH_TIME, METHODS["infinity"], METHODS["ours"], *columns, METHODS["mle"]]
+        seeds = tuple(range(repeats))
+        chosen = [rows()[name] for name in names]
+        records = [
+            record
+            for row in chosen
+            for column in shown
+            for record in work(
+                Task(row, column.name, Reading.FRESH, seeds, share if column.trains else 1.0)
+            )
+        ]
+        return metric_table(tidy(records), chosen, metric, Reading.FRESH, with_printed=False)
+    finally:
+        for name in own:
+            del METHODS[name]
+
+
+def cost_table(frame: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
+    """Seconds per epoch by stopping probability, and over that of the tables' p."""
+    lines = []
+    for row in rows:
+        each = {
+            p: select(frame, row=row.name, method=column.name, reading=Reading.ONE)["seconds"]
+            for p, column in study(row, "p").items()
+        }
+        seconds = {p: found.mean() / row.epochs for p, found in each.items() if len(found)}
+        first = next(iter(seconds.values()), math.nan)
+        for p, value in seconds.items():
+            ratio = number(value / first)
+            lines.append(
+                {
+                    "row": row.title,
+                    "p": p,
+                    "ms per epoch and repeat": number(1e3 * value),
+                    "times the first": ratio,
+                }
+            )
+    return pd.DataFrame(lines)
+
+
+def method_table(frame: pd.DataFrame, row: Row) -> pd.DataFrame:
+    """Every method that ran on one data set of a row: estimate, errors, likelihood, seconds."""
+    mine = select(frame, row=row.name, reading=Reading.ONE)
+    lines = []
+    for name in [name for name in METHODS if name in set(mine["method"])]:
+        own = select(mine, method=name)
+        lines.append(
+            {
+                "method": METHODS[name].title,
+                "estimate": _mean_theta(frame, row, name),
+                "MAPE/100": mean_text(own["mape"]),
+                "MSE": mean_text(own["mse"]),
+                "training loss per window": mean_text(own["nll"].dropna()),
+                "seconds per repeat": number(own["seconds"].mean()),
+            }
+        )
+    return pd.DataFrame(lines)
 
 
 def agreement_table(frame: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:

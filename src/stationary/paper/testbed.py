@@ -14,8 +14,8 @@ Three results, each a function that makes its table:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,17 @@ from torch import Tensor
 
 import stationary as st
 from stationary.data import Sampling
+from stationary.data.losses import ObservationMap, conditional_probabilities
 from stationary.errors import InputError
 from stationary.learning.estimate import FitResult
 from stationary.learning.likelihood import Likelihood, log_terms
+from stationary.learning.stochastic import Trainer
+from stationary.paper.cells import listed, number
 from stationary.paper.chains import FULL, candidates
 from stationary.paper.columns import METHODS
+from stationary.paper.methods import training
 from stationary.paper.runner import errors
-from stationary.paper.settings import Problem, rows
+from stationary.paper.settings import Problem, defaults, rows
 from stationary.trust.backtest import held_out, score
 
 _LIGHT = 1000.0
@@ -53,6 +57,8 @@ class Recording:
         Counts of queue sizes 0..20 and of overload, of the training and of the test windows.
     failed : Tensor
         Calls that really failed, in each test window.
+    failed_light : float
+        Calls that failed in all training windows.
     agree : int
         st.Windows in which the counts of all queue sizes add up to the successful calls.
     """
@@ -60,6 +66,7 @@ class Recording:
     light: st.Windows
     heavy: st.Windows
     failed: Tensor
+    failed_light: float
     agree: int
 
     @property
@@ -88,7 +95,7 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
         return st.Windows(x[kept], counts[kept], range(FULL + 1), Sampling.ARRIVAL)
 
     agree = int((counts.sum(-1) == successful).sum())
-    return Recording(part(light), part(~light), failed[~light], agree)
+    return Recording(part(light), part(~light), failed[~light], float(failed[light].sum()), agree)
 
 
 def problems(recording: Recording) -> dict[str, Problem]:
@@ -113,6 +120,15 @@ def facts(recording: Recording) -> pd.DataFrame:
     load = light.loads[some].mean().item()
     answers = {
         "training and test windows": f"{len(light)} and {len(heavy)}",
+        "requests counted as overload (Q >= 21) per window, mean and median": (
+            f"training {light.counts[:, -1].mean():.2f} and {light.counts[:, -1].median():.0f} "
+            f"(printed 7.7 and 3), test {over.mean():.2f} and {over.median():.0f} (printed 135.2 "
+            f"and 254)"
+        ),
+        "calls that failed in training windows": (
+            f"{recording.failed_light:.0f}: the paper's losses are requests that found the queue "
+            f"at 21 or more"
+        ),
         "overload, the target, against calls that failed, test windows": (
             f"{over.sum():.0f} against {failed.sum():.0f}; the target is above the failures in "
             f"{int((over > failed).sum())} of {len(heavy)} windows, correlation {agree:.2f}"
@@ -166,6 +182,97 @@ def undetermined(recording: Recording, at: float = 1500.0) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(lines)
+
+
+def zero_start(recording: Recording, epochs: int = 2) -> pd.DataFrame:
+    """DC-BPTT of the upper-triangular model from theta = 0, as the text has it, in two precisions.
+
+    The library computes in float64. What torch's default float32 makes of the first gradient is
+    computed here, by the same squarings.
+    """
+    problem = problems(recording)["testbed"]
+    row, model, windows = problem.row, problem.row.family(), problem.observed()
+    lines = []
+    for steps in defaults()["steps"]:
+        gradient = st.DivideAndConquerBPTT(steps, margin=row.margin)
+        for dtype in (torch.float64, torch.float32):
+            zero = torch.zeros(len(model.param_names), dtype=dtype, requires_grad=True)
+            before = _through_time(model, problem.x, zero, gradient)[:, -1].detach()
+            pi = _through_time(model, windows.x, zero, gradient)
+            seen = ObservationMap.of_states(row.observe, pi.shape[-1])
+            nll = -(windows.counts.to(dtype) * conditional_probabilities(pi, seen).log()).sum()
+            (slope,) = torch.autograd.grad(nll, zero)
+            after = "cannot move"
+            if dtype == torch.float64:
+                way = replace(training(gradient=gradient, lr=row.lr, epochs=epochs), floor=0.0)
+                trainer = Trainer(model, windows, way)
+                trainer.run()
+                moved = _through_time(model, problem.x, trainer.estimate, gradient)[:, -1]
+                after = listed(_scores(moved, problem.target).values())
+            elif bool(slope.isfinite().all()):
+                after = ""
+            lines.append(
+                {
+                    "steps": str(steps),
+                    "precision": str(dtype).removeprefix("torch."),
+                    "gradient at zero": number(slope.norm().item()),
+                    "MAPE/100, MSE at zero": listed(_scores(before, problem.target).values()),
+                    f"after {epochs} epochs": after,
+                    "printed": listed((row.mape[f"dc{steps}"][0], row.mse[f"dc{steps}"][0])),
+                }
+            )
+    return pd.DataFrame(lines)
+
+
+def _through_time(
+    model: st.Model, x: Tensor, theta: Tensor, how: st.DivideAndConquerBPTT
+) -> Tensor:
+    """``p0 P^t`` in the precision of ``theta``: `DivideAndConquerBPTT` has one only."""
+    if theta.dtype == torch.float64:
+        return st.steady_state(model.generator(x, theta), gradient=how).pi
+    n, edges = len(model.states), model.edges
+    rates = model.edge_rates(x, theta).to(theta.dtype)
+    flat = rates.new_zeros((len(x), n * n)).index_add(-1, edges.src * n + edges.dst, rates)
+    Q = flat.unflatten(-1, (n, n))
+    Q = Q - torch.diag_embed(Q.sum(-1))
+    P = (
+        torch.eye(n, dtype=theta.dtype)
+        + Q / (-Q.diagonal(dim1=-2, dim2=-1).amin(-1) + how.margin)[:, None, None]
+    )
+    for _ in range(how.steps.bit_length() - 1):
+        P = P @ P
+    return P.mean(-2)
+
+
+def learnt_rates(thetas: Sequence[Sequence[float]]) -> pd.DataFrame:
+    """What the paper reads off the learnt rates, over repeats on the same data.
+
+    A claim that the data determine has nearly the same value in every repeat.
+    """
+    n = FULL + 1
+    Q = np.zeros((len(thetas), n, n))
+    Q[:, *np.tril_indices(n, -1)] = np.array(thetas)
+    down = np.stack([Q[:, k, k - 1] for k in range(1, n)], 1)
+    claims = {
+        "service rate from 2 to 1": down[:, 1],
+        "service falls with the queue: mean rate of 15..20 over that of 1..5": (
+            down[:, 14:20].mean(1) / down[:, :5].mean(1)
+        ),
+        "resets: share of the rates out of 15..21 that lead to 0..3": (
+            Q[:, 15:, :4].sum((1, 2)) / Q[:, 15:].sum((1, 2))
+        ),
+        "blocks: share of the rates that lead down by at most 3": (
+            np.triu(Q, -3).sum((1, 2)) / Q.sum((1, 2))
+        ),
+    }
+    return pd.DataFrame(
+        {
+            "what is read off the rates": name,
+            "median": number(float(np.median(values))),
+            "smallest .. largest repeat": f"{number(values.min())} .. {number(values.max())}",
+        }
+        for name, values in claims.items()
+    )
 
 
 def ladder(

@@ -24,6 +24,9 @@ NEGLIGIBLE = 1e-6
 RESOLVED = 1e-8
 """Probability below which solvers that are only normwise accurate may have no correct digit."""
 
+_FEWER = 256
+"""Draws of each model for percentiles."""
+
 MOST_LOST = 0.02
 """Weight of draws that could not be solved from which an answer is not trusted."""
 
@@ -99,15 +102,17 @@ def forecast(
     names = names_for(draws, measures)
     model = draws.first
     inputs = model.as_inputs(x, least=1)
-    centre, values = draws.values(inputs, names)
     shown = [model.measure(name) for name in names]
-    lowest, highest = (np.array([getattr(m, end) for m in shown]) for end in ("low", "high"))
-    low, middle, high = quantiles(values, draws.weights, three(level), lowest, highest)
-    value = middle if centre is None else centre
-    low, high = np.minimum(low, value), np.maximum(high, value)
-
-    unsolved = np.isnan(values)
-    lost = np.einsum("b,bgk->gk", draws.weights, unsolved)
+    # A percentile is the root of an equation per draw and load: fewer draws tell its ends.
+    slow = np.array([measure.share is not None for measure in shown])
+    value, low, high, lost = np.empty((4, len(inputs), len(names)))
+    failed = 0
+    for which, some in ((~slow, draws), (slow, draws.thinned(_FEWER))):
+        if which.any():
+            chosen = [name for name, used in zip(names, which, strict=True) if used]
+            *found, unsolved = _summary(some, inputs, chosen, level)
+            value[:, which], low[:, which], high[:, which], lost[:, which] = found
+            failed = max(failed, unsolved)
     links = [Link(measure) for measure in shown]
     open_ = [_is_open(link, value[:, k], low[:, k], high[:, k]) for k, link in enumerate(links)]
     # A row keeps the first doubt of these, each about the first measure that it holds for.
@@ -129,8 +134,22 @@ def forecast(
         )
         doubts[row] = next(held, Doubt(Reason.HORIZON, horizon=horizon) if far[row] else None)
     columns = model.inputs if len(model.inputs) > 1 else ("load",)
-    failed = int(unsolved.any((1, 2)).sum())
     return Forecast(inputs, columns, tuple(names), value, low, high, tuple(doubts), failed)
+
+
+def _summary(
+    draws: Draws, inputs: Tensor, names: Sequence[str], level: float
+) -> tuple[Array, Array, Array, Array, int]:
+    """Value, ends and weight of unsolved draws ``[G, K]``, and how many draws were not solved."""
+    centre, values = draws.values(inputs, names)
+    shown = [draws.first.measure(name) for name in names]
+    lowest, highest = (np.array([getattr(m, end) for m in shown]) for end in ("low", "high"))
+    low, middle, high = quantiles(values, draws.weights, three(level), lowest, highest)
+    value = middle if centre is None else centre
+    unsolved = np.isnan(values)
+    lost = np.einsum("b,bgk->gk", draws.weights, unsolved)
+    ends = np.minimum(low, value), np.maximum(high, value)
+    return value, *ends, lost, int(unsolved.any((1, 2)).sum())
 
 
 def names_for(draws: Draws, measures: Any = None) -> tuple[str, ...]:

@@ -106,8 +106,11 @@ def _counted(windows: Windows) -> Counts:
     counted = windows.counted
     others = [kind for kind in windows.observations if not isinstance(kind, Counts)]
     if counted is None or others:
-        names = ", ".join(name for kind in others for name in kind.columns)
-        raise InputError(f"what more windows would add is known for counts only, not for {names}")
+        kinds = ", ".join(kind.kind or type(kind).__name__ for kind in others)
+        raise InputError(
+            f"what more windows would add is known for counts only, not for {kinds}: fit the "
+            f"counts alone (observations=['states'])"
+        )
     return counted
 
 

@@ -269,7 +269,7 @@ def _earlier_crossings(
     broken = each.max(-1) > 0
     falls = excess.part.costly and len(each) > 1 and bool((each[1] < each[0]).any())
     if falls or (broken[0] and not broken.all() and math.isinf(root)):
-        name = excess.names[int((each[0] - each[-1]).argmax())]
+        name = excess.slos[int((each[0] - each[-1]).argmax())].measure
         raise InputError(
             f"{name} falls as the load grows, so there is no largest load below a bound; "
             f"look at the forecast instead"

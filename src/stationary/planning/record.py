@@ -15,6 +15,7 @@ from stationary.errors import InputError
 from stationary.learning.discrepancy import Discrepancy
 from stationary.learning.draws import Draws, from_estimate, from_refits
 from stationary.learning.estimate import Estimate
+from stationary.learning.slowing import with_slowing
 from stationary.models import Model
 from stationary.models.latency import percentile_of
 from stationary.planning.limits import Limit, check_slos, limit
@@ -36,11 +37,14 @@ class Question:
         The load to compare a limit with; by default the heaviest of the data.
     level : float
         Coverage of intervals.
+    missing : tuple of str
+        What an operator should say of the system and did not, such as ``capacity``.
     """
 
     slos: tuple[Slo, ...] = ()
     present: float | None = None
     level: float = 0.95
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,25 +138,20 @@ class Record:
         if self.known_draws is not None:
             return self.known_draws
         if self.refits is not None:
-            return Draws((from_refits(self.estimate, self.refits.theta),))
+            return Draws((from_refits(self.estimate, self.refits.theta, self.name),))
         if not self.pooled:
-            return Draws((from_estimate(self.estimate, seed=self.seed),))
-        names = self.part_names
+            return Draws((from_estimate(self.estimate, seed=self.seed, name=self.name),))
+        weights = self.comparison.weights
+        names = [name for name, weight in weights.items() if weight > 0]
         if not names:
             raise InputError("the data determine none of the models, so there is nothing to pool")
-        weights, studies = self.comparison.weights, self.studies
-        total = sum(weights[name] for name in names.values())
+        total = sum(weights[name] for name in names)
         parts = (
-            from_estimate(
-                self.fitted[name],
-                # Model error stands for what parameters may do beyond the data.
-                [] if self.discrepancy else [p for p in studies[name].below if p is not None],
-                self.heaviest,
-                weights[name] / total,
-                self.seed + k,
-            )
-            for k, name in names.items()
+            from_estimate(self.fitted[name], weights[name] / total, self.seed + k, name)
+            for k, name in enumerate(names)
         )
+        if self.discrepancy is not None:
+            parts = (more for part in parts for more in with_slowing(part, self.windows, self.seed))
         return Draws(tuple(parts))
 
     @cached_property
@@ -169,14 +168,6 @@ class Record:
         if self.discrepancy is None or usual:
             return self.answering
         return replace(self.discrepancy, capacity=0.0).applied(self.draws, self.seed)
-
-    @property
-    def part_names(self) -> dict[int, str]:
-        """Name of the model of each part of the draws."""
-        if not self.pooled:
-            return {0: self.name}
-        weights = self.comparison.weights
-        return dict(enumerate(name for name, weight in weights.items() if weight > 0))
 
     @property
     def heaviest(self) -> float:
@@ -243,7 +234,7 @@ class Record:
         if checked:
             check_slos([part.model for part in self.draws.parts], checked)
         present = self.question.present if present is None else check_present(present)
-        return Question(checked, present, level)
+        return Question(checked, present, level, self.question.missing)
 
     def limit_of(self, question: Question) -> Limit:
         """Answer a question."""

@@ -13,6 +13,8 @@ from stationary._support.types import Array
 from stationary.errors import RateError, ReducibleError, SolverError
 from stationary.learning.draws import Part
 from stationary.learning.inference import Link
+from stationary.models import Model
+from stationary.models.latency import slower_than
 from stationary.terms.slo import Slo
 
 FARTHEST = 1e6
@@ -42,9 +44,10 @@ class Excess:
     """
 
     def __init__(self, part: Part, slos: Sequence[Slo]) -> None:
-        self.part, self.names = part, [slo.measure for slo in slos]
+        tested = [_tested(part.model, slo) for slo in slos]
+        self.part, self.slos, self.names = part, slos, [slo.measure for slo in tested]
         self.links = [Link(part.model.measure(name)) for name in self.names]
-        pairs = zip(self.links, slos, strict=True)
+        pairs = zip(self.links, tested, strict=True)
         self.bounds = [float(link.to(np.array(slo.bound))) for link, slo in pairs]
         self.known: dict[float, Array] = {}
 
@@ -127,3 +130,13 @@ class Excess:
         else:
             b = np.where(done, b, np.nan)
         return np.where(np.isnan(fb), np.nan, b), which
+
+
+def _tested(model: Model, slo: Slo) -> Slo:
+    """Return what is tested for an SLO: of a bound on p99, that 1 % are slower.
+
+    To find a percentile is to solve an equation. Its solution inside the search for a load would
+    cost far more, and say the same.
+    """
+    share = model.measure(slo.measure).share
+    return slo if share is None else Slo(slower_than(slo.measure, slo.bound), 1 - share)

@@ -43,17 +43,13 @@ class Change:
         return replace(horizon, load=horizon.load * float(after / before * self.faster))
 
 
-def what_if(
-    draws: Draws, names: Mapping[int, str], options: Mapping[str, Any], speed: float | None
-) -> tuple[Draws, Change]:
+def what_if(draws: Draws, options: Mapping[str, Any], speed: float | None) -> tuple[Draws, Change]:
     """Return the draws of a changed system, and what changed.
 
     Parameters
     ----------
     draws : Draws
         Of the system as it is.
-    names : mapping
-        Name of the model of each part, by position.
     options : mapping
         New values of the model's options, such as ``servers`` or ``capacity``.
     speed : float, optional
@@ -70,11 +66,11 @@ def what_if(
     pairs: list[tuple[Part, Part]] = []
     refused: dict[str, InputError] = {}
     # Options before and after, and the error if all models refuse, are of the heaviest model.
-    for k in sorted(names, key=lambda k: -float(draws.parts[k].weights.sum())):
+    for part in sorted(draws.parts, key=lambda part: -float(part.weights.sum())):
         try:
-            pairs.append((draws.parts[k], _changed(draws.parts[k], options, speed)))
+            pairs.append((part, _changed(part, options, speed)))
         except InputError as error:
-            refused[names[k]] = error
+            refused[part.name] = error
     if not pairs:
         raise next(iter(refused.values()))
     total = sum(float(part.weights.sum()) for _, part in pairs)

@@ -120,3 +120,65 @@ def serve(arrival: Array, service: Array, servers: int, capacity: int) -> Array:
         inside += 1
         response[i] = free_at[server] - arrival[i]
     return response
+
+
+@numba.njit(cache=True)
+def respond(
+    chain: tuple[Array, Array, Array, Array],
+    rates: Array,
+    refused: Array,
+    order: tuple[int, bool],
+    start: Array,
+    spans: tuple[Array, float],
+    overhead: Array,
+    edges: Array,
+    rng: Any,
+) -> tuple[Array, Array]:
+    """States that requests find, and response times of those served by bucket, in every window.
+
+    The chain has the first edge and the target of each, the requests in each state, and for each
+    edge and window the share of the requests that leave on it unserved. Every request is known by
+    when it arrived; the oldest are served, or any one where all share. Windows begin after a lead,
+    so that those that were there at its start are gone.
+    """
+    first, target, levels, unserved = chain
+    servers, sharing = order
+    lead, duration = spans
+    found = np.zeros((len(start), len(first) - 1), dtype=np.int64)
+    buckets = np.zeros((len(start), len(edges) + 1), dtype=np.int64)
+    since = np.empty(levels.max() + 1)
+    for window in range(len(start)):
+        state, time = start[window], -lead[window]
+        since[:] = np.nan
+        while True:
+            total = _exit_rate(first, rates[window], state) + refused[window, state]
+            time += rng.standard_exponential() / total
+            if time >= duration:
+                break
+            mark = rng.random() * total - refused[window, state]
+            if mark < 0.0:
+                if time >= 0.0:
+                    found[window, state] += 1
+                continue
+            edge = first[state]
+            while edge < first[state + 1] - 1 and mark >= rates[window, edge]:
+                mark -= rates[window, edge]
+                edge += 1
+            inside = levels[state]
+            for _ in range(levels[target[edge]] - inside):
+                since[inside] = time
+                inside += 1
+                if time >= 0.0:
+                    found[window, state] += 1
+            for _ in range(inside - levels[target[edge]]):
+                who = int(rng.random() * (inside if sharing else min(inside, servers)))
+                took = time - since[who]
+                inside -= 1
+                for k in range(who, inside):
+                    since[k] = since[k + 1]
+                since[inside] = np.nan
+                if time >= 0.0 and took == took and rng.random() >= unserved[window, edge]:
+                    took += overhead[window] * (0.9 + 0.2 * rng.random())
+                    buckets[window, np.searchsorted(edges, took)] += 1
+            state = target[edge]
+    return found, buckets

@@ -6,6 +6,8 @@ A `Scheme` says how a chain is sampled, in steady state, for the length of a win
   a window of length T there are ``N ~ Poisson(gamma T)`` events and ``N + 1`` samples, one of them
   at the start.
 - `Arrivals`: a queue in continuous time; every arrival is a sample of the state that it finds.
+- `Responses`: a queue whose requests are followed one by one; every arrival is a sample of the
+  state that it finds, and the response times of those that are served fall in buckets.
 - `PoissonCounts`: independent ``Poisson(load T pi_j)`` counts, the shortcut in the paper's
   appendix. They have the right means but lack the correlation of the other two.
 """
@@ -160,6 +162,72 @@ class PoissonCounts(Scheme):
         return np.asarray(rng.poisson(mean))
 
 
+@dataclass(frozen=True)
+class Responses(Scheme):
+    """Response times of the requests of a `Queue`, and the states that arriving requests find.
+
+    Requests are followed one by one, in the order of service of the model (its ``discipline``).
+
+    Parameters
+    ----------
+    edges : sequence of float, optional
+        Edges of the latency buckets; by default 60, geometric, from the fastest requests of the
+        lightest load to the slowest of the heaviest.
+    """
+
+    edges: Sequence[float] | None = None
+    sampling = Sampling.ARRIVAL
+
+    def buckets(self, model: Model, x: Tensor) -> Array:
+        """The edges that were given, or those that suit the loads."""
+        if not isinstance(model, Queue):
+            raise InputError(f"Responses() needs a queue; got {type(model).__name__}: use Events()")
+        if self.edges is not None:
+            return np.asarray(self.edges, dtype=float)
+        with torch.no_grad():
+            ends = x[x[:, 0].argsort()][[0, -1]]
+            point = model.at(ends)
+            low, high = (model.measure(name)(point) for name in ("p0.1", "p9999"))
+        return np.geomspace(float(low.min()), 2 * float(high.max()), 60)
+
+    def draw(self, chains: Chains, duration: float, rng: np.random.Generator) -> Array:
+        """Counts of the states found, then of the buckets."""
+        model: Any = chains.model
+        x = torch.from_numpy(chains.loads)[:, None]
+        edges = self.buckets(model, x)
+        point = model.at(x)
+        with torch.no_grad():
+            lead = model.measure("p9999")(point).numpy()
+            gone = model.flows(point.with_pi(torch.from_numpy(chains.pi))).dropped
+            overhead = vars(point.p).get("overhead", torch.zeros(1)).detach().expand(len(x), 1)
+        first, target, rates = edges_by_source(chains.generator)
+        levels = model.levels.long().numpy()
+        source = np.repeat(np.arange(len(levels)), np.diff(first))
+        leave = np.maximum(levels[source] - levels[target], 0)
+        unserved = np.zeros(rates.shape)
+        if isinstance(gone, Tensor):
+            # Edges that take several requests away drop them; the rest is dropped on single ones.
+            unserved[:, leave > 1] = 1.0
+            rest = gone.expand(len(x), -1).numpy().copy()
+            np.subtract.at(rest.T, source, (rates * leave * (leave > 1)).T)
+            single = leave == 1
+            unserved[:, single] = np.clip(rest[:, source[single]] / rates[:, single], 0.0, 1.0)
+        busiest = chains.generator.exit_rates().amax(-1).detach().cpu().numpy()
+        check_size(float((busiest * (lead + duration)).sum()), MOST_MOVES, "moves")
+        found, buckets = _kernels.respond(
+            (first, target, levels, unserved),
+            rates,
+            chains.arrivals * model.lost.numpy(),
+            (model.servers, model.discipline == "ps"),
+            chains.start(rng),
+            (lead, duration),
+            overhead[:, 0].double().numpy().copy(),
+            edges,
+            rng,
+        )
+        return np.concatenate([found, buckets], -1)
+
+
 def simulate(
     model: Model,
     x: Any,
@@ -186,7 +254,7 @@ def simulate(
     seed : int or numpy.random.Generator
         The same seed gives the same windows.
     scheme : Scheme, optional
-        What is counted: `Events()` by default, `Arrivals()` or `PoissonCounts()`.
+        What is counted: `Events()` by default, `Arrivals()`, `PoissonCounts()` or `Responses()`.
 
     Examples
     --------
@@ -198,19 +266,24 @@ def simulate(
         raise InputError(f"simulate takes a model; got {type(model).__name__}")
     scheme = Events() if scheme is None else scheme
     if not isinstance(scheme, Scheme):
-        raise InputError(f"scheme must be Events(), Arrivals() or PoissonCounts(); got {scheme!r}")
+        raise InputError(
+            f"scheme must be Events(), Arrivals(), PoissonCounts() or Responses(); got {scheme!r}"
+        )
     duration, rng = as_duration(duration), as_random(seed)
     inputs = as_inputs(model, x)
     distinct, where = torch.unique(inputs, dim=0, return_inverse=True)
     pi = steady_states(model, distinct)
+    timed: dict[str, Any] = {}
+    if isinstance(scheme, Responses):
+        scheme = Responses(scheme.buckets(model, inputs).tolist())
+        timed = {"edges": scheme.edges}
     # Large chains go a few windows at a time, because of their memory.
     parts = zip(split(inputs, model.edges), split(where, model.edges), strict=True)
-    counts = np.concatenate(
-        [
-            _by_group(model, scheme.draw(_chains(model, part, pi[group]), duration, rng))
-            for part, group in parts
-        ]
+    drawn = np.concatenate(
+        [scheme.draw(_chains(model, part, pi[group]), duration, rng) for part, group in parts]
     )
+    states, latency = np.split(drawn, [len(model.states)], axis=1)
+    counts = _by_group(model, states)
     if not counts.any():
         raise InputError(
             f"nothing was seen in {len(inputs)} windows of duration {duration:g}; lengthen them"
@@ -223,6 +296,8 @@ def simulate(
         model.inputs,
         drop_empty=True,
         duration=duration,
+        latency=latency if timed else None,
+        **timed,
     )
 
 

@@ -10,6 +10,7 @@ from stationary.solvers.lu import LU
 from stationary.solvers.multigrid import Multigrid
 from stationary.solvers.sparse import SparseLU
 from stationary.solvers.sparse_gth import SparseGTH
+from stationary.solvers.star import Star
 
 __all__ = [
     "GTH",
@@ -24,4 +25,5 @@ __all__ = [
     "Solver",
     "SparseGTH",
     "SparseLU",
+    "Star",
 ]

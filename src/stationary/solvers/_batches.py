@@ -61,11 +61,11 @@ def batch_of(rows: Array, batch_shape: Sequence[int]) -> Tensor:
 
 
 def raise_failure(generator: Generator, status: Array) -> NoReturn:
-    """Say which chain of the batch is reducible and what its closed classes are, or overflowed."""
+    """Say which chain of the batch has several closed classes and which, or overflowed."""
     index = generator.unravel(int(status.argmax()))
-    generator.check_chain(index)
+    generator.closed_class(index)
     which = f"chain {index} of the batch" if index else "the chain"
     raise SolverError(
-        f"{which} is irreducible, but its rates are too far apart for float64: elimination under- "
-        f"or overflowed; leave out transitions that never happen"
+        f"{which} has one closed class, but its rates are too far apart for float64: elimination "
+        f"under- or overflowed; leave out transitions that never happen"
     )

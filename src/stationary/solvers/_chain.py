@@ -30,6 +30,8 @@ class SparseChain:
         Its edges.
     rates : Array [E]
         Their rates.
+    recurrent : Array [n], optional
+        Which states are in its closed class, if not all are.
 
     Attributes
     ----------
@@ -39,9 +41,10 @@ class SparseChain:
         Rates by source, in compressed rows: where each starts, destinations, rates.
     """
 
-    def __init__(self, edges: Edges, rates: Array) -> None:
+    def __init__(self, edges: Edges, rates: Array, recurrent: Array | None = None) -> None:
         start, dst, order = edges.rows
         self.edges, self.rates, self.n = edges, rates, edges.n
+        self.recurrent = np.ones(edges.n, dtype=bool) if recurrent is None else recurrent
         self.rows = (start, dst, rates[order])
         self._moves = scipy.sparse.csr_array((rates[order], dst, start), shape=(edges.n, edges.n))
         self.exits: Array = self._moves @ np.ones(edges.n)
@@ -128,8 +131,10 @@ def chains_of(generator: Generator, name: str) -> list[SparseChain]:
     """Check a batch for a solver of this name and take it apart."""
     if generator.rates.device.type != "cpu":
         raise InputError(f"{name} runs on the CPU; move the rates there, or use LU()")
-    generator.check_irreducible()
-    return [SparseChain(generator.edges, rates) for rates in rows_of(generator.rates)]
+    rates, recurrent = rows_of(generator.rates), generator.recurrent()
+    inside = [None] * len(rates) if recurrent is None else rows_of(recurrent)
+    pairs = zip(rates, inside, strict=True)
+    return [SparseChain(generator.edges, row, states) for row, states in pairs]
 
 
 def centred(h: Array, pi: Array) -> Array:

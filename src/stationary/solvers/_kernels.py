@@ -12,6 +12,13 @@ first state turns out to be rare is eliminated once more, rare states first and 
 then no entry of ``U`` exceeds 1, and one that underflows belongs to a state whose probability does.
 The steady state itself needs no second elimination: the first has every digit of it.
 
+A chain may have transient states, as long as one closed class is reached from everywhere. All
+pivots are positive exactly if the ground state is in that class: each state then reaches those
+before it. The first pivot that is zero belongs to a state of a closed class without the ground, so
+that state is tried as the ground; should that fail too, there are several classes. Sums of zeros
+are zero, so a transient state has no probability at all, and its ``v`` is still right: it says what
+a first rate into that state would do.
+
 A first derivative ``pi_i (v_j - v_i)`` needs differences of v. Where sets of states hardly
 communicate, v is large and nearly constant on each, and its differences cancel. They need not be
 taken: eliminating state k says that ``v_k = w_k / pivot_k + sum_j p_kj v_j``, a mean over the
@@ -41,9 +48,13 @@ _jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 @_jit
-def _eliminate(A, unreached):
-    """Eliminate last to first, in place; ``unreached`` says whether states may be unreachable."""
+def _eliminate(A, reached):
+    """Eliminate last to first, in place; note which states are entered by those before them.
+
+    Return the place of the first state whose pivot is zero or overflowed; 0 if there is none.
+    """
     n = A.shape[0]
+    reached[0] = True
     block = n if n <= _UNBLOCKED else _BLOCK
     hi = n
     while hi > 1:
@@ -53,26 +64,25 @@ def _eliminate(A, unreached):
             for j in range(k):
                 pivot += A[k, j]
             if not 0.0 < pivot < np.inf:
-                return FAILED
+                return k
             A[k, k] = pivot
-            reached = unreached
+            entered = False
             for i in range(k):
                 if A[i, k] > 0.0:
-                    reached = True
+                    entered = True
                     f = A[i, k] / pivot
                     A[i, k] = f
                     # Rows of the block need every column for their pivots; the others wait for
                     # the matrix product below.
                     for j in range(0 if i >= lo else lo, k):
                         A[i, j] += f * A[k, j]
-            if not reached:
-                return FAILED
+            reached[k] = entered
         if lo > 1:
             A[:lo, :lo] += np.dot(
                 np.ascontiguousarray(A[:lo, lo:hi]), np.ascontiguousarray(A[lo:hi, :lo])
             )
         hi = lo
-    return OK
+    return 0
 
 
 @_jit
@@ -122,11 +132,24 @@ def _far_distribution(A, pi):
 
 
 @_jit
-def _factor_one(src, dst, rates, place, A, unreached):
+def _factor_one(src, dst, rates, place, A, reached):
     A[:] = 0.0
     for e in range(src.shape[0]):
         A[place[src[e]], place[dst[e]]] = rates[e]
-    return _eliminate(A, unreached)
+    return _eliminate(A, reached)
+
+
+@_jit
+def _is_lost(src, dst, rates, place, reached):
+    """Whether a state is reached from the ground, though elimination underflowed on the way."""
+    inside = place == 0
+    grown = True
+    while grown:
+        grown = False
+        for e in range(src.shape[0]):
+            if rates[e] > 0.0 and inside[src[e]] and not inside[dst[e]]:
+                inside[dst[e]] = grown = True
+    return (inside & ~reached[place]).any()
 
 
 @_jit
@@ -136,17 +159,28 @@ def gth_factor(src, dst, rates, A, pi, place, status):
     ``place`` is the position of each state in the elimination.
     """
     n = A.shape[1]
+    reached = np.empty(n, dtype=np.bool_)
     for b in range(rates.shape[0]):
         place[b] = np.arange(n)
-        status[b] = _factor_one(src, dst, rates[b], place[b], A[b], False)
-        if status[b] == OK:
-            _distribution(A[b], pi[b])
-            if not np.isfinite(pi[b].sum()):
+        ground = _factor_one(src, dst, rates[b], place[b], A[b], reached)
+        status[b] = OK
+        if ground != 0:
+            place[b, 0], place[b, ground] = ground, 0
+            if _factor_one(src, dst, rates[b], place[b], A[b], reached) != 0:
                 status[b] = FAILED
-            elif pi[b, 0] < RARE_GROUND * pi[b].max():
-                place[b, np.argsort(-pi[b], kind="mergesort")] = np.arange(n)
-                if _factor_one(src, dst, rates[b], place[b], A[b], True) != OK:
-                    status[b] = NO_ADJOINT
+                continue
+        if not reached.all() and _is_lost(src, dst, rates[b], place[b], reached):
+            status[b] = FAILED
+            continue
+        _distribution(A[b], pi[b])
+        if not np.isfinite(pi[b].sum()):
+            status[b] = FAILED
+            continue
+        pi[b, 0], pi[b, ground] = pi[b, ground], pi[b, 0]  # from places to states
+        if pi[b, ground] < RARE_GROUND * pi[b].max():
+            place[b, np.argsort(-pi[b], kind="mergesort")] = np.arange(n)
+            if _factor_one(src, dst, rates[b], place[b], A[b], reached) != 0:
+                status[b] = NO_ADJOINT
 
 
 @_jit
@@ -250,21 +284,34 @@ def gth_rate_gradient(src, dst, rates, A, place, pi, g, out):
 
 @_jit
 def bd_distribution(up, down, rates, pi, status):
-    """Birth-death chains: ``pi_{k+1} = pi_k birth_k / death_{k+1}``."""
+    """Birth-death chains: ``pi_{k+1} = pi_k birth_k / death_{k+1}``.
+
+    States below the last one without a death, or above the first one without a birth, are
+    transient. The former may not lie above the latter: then both of them end a closed class.
+    """
     n = pi.shape[1]
     for b in range(rates.shape[0]):
         status[b] = OK
         pi[b, 0] = 1.0
         far = False
+        first, last = 0, n - 1
         for k in range(n - 1):
             birth, death = rates[b, up[k]], rates[b, down[k]]
-            if birth == 0.0 or death == 0.0:
-                status[b] = FAILED
-                break
+            if birth == 0.0:
+                last = min(last, k)
+            if death == 0.0:
+                pi[b, first : k + 1] = 0.0
+                first = k + 1
+                pi[b, first] = 1.0
+                continue
             pi[b, k + 1] = pi[b, k] * (birth / death)
-            far |= not _SMALL < pi[b, k + 1] < _BIG  # also where the ratio overflowed
-        if far and status[b] == OK:
-            _far_bd_distribution(up, down, rates[b], pi[b])
+            # Also where the ratio overflowed.
+            far |= k < last and not _SMALL < pi[b, k + 1] < _BIG
+        if first > last:
+            status[b] = FAILED
+        elif far:
+            inside = slice(first, last)
+            _far_bd_distribution(up[inside], down[inside], rates[b], pi[b, first : last + 1])
         pi[b] /= pi[b].sum()
         if not np.isfinite(pi[b, 0]):
             status[b] = FAILED

@@ -22,15 +22,23 @@ def likely_state(chain: SparseChain) -> int:
         return 0
     draws = np.random.default_rng(_SEED).random(2 * _STEPS)
     spent = np.zeros(chain.n)
-    _walk(*chain.rows, chain.exits, draws, spent)
+    _walk(int(chain.recurrent.argmax()), *chain.rows, chain.exits, draws, spent)
     return int(spent.argmax())
 
 
 @numba.njit(cache=True, nogil=True)
 def _walk(
-    start: Array, target: Array, rates: Array, exits: Array, draws: Array, spent: Array
+    state: int,
+    start: Array,
+    target: Array,
+    rates: Array,
+    exits: Array,
+    draws: Array,
+    spent: Array,
 ) -> None:
-    state = 0
+    if exits[state] == 0.0:  # the closed class is this state alone
+        spent[state] = 1.0
+        return
     for k in range(len(draws)):
         if 2 * k >= len(draws):
             spent[state] += 1.0 / exits[state]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -22,6 +22,7 @@ from stationary.solvers.lu import LU
 from stationary.solvers.multigrid import Multigrid
 from stationary.solvers.sparse import SparseLU
 from stationary.solvers.sparse_gth import SparseGTH, elimination
+from stationary.solvers.star import Star
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +45,8 @@ class Auto(Solver):
     chain                   device              solver           why
     ======================  ==================  ===============  ================================
     birth-death edges       CPU                 `BirthDeath`     O(n), entrywise accurate
+    a state joined to all   any                 `Star`           O(n), entrywise accurate
+    others, no other edge
     levels of few states,   CPU                 `SparseGTH`      entrywise accurate; n times the
     such as phases                                               square of a level
     up to 2,000 states      CPU                 `GTH`            entrywise accurate, compiled
@@ -80,23 +83,25 @@ class Auto(Solver):
 
     def candidates(self, generator: Generator) -> Sequence[Solver]:
         """Solvers of the row of the table that fits, in the order in which they are tried."""
+        return list(self._candidates(generator))
+
+    def _candidates(self, generator: Generator) -> Iterator[Solver]:
+        # One by one, since to judge the later ones costs more than a small chain takes.
         n = generator.n
-        if generator.rates.device.type != "cpu":
-            if n <= _MOST_TENSOR_GTH:
-                return [GTH()]
-            return [LU()] if n <= _MOST_LU else [Jacobi()]
-        if generator.edges.birth_death is not None:
-            return [BirthDeath()]
-        return [*_entrywise(generator.edges), *_normwise(generator)]
+        on_cpu = generator.rates.device.type == "cpu"
+        if n > 3 and generator.edges.star is not None:
+            yield from (Star(), SparseGTH() if on_cpu else GTH())
+        elif not on_cpu:
+            yield GTH() if n <= _MOST_TENSOR_GTH else LU() if n <= _MOST_LU else Jacobi()
+        elif generator.edges.birth_death is not None:
+            yield BirthDeath()
+        else:
+            yield from _entrywise(generator.edges)
+            yield from _normwise(generator)
 
     def factor(self, generator: Generator) -> Factor:
         """Factor with the first solver of the row that succeeds."""
-        solvers = self.candidates(generator)
-        if len(solvers) > 1:
-            return _FallingThrough(generator, solvers)
-        factor = solvers[0].factor(generator)
-        factor.solver = solvers[0]
-        return factor
+        return _FallingThrough(generator, self._candidates(generator))
 
 
 def _entrywise(edges: Edges) -> list[Solver]:
@@ -126,9 +131,10 @@ def _normwise(generator: Generator) -> list[Solver]:
 class _FallingThrough(Factor):
     """The factor of the first solver that succeeds, also at the adjoint equations, asked later."""
 
-    def __init__(self, generator: Generator, solvers: Sequence[Solver]) -> None:
+    def __init__(self, generator: Generator, solvers: Iterator[Solver]) -> None:
         self.edges = generator.edges
-        self._generator, self._left = generator, list(solvers)
+        self._generator, self._left = generator, solvers
+        self._upcoming: Solver = next(solvers)
         self._failures: list[str] = []
         self._next()
         self.pi, self.accuracy = self._factor.pi, self._factor.accuracy
@@ -161,7 +167,7 @@ class _FallingThrough(Factor):
     def _next(self) -> None:
         """Take the next solver that can factor the chains."""
         while True:
-            self._asked = self._left.pop(0)
+            self._asked = self._upcoming
             try:
                 self._factor = self._asked.factor(self._generator)
             except (SolverError, MemoryError) as error:
@@ -173,12 +179,16 @@ class _FallingThrough(Factor):
         """Log why a solver failed and which is next, or raise if there is none."""
         why = str(error) or "out of memory"
         self._failures.append(f"{self._asked!r}: {why}")
-        if not self._left:
+        upcoming = next(self._left, None)
+        if upcoming is None:
+            if len(self._failures) == 1:
+                raise error
             raise SolverError(
                 f"no solver could solve the chain of {self._generator.n:,} states; "
                 + "; ".join(self._failures)
             ) from error
-        _log.warning("%r failed (%s); trying %r next", self._asked, why, self._left[0])
+        self._upcoming = upcoming
+        _log.warning("%r failed (%s); trying %r next", self._asked, why, upcoming)
 
 
 def _plane(generator: Generator) -> bool:

@@ -127,6 +127,9 @@ class CachedFactor(Solver):
     def factor(self, generator: Generator) -> Factor:
         """Solve every chain, with an old factor where there is one and it will do."""
         chains = chains_of(generator, "CachedFactor()")
+        if not all(chain.recurrent.all() for chain in chains):
+            # The factor of a chain that visits other states is no help.
+            return self.solver.factor(generator)
         self._memory.on(generator.edges)
         return ChainsFactor(generator, [_Reusing(self, chain) for chain in chains])
 

@@ -152,7 +152,6 @@ class Jacobi(Solver):
 
     def factor(self, generator: Generator) -> Factor:
         """Iterate to the steady state; adjoint equations are iterated when they are asked."""
-        generator.check_irreducible()
         return _JacobiFactor(generator, self)
 
     def settle(
@@ -194,11 +193,12 @@ class _JacobiFactor(Factor):
         self.edges = generator.edges
         self._generator, self._solver = generator, solver
         self._products = Products(generator)
-        # A state that nothing leaves is the only one, or the chain would not be irreducible.
-        exits = generator.exit_rates().detach()
+        exits = generator.exit_rates().detach()  # a state that nothing leaves is the closed class
         self._share = solver.damping / exits.where(exits > 0, 1.0)
         self._exits = exits
-        start = torch.full_like(exits, 1.0 / generator.n)
+        recurrent = generator.recurrent()
+        start = torch.ones_like(exits) if recurrent is None else recurrent.to(exits)
+        start = start / start.sum(-1, keepdim=True)  # a transient state stays at zero
         self.pi = self._solver.settle(start, self._flowed, _relative)
 
     def _flowed(self, pi: Tensor) -> Tensor:

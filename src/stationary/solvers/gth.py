@@ -105,22 +105,27 @@ class _TensorFactor(Factor):
         Q = generator.dense().detach()
         self._order = torch.arange(n, device=Q.device).expand(Q.shape[:-1])
         A, pi = _eliminate(Q.clone())
-        if bool((pi[..., 0] < _kernels.RARE_GROUND * pi.amax(-1)).any()):
-            # The likeliest state becomes the ground; a swap is its own inverse.
-            likely = pi.argmax(-1, keepdim=True)
-            self._order = self._order.scatter(-1, likely, 0)
-            self._order[..., :1] = likely
-            Q = Q.gather(-2, self._order[..., None].expand_as(Q))
-            A, pi = _eliminate(Q.gather(-1, self._order[..., None, :].expand_as(Q)))
-        self.pi = self._swapped(pi)
         if not bool((pi > 0).all()):  # nor where it is not a number
-            generator.check_irreducible()
+            recurrent = generator.recurrent()
+            if recurrent is not None:
+                A, pi = self._around(recurrent.int().argmax(-1, keepdim=True), Q)
+        if bool((pi[..., 0] < _kernels.RARE_GROUND * pi.amax(-1)).any()):
+            A, pi = self._around(self._swapped(pi).argmax(-1, keepdim=True), Q)
+        self.pi = self._swapped(pi)
         if not bool(pi.isfinite().all()):
             raise SolverError("elimination overflowed: the rates of a chain are too far apart")
         eye = torch.eye(n, dtype=A.dtype, device=A.device)
         self._upper = eye - A.triu(1)
         self._lower = 2 * torch.diag_embed(A.diagonal(dim1=-2, dim2=-1)) - A.tril()
         self._not_ground = (torch.arange(n, device=A.device) > 0).to(A)
+
+    def _around(self, ground: Tensor, Q: Tensor) -> tuple[Tensor, Tensor]:
+        """Eliminate with these states ``[..., 1]`` in front; a swap is its own inverse."""
+        order = torch.arange(Q.shape[-1], device=Q.device).expand(Q.shape[:-1])
+        self._order = order.scatter(-1, ground, 0)
+        self._order[..., :1] = ground
+        Q = Q.gather(-2, self._order[..., None].expand_as(Q))
+        return _eliminate(Q.gather(-1, self._order[..., None, :].expand_as(Q)))
 
     def _swapped(self, vector: Tensor) -> Tensor:
         return vector.gather(-1, self._order)

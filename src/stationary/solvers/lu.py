@@ -21,7 +21,8 @@ class LU(Solver):
     Parameters
     ----------
     ground : int
-        State whose balance equation gives way to ``sum(pi) = 1``; choose a likely one.
+        State whose balance equation gives way to ``sum(pi) = 1``; choose a likely one. Where it is
+        transient, the first state that is not takes its place.
     """
 
     ground: int = 0
@@ -32,26 +33,29 @@ class LU(Solver):
             raise InputError(
                 f"ground must be one of the states 0..{generator.n - 1}; got {self.ground}"
             )
-        generator.check_irreducible()
         return _LUFactor(generator, self.ground)
 
 
 class _LUFactor(Factor):
     accuracy = Accuracy.NORMWISE
-    by_chain = ("_lu", "_pivots")
+    by_chain = ("_lu", "_pivots", "_ground")
 
     def __init__(self, generator: Generator, ground: int) -> None:
         Q = generator.dense().detach()
-        A = -Q
-        A[..., :, ground] = 1.0
+        place = torch.full((*Q.shape[:-2], 1), ground, device=Q.device)
+        recurrent = generator.recurrent()
+        if recurrent is not None:
+            first = recurrent.int().argmax(-1, keepdim=True)
+            place = torch.where(recurrent.gather(-1, place), place, first)
+        self._ground = torch.zeros_like(Q[..., 0], dtype=torch.bool).scatter(-1, place, True)
+        A = torch.where(self._ground[..., None, :], 1.0, -Q)
         self.edges = generator.edges
-        self._ground = ground
         # The unchecked form: a pivot that rounds to zero shows in the residual below.
         self._lu, self._pivots, _ = torch.linalg.lu_factor_ex(A)
-        unit = torch.zeros_like(A[..., 0])
-        unit[..., ground] = 1.0
         # Rounding can leave a rare state slightly negative: its probability is lost, not negative.
-        self.pi = self._transposed(unit).clamp_min(0.0)
+        self.pi = self._transposed(self._ground.to(Q)).clamp_min(0.0)
+        if recurrent is not None:
+            self.pi = self.pi.where(recurrent, 0.0)
         exits = generator.exit_rates().detach()
         largest = (self.pi * exits).amax(-1).clamp_min(torch.finfo(Q.dtype).tiny)
         residual = (self.pi[..., None, :] @ Q)[..., 0, :].abs().amax(-1) / largest
@@ -68,9 +72,7 @@ class _LUFactor(Factor):
         return torch.linalg.lu_solve(self._lu, self._pivots, rhs[..., None], adjoint=True)[..., 0]
 
     def _off_ground(self, vector: Tensor) -> Tensor:
-        vector = vector.clone()
-        vector[..., self._ground] = 0.0
-        return vector
+        return vector.where(~self._ground, 0.0)
 
     def solve(self, h: Tensor) -> Tensor:
         # A's ground column is ones: that unknown absorbs pi . h, and v_ground is free, so zero.

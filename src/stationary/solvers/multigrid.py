@@ -79,7 +79,13 @@ class Multigrid(Solver):
         if generator.n <= COARSEST:
             return GTH().factor(generator)
         solved: list[_Chain] = []
-        for k, chain in enumerate(chains_of(generator, "Multigrid()")):
+        chains = chains_of(generator, "Multigrid()")
+        if not all(chain.recurrent.all() for chain in chains):
+            raise SolverError(
+                "Multigrid() keeps every probability positive, and some states of a chain are "
+                "transient: leave them out, or use SparseLU()"
+            )
+        for k, chain in enumerate(chains):
             guess = starts[k] if starts is not None else solved[-1].pi if solved else None
             solved.append(_Chain(chain.rows, guess, self.tolerance))
         return ChainsFactor(generator, solved)

@@ -94,7 +94,7 @@ class _Factored(Solved):
         unit[ground] = 1.0
         pi = self.solve_transposed(chain.balance(unit))
         pi[ground] = 1.0
-        self.pi = distribution(pi)
+        self.pi = distribution(np.where(chain.recurrent, pi, 0.0))
         return True
 
     def solve(self, h: Array) -> Array:

@@ -44,15 +44,17 @@ class SparseGTH(Solver):
         """Eliminate the states of every chain, one chain after the other."""
         if generator.rates.device.type != "cpu":
             raise InputError("SparseGTH() runs on the CPU; move the rates there, or use GTH()")
-        generator.check_irreducible()
+        recurrent = generator.recurrent()
         if elimination(generator.edges, 0) is None:
             raise SolverError(
                 f"the factors of a chain of {generator.n:,} states would have more than "
                 f"{_MOST_ENTRIES:,} entries; use SparseLU() or Auto()"
             )
         solved: list[_Eliminated] = []
-        for k, rates in enumerate(rows_of(generator.rates)):
-            chain = _eliminated(generator.edges, rates)
+        all_rates = rows_of(generator.rates)
+        first = [0] * len(all_rates) if recurrent is None else rows_of(recurrent).argmax(-1)
+        for k, rates in enumerate(all_rates):
+            chain = _eliminated(generator.edges, rates, int(first[k]))
             if chain is None:
                 raise_failure(generator, np.arange(generator.batch_shape.numel()) == k)
             solved.append(chain)
@@ -120,14 +122,17 @@ def elimination(edges: Edges, ground: int) -> Elimination | None:
     return found if edges.n == 1 or found.is_small else None
 
 
-def _eliminated(edges: Edges, rates: Array) -> _Eliminated | None:
-    """Eliminate a chain around a likely state; None if it cannot be done in float64."""
-    first = elimination(edges, 0)
+def _eliminated(edges: Edges, rates: Array, ground: int) -> _Eliminated | None:
+    """Eliminate a chain around a likely state; None if it cannot be done in float64.
+
+    The ground is the state to try first, which must not be transient.
+    """
+    first = elimination(edges, ground)
     chain = None if first is None else _Eliminated.of(first, rates)
     if chain is None:
         return None
     pi, likely = chain.pi, int(chain.pi.argmax())
-    if pi[0] >= RARE_GROUND * pi[likely]:
+    if pi[ground] >= RARE_GROUND * pi[likely]:
         return chain
     # A ground that served another chain of these edges saves a pattern of its own.
     with _lock:

@@ -1,33 +1,34 @@
-"""The real testbed: Kamailio under load on the loopback address, recorded as windows."""
+"""Real servers under load on the loopback address, recorded as windows."""
 
-from stationary.testbed.buffers import Shim, SystemDefault
-from stationary.testbed.doctor import Need, examine
+from stationary.testbed.buffers import shim, system_default
+from stationary.testbed.gunicorn import Gunicorn
+from stationary.testbed.kamailio import Kamailio
 from stationary.testbed.native import Native
-from stationary.testbed.profiles import Day, Given, Ramp, read_profile
-from stationary.testbed.record import Trace, record, tabulate
-from stationary.testbed.settings import Arrivals, Deterministic, Exponential, Settings, Unslowed
+from stationary.testbed.profiles import day, ramp, read_rates
+from stationary.testbed.service import Service, Shape
 from stationary.testbed.sipp import Sipp
-from stationary.testbed.traces import read_traces, write_traces
+from stationary.testbed.source import Arrivals
+from stationary.testbed.system import Need, Summary, System
+from stationary.testbed.traces import Trace, read_traces, tabulate, write_traces
 
 __all__ = [
     "Arrivals",
-    "Day",
-    "Deterministic",
-    "Exponential",
-    "Given",
+    "Gunicorn",
+    "Kamailio",
     "Native",
     "Need",
-    "Ramp",
-    "Settings",
-    "Shim",
+    "Service",
+    "Shape",
     "Sipp",
-    "SystemDefault",
+    "Summary",
+    "System",
     "Trace",
-    "Unslowed",
-    "examine",
-    "read_profile",
+    "day",
+    "ramp",
+    "read_rates",
     "read_traces",
-    "record",
+    "shim",
+    "system_default",
     "tabulate",
     "write_traces",
 ]

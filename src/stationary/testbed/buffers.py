@@ -1,16 +1,15 @@
 """Ways to give Kamailio a small receive buffer, which is its queue.
 
-Kamailio's own option can only enlarge the buffer it is given.
+Kamailio's own option can only enlarge the buffer it is given. Each way limits the buffer of a
+server that is started while its context is open, and gives the environment of that server.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from stationary.errors import ProgramError
@@ -20,47 +19,34 @@ from stationary.testbed.processes import find_program, need_program
 PROGRAMS = Path(__file__).with_name("programs")
 """Sources and templates that are part of the package."""
 
-
-class Buffer(ABC):
-    """A way to limit the receive buffer of a server that is being started."""
-
-    @abstractmethod
-    def limit(self, size: int, folder: Path) -> AbstractContextManager[Mapping[str, str]]:
-        """Limit it to ``size`` bytes while the context is open; gives the server's environment."""
+Buffer = Callable[[int, Path], AbstractContextManager[Mapping[str, str]]]
+"""Of a size in bytes, and of a folder for files."""
 
 
-@dataclass(frozen=True)
-class Shim(Buffer):
-    """A small library loaded into the server; needs gcc, no privilege, and changes no setting."""
-
-    @contextmanager
-    def limit(self, size: int, folder: Path) -> Iterator[Mapping[str, str]]:
-        """Compile it, and have it loaded."""
-        yield {"LD_PRELOAD": str(compiled("smallbuf", folder)), "RCVBUF": str(size)}
+@contextmanager
+def shim(size: int, folder: Path) -> Iterator[Mapping[str, str]]:
+    """Load a small library into the server; needs gcc, no privilege, and changes no setting."""
+    yield {"LD_PRELOAD": str(compiled("smallbuf", folder)), "RCVBUF": str(size)}
 
 
-@dataclass(frozen=True)
-class SystemDefault(Buffer):
-    """The kernel's default for new sockets, changed while the server starts; needs root."""
-
-    @contextmanager
-    def limit(self, size: int, folder: Path) -> Iterator[Mapping[str, str]]:
-        """Change ``net.core.rmem_default``, and change it back."""
-        del folder
-        if not may_change_default():
-            raise ProgramError(
-                f"{RECEIVE_DEFAULT} cannot be written: run as root, or install gcc for the shim"
-            )
-        with receive_default(size):
-            yield {}
+@contextmanager
+def system_default(size: int, folder: Path) -> Iterator[Mapping[str, str]]:
+    """Change the kernel's default for new sockets while the server starts; needs root."""
+    del folder
+    if not may_change_default():
+        raise ProgramError(
+            f"{RECEIVE_DEFAULT} cannot be written: run as root, or install gcc for the shim"
+        )
+    with receive_default(size):
+        yield {}
 
 
 def best_buffer() -> Buffer:
     """Return the shim where there is a compiler, for it leaves the system alone."""
     if find_program("gcc") is not None:
-        return Shim()
+        return shim
     if may_change_default():
-        return SystemDefault()
+        return system_default
     raise ProgramError(
         "the server's receive buffer cannot be limited: install gcc (on Debian: apt-get install "
         "gcc libc6-dev), or run as root"

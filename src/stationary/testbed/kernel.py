@@ -15,13 +15,14 @@ from stationary.testbed.processes import undisturbed
 LOOPBACK = "127.0.0.1"
 RECEIVE_DEFAULT = Path("/proc/sys/net/core/rmem_default")
 
-_UDP = Path("/proc/net/udp")
-_SNMP = Path("/proc/net/snmp")
+COUNTERS = _UDP, _SNMP = Path("/proc/net/udp"), Path("/proc/net/snmp")
+"""Where the kernel counts datagrams that it had no buffer for."""
+
 _TIMER_SLACK = Path("/proc/self/timerslack_ns")
 
 
 def socket_drops(port: int) -> int:
-    """Datagrams that the socket on this port of the loopback address had no room for."""
+    """Datagrams that the socket on this port of the loopback address had no buffer for."""
     address = int.from_bytes(socket.inet_aton(LOOPBACK), sys.byteorder)
     local = f"{address:08X}:{port:04X}"
     for line in _UDP.read_text().splitlines()[1:]:
@@ -32,7 +33,7 @@ def socket_drops(port: int) -> int:
 
 
 def receive_errors() -> int:
-    """Datagrams that any socket of this machine had no room for."""
+    """Datagrams that any socket of this machine had no buffer for."""
     names, values = (
         line.split() for line in _SNMP.read_text().splitlines() if line.startswith("Udp:")
     )
@@ -60,10 +61,11 @@ def receive_default(size: int) -> Iterator[None]:
 
 
 @contextmanager
-def precedence(priority: int, core: int) -> Iterator[bool]:
-    """Run on one core, before all others, as do programs started meanwhile; yield if allowed.
+def precedence(priority: int, core: int | None) -> Iterator[bool]:
+    """Run before all others, as do programs started meanwhile, on one core if it is given.
 
-    Without the right to a real-time priority the timers are at least made sharp.
+    Yields whether that is allowed. Without the right to a real-time priority the timers are at
+    least made sharp.
     """
     cores = os.sched_getaffinity(0)
     policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
@@ -71,7 +73,7 @@ def precedence(priority: int, core: int) -> Iterator[bool]:
     allowed = False
     try:
         ordered = sorted(cores)
-        if len(ordered) > 1:
+        if core is not None and len(ordered) > 1:
             os.sched_setaffinity(0, {ordered[core % len(ordered)]})
         with suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))

@@ -14,14 +14,16 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stationary.testbed.kernel import LOOPBACK, precedence
 from stationary.testbed.messages import DIGITS, register
-from stationary.testbed.server import Server
-from stationary.testbed.settings import Arrivals, Settings
-from stationary.testbed.source import CORE, PRIORITY, Sent, Source, requests_of
+from stationary.testbed.source import CORE, PRIORITY, Arrivals, Sent, Source, requests_of
+
+if TYPE_CHECKING:
+    from stationary.testbed.kamailio import Kamailio
 
 _SO_TIMESTAMPNS = 35
 _STALL = 200e-6
@@ -39,20 +41,18 @@ _MOST_UNCOLLECTED = 100
 class Native(Source):
     """Poisson or constant arrivals, to the microsecond."""
 
-    def window(
-        self, server: Server, rate: float, settings: Settings, number: int, folder: Path
-    ) -> Sent:
+    def window(self, port: int, rate: float, system: Kamailio, number: int, folder: Path) -> Sent:
         """Send the requests of one window, and wait for the last answers."""
         del folder
-        count, random = requests_of(rate, settings, number)
+        count, random = requests_of(rate, system, number)
         due = np.arange(count) / rate
-        if settings.arrivals is Arrivals.POISSON:
-            due = np.sort(random.uniform(0, settings.seconds, count))
+        if system.arrivals is Arrivals.POISSON:
+            due = np.sort(random.uniform(0, system.seconds, count))
         with (
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire,
             precedence(PRIORITY, CORE),
         ):
-            return _send(wire, server.port, due.tolist(), settings.drain, f"w{number}")
+            return _send(wire, port, due.tolist(), system.drain, f"w{number}")
 
 
 def _send(wire: socket.socket, port: int, due: list[float], drain: float, tag: str) -> Sent:

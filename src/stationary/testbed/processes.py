@@ -7,12 +7,16 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
 from stationary.errors import ProgramError
+
+_READY = 15.0
+"""Seconds that a server may take to answer its first request."""
 
 _PATIENCE = 3.0
 """Seconds between asking a program to end and ending it."""
@@ -37,12 +41,16 @@ def need_program(name: str, package: str) -> str:
 
 @contextmanager
 def running(
-    command: Sequence[str | Path], environment: Mapping[str, str], folder: Path, log: Path
+    command: Sequence[str | Path],
+    environment: Mapping[str, str],
+    folder: Path,
+    log: Path,
+    files: Sequence[int] = (),
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program in a folder, with its output in a file; at the end it is gone, however we end.
 
-    It has a session of its own, so that Ctrl-C reaches us alone and programs end in our order; the
-    kernel ends it if we are killed outright.
+    It inherits the open ``files``. It has a session of its own, so that Ctrl-C reaches us alone and
+    programs end in our order; the kernel ends it if we are killed outright.
     """
     guard = find_program("setpriv")
     with log.open("wb") as output:
@@ -54,12 +62,34 @@ def running(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=files,
         )
     try:
         yield process
     finally:
         with undisturbed():
             _stop(process)
+
+
+def wait_until_ready(
+    name: str, process: subprocess.Popen[bytes], log: Path, answers: Callable[[], bool]
+) -> None:
+    """Ask a server until it answers; raise if it stops or takes too long."""
+    end = time.monotonic() + _READY
+    while process.poll() is None and time.monotonic() < end:
+        if answers():
+            return
+        time.sleep(0.05)
+    what = "stopped at once" if process.poll() is not None else f"gave no answer in {_READY:g} s"
+    raise ProgramError(f"{name} {what}; {last_words(log)}")
+
+
+def last_words(log: Path) -> str:
+    """Return the end of what a program wrote, for a message."""
+    lines = [line.strip() for line in log.read_text("utf-8", errors="replace").splitlines()]
+    errors = dict.fromkeys(line for line in lines if "error" in line.lower())  # some repeat them
+    said = list(errors or lines)[-6:]
+    return f"its last words: {' | '.join(said) or 'none'}"
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

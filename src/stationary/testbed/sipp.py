@@ -13,6 +13,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,11 @@ from numpy.typing import NDArray
 from stationary.errors import ProgramError
 from stationary.testbed.buffers import PROGRAMS, compiled
 from stationary.testbed.kernel import LOOPBACK, precedence
-from stationary.testbed.processes import need_program, running
-from stationary.testbed.server import Server
-from stationary.testbed.settings import Arrivals, Settings
-from stationary.testbed.source import CORE, PRIORITY, Sent, Source, requests_of
+from stationary.testbed.processes import last_words, need_program, running
+from stationary.testbed.source import CORE, PRIORITY, Arrivals, Sent, Source, requests_of
+
+if TYPE_CHECKING:
+    from stationary.testbed.kamailio import Kamailio
 
 _SPEED = 10
 """How much faster SIPp's clock runs: its smallest step is then 0.1 ms."""
@@ -35,7 +37,7 @@ _GRACE = 20.0
 """Seconds beyond its window after which SIPp is taken to hang."""
 
 _RARE = 1e-3
-"""A silence between Poisson arrivals that fewer windows than this would show is a stall."""
+"""A gap between arrivals is a stall if a smaller share of Poisson windows would show it."""
 
 _DONE = (0, 1)
 """SIPp's exit codes for all calls answered, and for some not."""
@@ -45,22 +47,20 @@ _DONE = (0, 1)
 class Sipp(Source):
     """SIPp; needs gcc for its clock. Its arrivals have no seed: it takes its own."""
 
-    def window(
-        self, server: Server, rate: float, settings: Settings, number: int, folder: Path
-    ) -> Sent:
+    def window(self, port: int, rate: float, system: Kamailio, number: int, folder: Path) -> Sent:
         """Run SIPp for one window."""
         program = need_program("sipp", "sip-tester")
         clock = folder / "fineclock.so"
         if not clock.exists():
             clock = compiled("fineclock", folder)
-        poisson = settings.arrivals is Arrivals.POISSON
-        calls, _ = requests_of(rate, settings, number)
+        poisson = system.arrivals is Arrivals.POISSON
+        calls, _ = requests_of(rate, system, number)
         if not calls:
             return Sent(np.empty(0), np.empty(0), 0)
         scenario, trace = folder / "register.xml", folder / "messages.tsv"
-        scenario.write_text(_scenario(settings, poisson), encoding="utf-8")
+        scenario.write_text(_scenario(system, poisson), encoding="utf-8")
         trace.unlink(missing_ok=True)
-        command: list[str | Path] = [program, f"{LOOPBACK}:{server.port}", "-i", LOOPBACK]
+        command: list[str | Path] = [program, f"{LOOPBACK}:{port}", "-i", LOOPBACK]
         # No port is named: SIPp then looks for a free one by itself.
         command += ["-sf", scenario, "-m", str(calls), "-l", str(calls + 1)]
         command += ["-r", "1000000" if poisson else f"{rate / _SPEED:.6f}"]
@@ -73,14 +73,13 @@ class Sipp(Source):
             running(command, environment, folder, log) as process,
         ):
             try:
-                code = process.wait(settings.seconds + settings.drain + _GRACE)
+                code = process.wait(system.seconds + system.drain + _GRACE)
             except subprocess.TimeoutExpired:
                 raise ProgramError(
                     f"SIPp did not end within {_GRACE:g} s of its window at {rate:g} per second"
                 ) from None
         if code not in _DONE or not trace.exists():
-            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
-            raise ProgramError(f"SIPp failed with exit code {code}: {' | '.join(said)}")
+            raise ProgramError(f"SIPp failed with exit code {code}; {last_words(log)}")
         arrival, response = read_messages(trace)
         return Sent(arrival, response, _silences(arrival, rate, poisson))
 
@@ -106,12 +105,12 @@ def read_messages(trace: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]
     return (start - start.min(initial=math.inf))[order], took[order]
 
 
-def _scenario(settings: Settings, poisson: bool) -> str:
+def _scenario(system: Kamailio, poisson: bool) -> str:
     first = _LEAD_MS * _SPEED
-    last = first + round(settings.seconds * 1000 * _SPEED)
+    last = first + round(system.seconds * 1000 * _SPEED)
     template = Template((PROGRAMS / "register.xml").read_text(encoding="utf-8"))
     pause = f'  <pause distribution="uniform" min="{first}" max="{last}"/>' if poisson else ""
-    return template.substitute(pause=pause, timeout=round(settings.drain * 1000 * _SPEED))
+    return template.substitute(pause=pause, timeout=round(system.drain * 1000 * _SPEED))
 
 
 def _silences(arrival: NDArray[np.float64], rate: float, poisson: bool) -> int:

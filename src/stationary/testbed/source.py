@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stationary.testbed.server import Server
-from stationary.testbed.settings import Arrivals, Settings
+if TYPE_CHECKING:
+    from stationary.testbed.kamailio import Kamailio
 
 PRIORITY, CORE = 30, 0
 """Of a program that sends: below the server's priority, and not on its core."""
 
 
-@dataclass(frozen=True, eq=False)
-class Sent:
+class Arrivals(StrEnum):
+    """How requests are spread over a window."""
+
+    POISSON = "poisson"
+    CONSTANT = "constant"
+
+
+class Sent(NamedTuple):
     """Requests of one window.
 
-    Attributes
-    ----------
-    arrival : array [N]
-        When each was sent, in seconds from the first.
-    response : array [N]
-        Seconds until its answer came, NaN where none did.
-    stalled : int
-        Signs that the source itself was held up.
+    When each was sent, in seconds from the first; seconds until its answer, NaN where none came;
+    and the number of signs that the source itself was held up.
     """
 
     arrival: NDArray[np.float64]
@@ -39,16 +40,14 @@ class Source(ABC):
     """A program that sends requests."""
 
     @abstractmethod
-    def window(
-        self, server: Server, rate: float, settings: Settings, number: int, folder: Path
-    ) -> Sent:
-        """Send one window at a rate; ``number`` seeds its arrivals, ``folder`` is for files."""
+    def window(self, port: int, rate: float, system: Kamailio, number: int, folder: Path) -> Sent:
+        """Send one window to a port; ``number`` seeds its arrivals, ``folder`` is for files."""
 
 
-def requests_of(rate: float, settings: Settings, number: int) -> tuple[int, np.random.Generator]:
+def requests_of(rate: float, system: Kamailio, number: int) -> tuple[int, np.random.Generator]:
     """Return how many requests a window has, and the random numbers of their times."""
-    random = np.random.default_rng([settings.seed, number])
-    mean = rate * settings.seconds
-    if settings.arrivals is Arrivals.POISSON:
+    random = np.random.default_rng([system.seed, number])
+    mean = rate * system.seconds
+    if system.arrivals is Arrivals.POISSON:
         return int(random.poisson(mean)), random
     return round(mean), random

@@ -1,23 +1,101 @@
-"""Raw traces on disk: one row per request, Parquet or CSV by the ending of the file."""
+"""Requests of Kamailio, window by window: to and from files, and as a table of windows."""
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stationary._support.files import replacing
 from stationary.data.tables import open_table
-from stationary.errors import InputError
-from stationary.testbed.record import Trace
+from stationary.errors import InputError, ProgramError
+from stationary.ingest.logs import LogWindows, windows_from_logs
+from stationary.ingest.requests import RequestLog
 
-_WINDOW = ("rate", "seconds", "drops_socket", "drops_snmp", "stalled")
+if TYPE_CHECKING:
+    import pandas as pd
+
+_WINDOW = ("rate", "seconds", "stalled", "drops_socket", "drops_snmp")
 _COLUMNS = ("window", *_WINDOW, "arrival", "response")
 _UNANSWERED = -1.0
 """Response time in the file of a request without an answer."""
+
+_EDGES_MS = (0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 20)
+"""Bins of response times."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """All requests of one window, and what the kernel dropped meanwhile.
+
+    Attributes
+    ----------
+    rate : float
+        Requests per second that were asked for.
+    seconds : float
+        Length of the window.
+    arrival, response : array [N]
+        Seconds from the first request, and until the answer (NaN without one).
+    stalled : int
+        Signs that the source was held up.
+    drops_socket, drops_snmp : int
+        Datagrams lost for want of buffer: of the server's socket, and of all sockets.
+    """
+
+    rate: float
+    seconds: float
+    arrival: NDArray[np.float64]
+    response: NDArray[np.float64]
+    stalled: int
+    drops_socket: int
+    drops_snmp: int
+
+    @property
+    def unanswered(self) -> int:
+        """Requests without an answer."""
+        return int(np.isnan(self.response).sum())
+
+
+def tabulate(
+    traces: Iterable[Trace], queue: int, late: float = 0.010, service: float | None = None
+) -> LogWindows:
+    """Turn traces into windows: the same for a fresh recording and for one that is replayed.
+
+    Parameters
+    ----------
+    traces : iterable of Trace
+        The windows, all of one length.
+    queue : int
+        State of a full system.
+    late : float
+        Seconds after which an answer is late.
+    service : float, optional
+        Mean service time in seconds, for the paper's formula; by default found in the traces.
+    """
+    traces = list(traces)
+    if not traces:
+        raise ProgramError("not one window was recorded; record at least one")
+    made = windows_from_logs(
+        [RequestLog(trace.arrival, trace.response) for trace in traces],
+        duration=traces[0].seconds,
+        capacity=queue,
+        late=late,
+        service=service,
+        edges=[edge / 1e3 for edge in _EDGES_MS],
+    )
+    at = made.table.columns.get_loc("service_us")
+    for name in ("drops_socket", "drops_snmp", "stalled"):
+        made.table.insert(at, name, [getattr(trace, name) for trace in traces])
+        at += 1
+    made.table["service_us"] = made.table["service_us"].round(1)
+    made.table["full_at"] = made.table["full_at"].round(2)
+    return made
 
 
 def check_trace_path(path: Path) -> None:
@@ -42,7 +120,11 @@ def write_traces(traces: Sequence[Trace], path: str | os.PathLike[str]) -> None:
     columns["arrival"] = np.round(np.concatenate([trace.arrival for trace in traces]), 9)
     response = np.concatenate([trace.response for trace in traces])
     columns["response"] = np.where(np.isnan(response), _UNANSWERED, np.round(response, 9))
-    frame = pd.DataFrame(columns)
+    write_requests(pd.DataFrame(columns), path)
+
+
+def write_requests(frame: pd.DataFrame, path: Path) -> None:
+    """Write a table of requests as the ending of the file says, whole or not at all."""
     with replacing(path) as part:
         if path.suffix.lower() == ".parquet":
             frame.to_parquet(part, index=False)
@@ -57,8 +139,8 @@ def read_traces(path: str | os.PathLike[str]) -> list[Trace]:
     missing = [name for name in _COLUMNS if name not in table.columns]
     if missing:
         raise InputError(
-            f"{path}: this is no trace of the testbed: there is no column {missing[0]!r}; "
-            f"`stationary testbed record --raw FILE` writes one"
+            f"{path}: this is no trace of Kamailio: there is no column {missing[0]!r}; `stationary "
+            f"testbed record --raw FILE` writes one. Requests of gunicorn go to `stationary ingest`"
         )
     values = table.numbers(_COLUMNS)
     if not len(values):
@@ -66,17 +148,7 @@ def read_traces(path: str | os.PathLike[str]) -> list[Trace]:
     edges = np.flatnonzero(np.diff(values[:, 0], prepend=np.nan, append=np.nan))
     traces = []
     for i, j in itertools.pairwise(edges.tolist()):
-        _, rate, seconds, socket, snmp, stalled = values[i, :6]
-        response = values[i:j, 7]
-        traces.append(
-            Trace(
-                rate,
-                seconds,
-                values[i:j, 6],
-                np.where(response < 0, np.nan, response),
-                int(socket),
-                int(snmp),
-                int(stalled),
-            )
-        )
+        _, rate, seconds, *counts = values[i, :6].tolist()
+        response = np.where(values[i:j, 7] < 0, np.nan, values[i:j, 7])
+        traces.append(Trace(rate, seconds, values[i:j, 6], response, *map(int, counts)))
     return traces

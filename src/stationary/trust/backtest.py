@@ -22,6 +22,7 @@ from stationary.data import Misplaced
 from stationary.data.windows import Windows
 from stationary.learning.estimate import Estimate
 from stationary.learning.likelihood import log_terms
+from stationary.models import Model
 from stationary.terms.findings import Finding, Untrusted, Verdict
 from stationary.terms.trust import Horizon, Reach
 
@@ -38,7 +39,16 @@ _GROUPS = 3
 """Parts of the windows, by load, in which a model is compared with what it was fitted to."""
 
 MOST_STATES = 2000
-"""Largest chain that is refitted just to see how far it may be trusted."""
+"""Largest chain that is refitted just to see how far it may be trusted ..."""
+
+_MOST_IN_A_ROW = 50_000
+"""... and the largest whose states are in a row: its cost grows no faster than they do."""
+
+
+def can_be_refitted(model: Model) -> bool:
+    """Whether a chain is small enough to be fitted again and again."""
+    most = MOST_STATES if model.edges.birth_death is None else _MOST_IN_A_ROW
+    return len(model.states) <= most
 
 
 def cuts(windows: Windows, parameters: int) -> list[float]:
@@ -104,7 +114,7 @@ class Score:
 
 def score(terms: Array, held: Windows) -> Score:
     """Score the log-terms ``[M, S]`` that a forecast gives held-out windows."""
-    per_count = -(held.data.numpy() * terms).sum(-1) / held.size.numpy()
+    per_count = -(held.data.numpy() * terms).sum(-1) / np.maximum(held.size.numpy(), 1.0)
     return Score(per_count, misplaced(terms, held))
 
 
@@ -175,13 +185,13 @@ def _tested(
 ) -> Horizon:
     """How far the forecasts of held-out loads were right, from the heaviest cut downwards."""
     lightest, heaviest = float(windows.loads.min()), float(windows.loads.max())
-    states = len(whole.model.states)
-    if states > MOST_STATES:
-        return Horizon(heaviest, Reach.TOO_LARGE, {"states": states}, heaviest)
+    if not can_be_refitted(whole.model):
+        size = len(whole.model.states)
+        return Horizon(heaviest, Reach.TOO_LARGE, {"states": size}, heaviest)
     found = Horizon(heaviest, Reach.TOO_FEW, {}, heaviest)
     for cut, part in zip(reversed(places), reversed(scores), strict=True):
         wrong = None if part is None else part.wrong
-        if wrong is None or wrong.share + 2 * wrong.error > WRONG:
+        if wrong is None or (wrong.share + 2 * wrong.error > WRONG and not wrong.by_chance):
             return found if found.why is Reach.PASSED else _failure(cut, heaviest, part)
         # As far beyond the heaviest load as that lies beyond the cut: by a factor, or by a step.
         far = heaviest * heaviest / cut if lightest > 0 else heaviest + (heaviest - cut)
@@ -194,7 +204,7 @@ def _failure(cut: float, heaviest: float, part: Score | None) -> Horizon:
     if part is None or part.wrong is None:
         why = Reach.NO_REFIT if part is None else Reach.TOO_FEW
         return Horizon(heaviest, why, facts, heaviest)
-    share, error = part.wrong
+    share, error, _ = part.wrong
     if share - 2 * error > WRONG / 2:
         return Horizon(heaviest, Reach.FAILED, {**facts, "share": share}, heaviest)
     return Horizon(heaviest, Reach.THIN, {**facts, "share": min(share + 2 * error, 1.0)}, heaviest)

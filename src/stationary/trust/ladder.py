@@ -2,21 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stationary.data import Latencies, States
 from stationary.data.windows import Windows
+from stationary.errors import InputError
 from stationary.models import Model, RuleModel
 from stationary.models.registry import build, can_rebuild, describe
+from stationary.terms.categories import members
 
 _LARGE = 300
 """Capacity from which batches and bursts, whose chains are dense or long, must be asked for."""
+
+_CAPACITY = 20
+"""Most requests in the system, where neither the user nor the windows say."""
 
 _DEEPEST = 30
 """Queue lengths with a rate of their own, at most: more are hardly ever determined."""
 
 
-def ladder(windows: Windows, servers: int = 1, capacity: int = 20) -> dict[str, Model]:
+_OVERHEAD = 0.01
+"""Time outside the queue from which a fit to latencies starts, as a share of a service."""
+
+
+def candidates(
+    windows: Windows,
+    servers: Sequence[int],
+    capacities: Sequence[int],
+    patience: float | None = None,
+) -> dict[str, Model]:
+    """Models to compare where the servers or the capacity are not known for sure.
+
+    The general model for every pair of them; the others for the first pair alone.
+    """
+    pairs = [(m, size) for m in servers for size in capacities if size >= m]
+    if not pairs:
+        raise InputError(
+            f"the capacity counts requests in service, too: it must be at least the number of "
+            f"servers; got servers {', '.join(map(str, servers))} and capacity "
+            f"{', '.join(map(str, capacities))}"
+        )
+    models = ladder(windows, *pairs[0], patience)
+    if len(pairs) == 1:
+        return models
+    general = {name: model for name, model in models.items() if model.encompassing}
+    for name, model in general.items():
+        del models[name]
+        for m, size in pairs:
+            key = f"{name}:servers={m},capacity={size}"
+            models[key] = model.changed(servers=m, capacity=size)
+    return models
+
+
+def ladder(
+    windows: Windows, servers: int = 1, capacity: int = 20, patience: float | None = None
+) -> dict[str, Model]:
     """Models to compare, by name and the options in which they differ, simplest first.
 
     Models in which requests are lost without a trace (``balking``, ``resetting``, ``leaking``) are
@@ -30,17 +71,44 @@ def ladder(windows: Windows, servers: int = 1, capacity: int = 20) -> dict[str, 
         The data: what was observed, and how it was sampled.
     servers, capacity : int
         Of the system.
+    patience : float, optional
+        Longest time that a request waits before it is given up.
     """
     both = {"servers": servers, "capacity": capacity}
+    service = {"name": "service", **both, "patience": patience}
+    # Where times were observed, other models add nothing to one of any service.
+    timed = {
+        "service": build({**service, "overhead": 1.0}),
+        "mmmk": build({"name": "mmmk", **both}),
+    }
+    used = windows.informing(timed.values()).observations
+    if any(isinstance(kind, Latencies) for kind in used):
+        timed["mmmk"] = build({"name": "mmmk", **both, "overhead": _OVERHEAD})
+    if any(kind.rank > 1 for kind in used):
+        return timed
     depth = min(_observed(windows), capacity, _DEEPEST)
     described: list[Mapping[str, Any]] = [
-        {"name": name, **both} for name in ("mmmk", "service", "slowing")
+        service if name == "service" else {"name": name, **both}
+        for name in ("mmmk", "service", "slowing")
     ]
     if depth > servers:
         described.append({"name": "statedependent", "depth": depth, "capacity": capacity})
     if not windows.by_arrivals and capacity <= _LARGE:
         described += [{"name": name, **both} for name in ("batch", "onoff")]
     return {_short(each): build(each) for each in described}
+
+
+def default_capacity(windows: Windows) -> int:
+    """Return a capacity that holds every state that the windows name, and 20 at least."""
+    return max(_CAPACITY, largest_state(windows))
+
+
+def largest_state(windows: Windows) -> int:
+    """Return the largest number of requests that the windows name; zero where they name none."""
+    counted = windows.counted
+    categories = counted.observe if isinstance(counted, States) else ()
+    named = (state for each in categories for state in members(each) if isinstance(state, int))
+    return max(named, default=0)
 
 
 def ladder_of(model: Model, windows: Windows) -> dict[str, Model]:
@@ -66,7 +134,7 @@ def ladder_of(model: Model, windows: Windows) -> dict[str, Model]:
 
 def _short(described: Mapping[str, Any]) -> str:
     """Name a model as the command line does, without the options that all have in common."""
-    common = ("name", "servers", "capacity")
+    common = ("name", "servers", "capacity", "patience")
     options = ",".join(f"{key}={value}" for key, value in described.items() if key not in common)
     return f"{described['name']}:{options}" if options else str(described["name"])
 

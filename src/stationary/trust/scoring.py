@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -77,7 +78,7 @@ def recommend(
     parameters: Mapping[str, int],
     fitting: Collection[str],
     held: Sequence[Windows],
-    general: Collection[str] = (),
+    general: Mapping[str, float] = MappingProxyType({}),
 ) -> Choice:
     """Return the model to take, and why; or why none.
 
@@ -95,8 +96,8 @@ def recommend(
         Those of them that fit the loads they saw: no other is taken.
     held : sequence of Windows
         The held-out windows at each cut, lightest cut first.
-    general : collection of str
-        Models that have others as special cases.
+    general : mapping of str to float
+        Models that have others as special cases, and how likely each of them is.
     """
     if not parameters:
         return Choice(Chosen.NONE_USABLE)
@@ -122,7 +123,9 @@ def recommend(
             near.append(name)
     if not near:
         return ended(Chosen.WRONG if best in fitting else Chosen.MISFIT)
-    model = min(near, key=lambda n: (n not in general, parameters[n], scores[n].mean))
+    # Candidates may read different service times off the same requests: scores compare only those
+    # of other models.
+    model = min(near, key=lambda n: (-general.get(n, 0.0), parameters[n], scores[n].mean))
     if model in general:
         return ended(Chosen.GENERAL, model, near)
     is_best = scores[model].behind(scores[best], windows)[0] <= _NOTHING

@@ -21,8 +21,8 @@ from stationary.models import Model
 from stationary.terms.findings import Finding
 from stationary.terms.trust import Choice, Chosen, Horizon
 from stationary.trust.backtest import (
-    MOST_STATES,
     Score,
+    can_be_refitted,
     cuts,
     held_out,
     horizon,
@@ -31,6 +31,7 @@ from stationary.trust.backtest import (
 )
 from stationary.trust.baselines import baselines
 from stationary.trust.checks import diagnose
+from stationary.trust.evidence import weigh_candidates
 from stationary.trust.scoring import recommend, weigh
 
 
@@ -90,7 +91,7 @@ class Comparison:
 def study(whole: Estimate, windows: Windows) -> Study:
     """Refit a model below the cuts, check the data against it, and say how far to trust it."""
     places: list[float] = []
-    if len(windows.inputs) == 1 and len(whole.model.states) <= MOST_STATES:
+    if len(windows.inputs) == 1 and can_be_refitted(whole.model):
         places = cuts(windows, len(whole.model.param_names))
     below, scores = [], []
     for cut in places:
@@ -120,13 +121,15 @@ def comparison(
     # the others as special cases answers alone, with its model error.
     general = [name for name in usable if fitted[name].model.encompassing]
     pooled = general or list(usable)
-    untested = Comparison({}, {name: 1 / len(pooled) for name in pooled}, Choice(Chosen.UNTESTED))
+    equal = {name: 1 / len(pooled) for name in pooled}
+    known = weigh_candidates({name: fitted[name] for name in general}, windows)
+    untested = Comparison({}, known or equal, Choice(Chosen.UNTESTED))
     if not places:
         return untested
     held = [held_out(windows, cut) for cut in places]
     pairs = [(windows.between(None, cut), part) for cut, part in zip(places, held, strict=True)]
-    known = {name: studies[name].score(places) for name in fitted}
-    scores = {name: each for name, each in known.items() if each is not None}
+    found = {name: studies[name].score(places) for name in fitted}
+    scores = {name: each for name, each in found.items() if each is not None}
     tested = {name: count for name, count in usable.items() if name in scores}
     if usable and not tested:  # such as chains too large to be fitted again
         return untested
@@ -137,8 +140,9 @@ def comparison(
     fitting = {name for name in tested if studies[name].horizon.load}
     # Models that cannot be used are no rivals of those that can.
     each = {name: scores[name] for name in tested} | rivals
-    choice = recommend(each, tested, fitting, held, general)
-    weights = dict.fromkeys(general[:1], 1.0) or weigh(scores, tested, held)
+    sure = [name for name in general if name in fitting] or general
+    weights = weigh_candidates({n: fitted[n] for n in sure}, windows) or weigh(scores, tested, held)
+    choice = recommend(each, tested, fitting, held, {name: weights[name] for name in sure})
     return Comparison(scores | rivals, weights, choice, len(held[0]))
 
 

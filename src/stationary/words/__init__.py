@@ -4,18 +4,25 @@ Everything else passes codes and numbers. Nothing here loads torch, numpy or pan
 """
 
 from stationary.words.answers import (
+    RANKED,
     answer,
+    assumed_capacity,
     change,
+    changed_limit,
     choice,
     doubt,
     experiment,
     horizon,
     limit,
+    limit_of,
+    met_by_windows,
     slo,
+    untrusted_rows,
     verdict,
     what_if,
 )
-from stationary.words.findings import clause, finding
+from stationary.words.explanations import explanation
+from stationary.words.findings import clause, finding, unchecked
 from stationary.words.fits import (
     covariance,
     ended,
@@ -54,5 +61,20 @@ from stationary.words.numbers import (
     percent,
     plain,
     plural,
+    seconds,
     sentence,
+)
+from stationary.words.plans import (
+    assumed,
+    bound,
+    breakdown,
+    demo_data,
+    demo_score,
+    plan_answer,
+    plan_screen,
+    rests_on,
+    up_to,
+    used_up,
+    warned,
+    windows_left_out,
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stationary.words.findings import clause
-from stationary.words.numbers import listed, load_range, number, percent, plain, plural
+from stationary.words.numbers import listed, load_range, number, percent, plain, plural, sentence
 
 if TYPE_CHECKING:
     from stationary.planning.experiment import Experiment
@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from stationary.terms.trust import Choice, Doubt, Horizon
 
 _REACH = {
-    "passed": "fitted to loads up to {cut}, it predicted {above} with {share} of the counts "
-    "misplaced, and there is no heavier load to test it on",
-    "misfit": "the model does not fit the loads it was fitted to: it misplaces {share} of the "
-    "counts at {loads}",
-    "failed": "fitted to loads up to {cut}, the model misplaces {share} of the counts at {above}: "
+    "passed": "fitted to loads up to {cut}, it predicted {above}, with an error of "
+    "{share}, and there is no heavier load to test it on",
+    "misfit": "the model does not fit the loads it was fitted to: it is off by {share} at {loads}",
+    "failed": "fitted to loads up to {cut}, the model is off by {share} at {above}: "
     "it does not extend to heavier load",
-    "thin": "fitted to loads up to {cut}, the model may misplace up to {share} of the counts at "
+    "thin": "fitted to loads up to {cut}, the model may be off by up to {share} at "
     "{above}: there are too few data to test it at heavier load",
     "no refit": "the model could not be fitted to loads up to {cut} alone to test it",
     "too few": "there are too few windows, or too few different loads, to test the model at "
@@ -33,12 +32,12 @@ _REACH = {
 """What decided up to which load a model is trusted."""
 
 _CHOICE = {
-    "best": "Take {model}: it predicts the held-out loads {loads} best of all chains, and "
-    "misplaces at most {share} of the counts.",
+    "best": "Take {model}: it predicts the held-out loads {loads} best of all chains, with an "
+    "error of at most {share}.",
     "simplest": "Take {model}: it is the simplest chain that predicts the held-out loads {loads} "
-    "as well as the best, {best}, within its noise, and misplaces at most {share} of the counts.",
+    "as well as the best, {best}, within its noise, with an error of at most {share}.",
     "general": "Take {model}: the usual queues are special cases of it, and it predicts the "
-    "held-out loads {loads} with at most {share} of the counts misplaced.",
+    "held-out loads {loads} with an error of at most {share}.",
     "only": "{model} is the only model; there is no other to compare it with.",
     "none usable": "None is to be trusted: no chain converged with all of its parameters "
     "determined.",
@@ -46,12 +45,19 @@ _CHOICE = {
     "needs no chain, does better than the best of them, {best}.",
     "misfit": "None is to be trusted: the best of them at the held-out loads {loads}, {best}, does "
     "not fit the loads it was fitted to.",
-    "wrong": "None is to be trusted: the best of them, {best}, misplaces {share} of the counts at "
+    "wrong": "None is to be trusted: the best of them, {best}, is off by {share} at "
     "the held-out loads {loads}.",
     "untested": "None can be recommended: there are too few windows, or too few different loads, "
     "to hold the heaviest out and test on them.",
 }
 """How a comparison of models ended."""
+
+RANKED = (
+    "nll, aic and bic are of all windows and take counts as independent. Models are ranked on the "
+    "held-out windows: by log-likelihood per count behind the best (in nats), and by the share of "
+    "counts that a model misplaces."
+)
+"""What the columns of a ranking are."""
 
 _HARDLY = 0.05
 """Shrinkage of an interval below which a test is not worth while."""
@@ -115,6 +121,33 @@ def whose(found: Limit) -> str:
     """Name the load that a limit is compared with."""
     name = "The present load" if found.present_given else "The heaviest load in the data"
     return f"{name}, {number(found.present)}"
+
+
+def limit_of(found: Limit, models: Sequence[str]) -> str:
+    """Return the answer as a sentence that says whose it is: one model's, or that of several."""
+    whom = models[0] if len(models) == 1 else f"{len(models)} models, by weight"
+    return sentence(f"{whom}: {limit(found)}")
+
+
+def changed_limit(now: Limit, then: Limit, made: Change) -> str:
+    """Say what a change does to a limit."""
+    return f"Limit now {number(now.load)}; with {change(made)}: {number(then.load)}."
+
+
+def met_by_windows(load: float) -> str:
+    """Say up to which load the windows themselves met an SLO."""
+    return f"Largest load that met it in the windows: {number(load)}."
+
+
+def untrusted_rows(count: int, rows: int, reason: str) -> str:
+    """Say how many rows of a forecast are not to be trusted, and why."""
+    return f"not trusted in {count} of {rows} rows: {reason}"
+
+
+def assumed_capacity(capacity: int, named: bool) -> str:
+    """Say which capacity was taken where none was given; ``named`` if the windows name it."""
+    why = "the largest state of the windows" if named else "the default"
+    return f"capacity {capacity}, {why}; give the system's own with --capacity"
 
 
 def doubt(found: Doubt) -> str:

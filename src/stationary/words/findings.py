@@ -34,6 +34,11 @@ def finding(found: Finding) -> str:
     return " ".join(map(sentence, _clauses(found)))
 
 
+def unchecked(count: int, findings: int) -> str:
+    """Say how many checks the data were not enough for."""
+    return f"{count} of {findings} could not be checked on these data."
+
+
 def clause(found: Finding) -> str:
     """Return the first clause of a finding, to stand inside another sentence."""
     return _clauses(found)[0]
@@ -294,6 +299,28 @@ _SENTENCES: dict[str, dict[str, Clauses | Callable[[Facts], Clauses]]] = {
         "same_change": (f"every load comes after the same change of load, {_CONFOUNDED}", _MIXED),
         "no_memory": ("windows just after a rise of load look like those just after a fall",),
         "remembers": _remembers,
+    },
+    "overtaking": {
+        "no_requests": ("there are no service times of single requests to tell",),
+        "several_servers": ("with several servers, a later request may well leave first",),
+        "in_order": ("requests leave in the order in which they came",),
+        "overtake": (
+            "requests overtake each other ({share:percent} left before one that had come earlier), "
+            "so the server works on several at a time",
+            "their service times cannot be told apart, so the answer comes from latencies or "
+            "counts",
+            "if several workers serve, give their number",
+        ),
+    },
+    "servers": {
+        "no_requests": ("there are no service times of single requests to tell",),
+        "servers_fit": (
+            "no other number of servers explains the queue lengths clearly better than {servers}",
+        ),
+        "other_servers": (
+            "the queue lengths look as if the number of servers were {better}, not {servers}",
+            "check the number of workers or threads that serve at the same time",
+        ),
     },
     "bursts": {
         "not_a_queue": ("the model is not a queue, so it says nothing about arrivals",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from stationary.words import answers, headlines
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _ENDED = {
     "converged": "no step improves the likelihood noticeably",
+    "settled": "no step improves the likelihood noticeably; other weights may be as good",
     "ran away": "the likelihood keeps improving as {found.parameter} runs to its limit "
     "({found.value:.3g}): the data do not bound it; observe more states or loads, or take a "
     "smaller model",
@@ -33,6 +35,7 @@ _FAR = 1000.0
 """Nats above the optimum from which the estimate of them, by one Newton step, is meaningless."""
 
 _COVARIANCES = {
+    "none": "none, because weights of a network have none",
     "information": "observed information",
     "dispersed": "observed information, times the overdispersion of the counts",
     "correlated": "the fitted chain's own autocorrelation",
@@ -50,7 +53,9 @@ _SUPPOSES = {
 def ended(found: Ended) -> str:
     """Return how a fit ended, as a clause."""
     where = f"about {found.above:.1g} nats above the optimum"
-    if not found.above <= _FAR:
+    if math.isnan(found.above):
+        where = "at an unknown distance from an optimum"
+    elif not found.above <= _FAR:
         where = "far from an optimum of the likelihood"
     epochs = plural(found.epochs, "epoch")
     return _ENDED[str(found.why)].format(found=found, where=where, epochs=epochs)
@@ -75,7 +80,13 @@ def warnings(estimate: Estimate, windows: Windows) -> list[str]:
             "with delta the spectral gap. The fit leans on clipping. Use a smaller p, p=auto, or "
             "the doubling series."
         )
-    if not estimate.covariance.computed:
+    if estimate.model.weights:
+        notes.append(
+            "The parameters are weights of a network, of which the data determine the rates at the "
+            "loads that were observed and no more: there are no standard errors, and no forecast "
+            "is trusted; a bootstrap shows how far refits differ."
+        )
+    elif not estimate.covariance.computed:
         notes.append(
             "The standard errors could not be computed, so that no forecast is trusted; take "
             "another covariance=, or a bootstrap."
@@ -89,7 +100,7 @@ def warnings(estimate: Estimate, windows: Windows) -> list[str]:
             f"({listed(open_, 6)}); a forecast that depends on them is marked as not trusted."
         )
     supposes = _SUPPOSES.get(estimate.covariance.kind)
-    if supposes:
+    if supposes and not all(kind.independent for kind in windows.observations):
         notes.append(
             f"Standard errors do not come from the spread of "
             f"{plural(windows.recorded, 'window')}; they suppose that {supposes}."
@@ -99,15 +110,14 @@ def warnings(estimate: Estimate, windows: Windows) -> list[str]:
 
 def observed(windows: Windows) -> str:
     """Return what the windows hold, in a line."""
-    loads = windows.loads
+    loads = f", loads {float(windows.loads.min()):g} to {float(windows.loads.max()):g}"
+    if len(windows.inputs) > 1 and all(kind.independent for kind in windows.observations):
+        loads = ""  # menus have none
     pooled = f" pooled into {len(windows)}" if windows.is_pooled else ""
     kinds = [
         ", ".join(getattr(kind, "labels", None) or kind.columns) for kind in windows.observations
     ]
-    return (
-        f"{plural(windows.recorded, 'window')}{pooled}, loads {float(loads.min()):g} to "
-        f"{float(loads.max()):g}, observed {'; '.join(kinds)}"
-    )
+    return f"{plural(windows.recorded, 'window')}{pooled}{loads}, observed {'; '.join(kinds)}"
 
 
 def left_out(estimate: Estimate) -> str:
@@ -157,8 +167,12 @@ def summary(
         f"largest gradient {estimate.gradient_norm:.1e} nats per count, "
         f"{plural(estimate.evaluations, 'gradient evaluation')}, "
         f"{plural(estimate.starts, 'start')}",
-        f"standard errors: {covariance(cov, windows.recorded)}, variance {cov.inflation:.3g} "
-        f"times that of independent counts; intervals {100 * level:g}%",
+        f"standard errors: {covariance(cov, windows.recorded)}"
+        + (
+            f", variance {cov.inflation:.3g} times that of independent counts; intervals "
+            f"{100 * level:g}%"
+        )
+        * cov.computed,
         *(f"WARNING: {note}" for note in warnings(estimate, windows)),
     ]
     return "\n".join(lines)

@@ -46,6 +46,18 @@ def percent(share: float) -> str:
     return "∞" if share == math.inf else f"{number(100 * share, 3)}%"
 
 
+def seconds(value: float) -> str:
+    """Return a time in the unit that suits it.
+
+    Examples
+    --------
+    >>> [seconds(v) for v in (0.0002, 0.2, 1.5, 300.0)]
+    ['0.2 ms', '200 ms', '1.5 s', '5 min']
+    """
+    factor, unit = (1000, "ms") if value < 1 else (1, "s") if value < 120 else (1 / 60, "min")
+    return f"{number(value * factor, 3)} {unit}"
+
+
 def load_range(low: float, high: float) -> str:
     """Return the loads of a group of windows.
 

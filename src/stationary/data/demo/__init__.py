@@ -18,11 +18,19 @@ CAPACITY = 18
 """Most requests in the server, in effect: its buffer holds 20, but see the data card."""
 
 
-def recording() -> Windows:
+def recording(latencies: bool = False) -> Windows:
     """Windows of one second each of a real SIP server under a day of load.
 
     The counts are of how many requests each arriving request found in the server; the last category
     counts the requests that were lost.
+
+    Parameters
+    ----------
+    latencies : bool
+        Whether to have the histograms of response times, too; a fit would use those.
     """
     file = Path(str(files("stationary") / "data" / "demo" / "sip-testbed.csv"))
-    return read_windows(file, counts="T={}", sampling="arrival", duration=1.0)
+    windows = read_windows(file, counts="T={}", sampling="arrival", duration=1.0)
+    if latencies:
+        return windows
+    return Windows(windows.x, observations=[windows.states], duration=windows.duration)

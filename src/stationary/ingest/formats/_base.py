@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,29 +14,61 @@ from stationary.errors import InputError
 from stationary.terms.spans import Unit
 
 _PACKAGE = __name__.rpartition(".")[0]
+_ENOUGH = 0.5
+"""Share of the first lines that must be of a format."""
+_SHOWN = 200
+"""Characters of a line that an error shows."""
+
+
+@dataclass(frozen=True)
+class LogLines:
+    """What lines of an access log look like, and what to say of them.
+
+    Parameters
+    ----------
+    kind : str
+        What a line should be, for messages.
+    pattern : str
+        Regular expression that such lines match, and others do not.
+    times : str
+        What the logged time is, in words.
+    add_fraction, add_response : str
+        What to add to the server's format where times are whole seconds, or responses are missing.
+    """
+
+    kind: str
+    pattern: str
+    times: str
+    add_fraction: str = "parts of a second to the format"
+    add_response: str = "the response time to the format"
 
 
 @dataclass(frozen=True)
 class Format:
-    """A way to read a file.
+    """A way to read files.
 
     Parameters
     ----------
     read : callable
-        Of an Ibis backend and a path; returns a table. One with the columns ``arrival``,
+        Of an Ibis backend and paths; returns a table. One with the columns ``arrival``,
         ``response`` (null where there was no answer) and ``status`` needs no mapping of columns.
     unit : Unit, optional
         Of all times, where the format defines it; otherwise the user names it.
     endings : tuple of str
         File names that are read in this format unless another is asked for.
-    needs_duckdb : bool
-        Whether it takes lines of text apart, which only DuckDB has the functions for.
+    lines : LogLines, optional
+        Where it takes lines of text apart, which only DuckDB has the functions for. The table also
+        has ``line``, null ``arrival`` where a line could not be read, and whether times are
+        ``fine``: in parts of a second.
+    parsed : bool
+        Whether the file is text, which is better read once only.
     """
 
-    read: Callable[[Any, str], Any]
+    read: Callable[[Any, Sequence[str]], Any]
     unit: Unit | None = None
     endings: tuple[str, ...] = ()
-    needs_duckdb: bool = False
+    lines: LogLines | None = None
+    parsed: bool = True
 
 
 def format_names() -> list[str]:
@@ -45,20 +78,48 @@ def format_names() -> list[str]:
 
 
 def load_format(name: str) -> Format:
-    """Return the format of a name."""
+    """Return the format of a name, or the one that a format string of nginx or Apache describes."""
+    if "$" in name or "%" in name:
+        strings = importlib.import_module(f"{_PACKAGE}._strings")
+        described: Format = (strings.apache_string if "%" in name else strings.nginx_string)(name)
+        return described
     if name not in format_names():
-        raise InputError(f"there is no format {name!r}; there are {', '.join(format_names())}")
+        raise InputError(
+            f"there is no format {name!r}; there are {', '.join(format_names())}, and format "
+            f"strings of nginx ($) and Apache (%)"
+        )
     made: Format = importlib.import_module(f"{_PACKAGE}.{name.replace('-', '_')}").FORMAT
     return made
 
 
-def format_of(path: str) -> Format:
-    """Return the format that the ending of a file name stands for."""
-    name = path.lower().removesuffix(".gz").removesuffix(".zst")
-    for made in map(load_format, format_names()):
-        if name.endswith(made.endings):
-            return made
+def format_of(path: str, head: Sequence[str] | None) -> tuple[str, Format]:
+    """Return the format of a file: by its first lines, or else by its ending.
+
+    ``head`` is None where the lines cannot be looked at.
+    """
+    name = re.sub(r"\.(gz|zst|bz2|xz)$", "", path.lower())
+    formats = {each: load_format(each) for each in format_names()}
+    by_ending = [item for item in formats.items() if name.endswith(item[1].endings or "\0")]
+    if by_ending and by_ending[0][0] != "jsonl":
+        return by_ending[0]
+    lines = {each: made.lines for each, made in formats.items() if made.lines is not None}
+    found = {
+        each: sum(re.search(rules.pattern, line) is not None for line in head or ())
+        for each, rules in lines.items()
+    }
+    best = max(found, key=lambda each: found[each])
+    if head and found[best] >= _ENOUGH * len(head):
+        return best, formats[best]
+    if by_ending:
+        return by_ending[0]
+    if not head:
+        raise InputError(
+            f"{path}: its ending does not say how to read it; name its --format, one of "
+            f"{', '.join(format_names())}"
+        )
+    strange = next(line for line in head if not re.search(lines[best].pattern, line))
     raise InputError(
-        f"{path}: its ending does not say how to read it; name its --format, one of "
-        f"{', '.join(format_names())}"
+        f"{path}: this is no log that is known. Tried: {', '.join(lines)}; the first line that "
+        f"could not be read: {strange[:_SHOWN]!r}. Name its --format, or give the format string of "
+        f"the server, as in --format '[$time_local] \"$request\" $status $request_time'"
     )

@@ -1,17 +1,18 @@
 """Lines of access logs, taken apart by DuckDB.
 
-The result of each reader is a query over the file with one row per request: ``arrival``
-(microseconds since 1970), ``response`` (microseconds; null where the log does not say) and
-``status`` (text). DuckDB reads line by line, so the file may be larger than memory, compressed, or
-several (``access.log*``). Times are whole numbers, so that a request which arrives in the
-millisecond in which another ends does not meet it: seconds since 1970 as floats would tell the two
-apart by chance.
+The result of each reader is a query over the files with one row per line: ``arrival`` (microseconds
+since 1970; null where the line could not be read), ``response`` (microseconds; null where the log
+does not say), ``status`` (text) and what else a line has, such as ``path``. DuckDB reads line by
+line, so the files may be larger than memory, and compressed. Times are whole numbers, so that a
+request which arrives in the millisecond in which another ends does not meet it: seconds since 1970
+as floats would tell the two apart by chance.
 """
 
 from __future__ import annotations
 
 import codecs
 import os
+import re
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -21,25 +22,32 @@ import ibis
 import ibis.expr.types as ir
 
 from stationary.errors import DataWarning, InputError
+from stationary.ingest.formats._base import LogLines
 
 QUOTED = r'"(?:[^"\\]|\\.)*"'
-
-_COMMON_TIME = r"\[(\d{2}/[A-Za-z]{3}/\d{4}:\d{2}:\d{2}:\d{2})(\.\d+)? ([+-])(\d{2})(\d{2})\]"
-_COMMON = rf"^\S+ \S+ .*?{_COMMON_TIME} {QUOTED} (\d{{3}}|-) (?:\d+|-)(?: {QUOTED} {QUOTED})?(.*)$"
+REQUEST = r'"(?P<method>[A-Za-z]*) ?(?P<path>[^ ?"]*)(?:[^"\\]|\\.)*"'
+STAMP = r"(?P<clock>\d{2}/[A-Za-z]{3}/\d{4}:\d{2}:\d{2}:\d{2})(?P<fraction>\.\d+)?"
+ZONE = r" (?P<zone>[+-]\d{4})"
+ISO = (
+    r"(?P<clock>\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?P<fraction>\.\d+)?(?P<zone>Z|[+-]\d\d:?\d\d)?"
+)
+COMMON = (
+    rf"^\S+ \S+ .*?\[{STAMP}{ZONE}\] {REQUEST} (?P<status>\d{{3}}|-) "
+    rf"(?:\d+|-)(?: {QUOTED} {QUOTED})?(?P<rest>.*)$"
+)
+_COMMON_CLOCK = "%d/%b/%Y:%H:%M:%S"
+_ISO_CLOCK = "%Y-%m-%dT%H:%M:%S"
 _MARK = codecs.BOM_UTF8.decode("latin-1")
 """What some editors put before the first line."""
 _SHOWN = 200
 """Characters of a line that an error shows."""
 
 
-def fields(backend: Any, path: str, pattern: str, names: Sequence[str]) -> ir.Table:
-    """Return the lines of a file with the groups of a pattern as columns of text.
-
-    Columns are empty where a line does not match; empty lines are left out.
-    """
+def lines(backend: Any, files: Sequence[str]) -> ir.Table:
+    """Return the lines of files as a column ``line``; empty ones are left out."""
     try:
-        lines = backend.read_csv(
-            os.fspath(path),
+        read = backend.read_csv(
+            list(files),
             header=False,
             auto_detect=False,
             columns={"line": "VARCHAR"},
@@ -50,7 +58,15 @@ def fields(backend: Any, path: str, pattern: str, names: Sequence[str]) -> ir.Ta
             encoding="latin-1",  # reads any byte, and what is extracted is plain ASCII
         )
     except duckdb.IOException as error:
-        raise InputError(f"{os.fspath(path)}: cannot be read: {error}") from None
+        raise InputError(f"{', '.join(map(os.fspath, files))}: cannot be read: {error}") from None
+    read = read.filter(read.line.notnull() & (read.line != ""))
+    marked = read.line.startswith(_MARK)
+    return read.mutate(line=ibis.ifelse(marked, read.line.substr(len(_MARK)), read.line))
+
+
+def fields(backend: Any, files: Sequence[str], pattern: str) -> ir.Table:
+    """Return lines with the named groups of a pattern as columns of text, empty without a match."""
+    names = list(re.compile(pattern).groupindex)
     kind = f"struct<{', '.join(f'{name}: string' for name in names)}>"
 
     # DuckDB's own function finds all groups in one pass over a line; that of Ibis finds one.
@@ -59,25 +75,35 @@ def fields(backend: Any, path: str, pattern: str, names: Sequence[str]) -> ir.Ta
     )
     def groups(line: Any, pattern: Any, names: Any) -> Any: ...
 
-    lines = lines.filter(lines.line.notnull())
-    marked = lines.line.startswith(_MARK)
-    lines = lines.mutate(line=ibis.ifelse(marked, lines.line.substr(len(_MARK)), lines.line))
-    matched = lines.mutate(groups=groups(lines.line, pattern, list(names)))
+    read = lines(backend, files)
+    # RE2 does not know named groups in the middle of lists of names; it counts them.
+    plain = re.sub(r"\(\?P<\w+>", "(", pattern)
+    matched = read.mutate(groups=groups(read.line, plain, names))
     return matched.select("line", **{name: matched.groups[name] for name in names})
 
 
-def common_log(backend: Any, path: str) -> ir.Table:
-    """Return the lines of a common or combined log: ``logged``, ``fraction``, ``status``, ``rest``.
-
-    ``logged`` is the time in microseconds since 1970, ``rest`` what was added to the format. User
-    names may contain spaces, requests escaped quotes.
-    """
-    names = ("clock", "fraction", "sign", "hours", "minutes", "status", "rest")
-    table = fields(backend, path, _COMMON, names)
+def stamp(
+    clock: ir.StringValue,
+    fraction: ir.StringValue,
+    zone: ir.StringValue | None = None,
+    form: str = _COMMON_CLOCK,
+) -> ir.IntegerValue:
+    """Return microseconds since 1970 of a time, a part of a second and a zone; UTC without one."""
+    whole = _try_strptime(clock, form).epoch_seconds().cast("int64") * 1_000_000
+    time = whole + ibis.coalesce(micros(fraction), 0)
+    if zone is None:
+        return time
     # The zone is subtracted by hand: a time with a zone would need an extension of DuckDB.
-    away = micros(table.hours, 3600.0) + micros(table.minutes, 60.0)
-    local = moment(table.clock, table.fraction, "%d/%b/%Y:%H:%M:%S")
-    return table.mutate(logged=local - ibis.ifelse(table.sign == "-", -1, 1) * away)
+    digits = zone.replace(":", "")
+    away = micros(digits.substr(1, 2), 3600.0) + micros(digits.substr(3, 2), 60.0)
+    return time - ibis.coalesce(away, 0) * ibis.ifelse(digits.startswith("-"), -1, 1)
+
+
+def iso(
+    clock: ir.StringValue, fraction: ir.StringValue, zone: ir.StringValue | None = None
+) -> ir.IntegerValue:
+    """Return the same of a time as in ISO 8601."""
+    return stamp(clock, fraction, zone, _ISO_CLOCK)
 
 
 def micros(text: ir.StringValue, unit: float = 1.0) -> ir.IntegerValue:
@@ -88,57 +114,67 @@ def micros(text: ir.StringValue, unit: float = 1.0) -> ir.IntegerValue:
     return (text.nullif("").try_cast("float64") * (unit * 1e6)).round().cast("int64")
 
 
-def moment(clock: ir.StringValue, fraction: ir.StringValue, form: str) -> ir.IntegerValue:
-    """Return microseconds since 1970 of a time in UTC; null where it is not one."""
-    whole = _try_strptime(clock, form).epoch_seconds().cast("int64") * 1_000_000
-    return whole + ibis.coalesce(micros(fraction), 0)
-
-
 @ibis.udf.scalar.builtin(name="try_strptime", signature=(("string", "string"), "timestamp"))
 def _try_strptime(text: Any, form: Any) -> Any:
     """DuckDB's reader of times; null where a text is not a time."""
 
 
-def requests(
-    table: ir.Table, path: str, kind: str, add_fraction: str, add_response: str
-) -> ir.Table:
-    """Keep the lines that could be read, and say what the others lack.
+def members(backend: Any, files: Sequence[str], paths: dict[str, str]) -> ir.Table:
+    """Return lines of JSON with what stands at some paths as columns of text."""
 
-    The table has ``line``, ``arrival``, ``response``, ``status``, and whether the time is ``fine``:
-    in parts of a second. Messages name what a line should be (``kind``), and what to add to the
-    server's format where times are whole seconds, or responses are missing.
-    """
+    @ibis.udf.scalar.builtin(
+        name="json_extract_string", signature=(("string", "array<string>"), "array<string>")
+    )
+    def extract(line: Any, paths: Any) -> Any: ...
+
+    @ibis.udf.scalar.builtin(name="json_valid", signature=(("string",), "boolean"))
+    def valid(line: Any) -> Any: ...
+
+    read = lines(backend, files)
+    safe = ibis.ifelse(valid(read.line), read.line, "{}")  # or one bad line would end it all
+    read = read.mutate(found=extract(safe, list(paths.values())))
+    return read.select("line", **{name: read.found[k] for k, name in enumerate(paths)})
+
+
+def checked(table: ir.Table, name: str, rules: LogLines) -> ir.Table:
+    """Keep the lines that could be read, and say what the others lack."""
     good = table.arrival.notnull()
+    timed = table.response.notnull()
+    if "denied" in table.columns:  # these have no response, and need none
+        timed = timed | table.denied
     sums = table.aggregate(
         lines=table.count(),
         good=good.sum(),
         fine=(good & table.fine).sum(),
-        timed=(good & table.response.notnull()).sum(),
+        timed=(good & timed).sum(),
     )
     row = {key: value or 0 for key, value in sums.to_pyarrow().to_pylist()[0].items()}
-    name = os.fspath(path)
     if not row["lines"]:
         raise InputError(f"{name}: the file has no lines")
 
     def warn(text: str) -> None:
-        warnings.warn(f"{name}: {text}", DataWarning, stacklevel=4)
+        warnings.warn(f"{name}: {text}", DataWarning, stacklevel=5)
 
     bad = row["lines"] - row["good"]
     if bad:
         first = table.filter(~good).limit(1).line.to_pyarrow()[0].as_py()[:_SHOWN]
-        text = f"{bad} of {row['lines']} lines are not {kind}; the first: {first!r}"
-        if 2 * bad > row["lines"]:
+        text = f"{bad} of {row['lines']} lines are not {rules.kind}; the first: {first!r}"
+        if bad == row["lines"]:
             raise InputError(f"{name}: {text}; name the format of the file with --format")
         warn(f"left out: {text}")
     coarse, untimed = row["good"] - row["fine"], row["good"] - row["timed"]
     if coarse:
         warn(
             f"{coarse} of {row['good']} lines have the time in whole seconds only, too coarse for "
-            f"queue lengths; add {add_fraction}"
+            f"queue lengths; add {rules.add_fraction}"
         )
     if untimed:
-        text = f"{untimed} of {row['good']} lines have no response time; add {add_response}"
-        if 2 * untimed > row["good"]:
-            raise InputError(f"{name}: {text}: without it the number in the system is not known")
-        warn(text)
-    return table.filter(good).select("arrival", "response", "status")
+        text = f"{untimed} of {row['good']} lines have no response time"
+        if untimed == row["good"]:
+            raise InputError(
+                f"{name}: {text}; add {rules.add_response}: without it the number in the system is "
+                f"not known"
+            )
+        warn(f"{text}, and count as lost; add {rules.add_response} if it is not always there")
+    extra = [name for name in ("line", "fine", "denied") if name in table.columns]
+    return table.filter(good).drop(*extra)

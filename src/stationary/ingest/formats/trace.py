@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import ibis
@@ -11,10 +12,10 @@ from stationary.ingest.formats._base import Format, format_of
 from stationary.terms.spans import Unit
 
 
-def _read(backend: Any, path: str) -> Any:
-    raw = format_of(path).read(backend, path)
+def _read(backend: Any, files: Sequence[str]) -> Any:
+    raw = format_of(files[0], None)[1].read(backend, files)
     for name in ("window", "seconds", "arrival", "response"):
-        find(raw, name, f"{path} is not a trace of the testbed")
+        find(raw, name, f"{files[0]} is not a trace of the testbed")
     # A request that was sent after the end of its window belongs to no window. Windows are laid out
     # two lengths apart, so that requests still in the system at the end of one are not in the next.
     raw = raw.filter(raw.arrival < raw.seconds)

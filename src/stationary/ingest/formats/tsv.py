@@ -1,5 +1,6 @@
 """Tab-separated values with a header line."""
 
 from stationary.ingest.formats._base import Format
+from stationary.ingest.formats._tables import read_text
 
-FORMAT = Format(lambda backend, path: backend.read_csv(path, sep="\t"), endings=(".tsv",))
+FORMAT = Format(read_text("\t"), endings=(".tsv",))

@@ -1,39 +1,24 @@
 """Rational functions of the free constants, one for each edge or state of a chain.
 
-A chain of a million edges has few different forms of rates: ``k * mu`` for many numbers k. Each
-form is one formula in which the coefficients are tables, so that nothing is done edge by edge, and
-the derivatives are those of formulas.
+A chain of a million edges has few different products of constants: ``k * mu`` for many numbers k is
+one. So all values are two matrix products, of the products of constants ``[..., P]`` with tables of
+coefficients ``[P, N]``, one over the other, and nothing is done edge by edge.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stationary.models.rules.formulas import Formula, name
-from stationary.models.rules.rates import ONE, StateFormulas, weighted_sum
-
 Polynomial = Mapping[tuple[str, ...], Fraction]
 """The coefficient of every product of constants, each named as often as its power."""
-
-
-class Ratio(NamedTuple):
-    """One polynomial over another."""
-
-    over: Polynomial
-    under: Polynomial
-
-    @property
-    def form(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
-        """Which products occur, whatever their coefficients."""
-        return tuple(self.over), tuple(self.under)
 
 
 class RationalFunctions(nn.Module):
@@ -41,17 +26,13 @@ class RationalFunctions(nn.Module):
 
     Parameters
     ----------
-    ratios : sequence of Ratio
-        The different functions.
+    functions : sequence of (Polynomial, Polynomial)
+        The different functions: numerator and denominator.
     which : ndarray [N]
         Which of them stands at each place.
 
     Attributes
     ----------
-    formulas : StateFormulas
-        All values, one form after the other.
-    order : ndarray [N]
-        The places in the order of ``formulas``.
     names : set of str
         Constants that occur.
     positive : bool
@@ -59,40 +40,38 @@ class RationalFunctions(nn.Module):
 
     Examples
     --------
-    >>> half = Ratio({("a", "a"): Fraction(1, 2)}, {(): Fraction(1)})
+    >>> half = {("a", "a"): Fraction(1, 2)}, {(): Fraction(1)}
     >>> RationalFunctions([half], np.array([0, 0]))({"a": torch.tensor([4.0]).double()})
     tensor([8., 8.], dtype=torch.float64)
     """
 
-    def __init__(self, ratios: Sequence[Ratio], which: NDArray[np.int64]) -> None:
+    def __init__(
+        self, functions: Sequence[tuple[Polynomial, Polynomial]], which: NDArray[np.int64]
+    ) -> None:
         super().__init__()
-        place = {form: k for k, form in enumerate(dict.fromkeys(ratio.form for ratio in ratios))}
-        form_of = np.array([place[ratio.form] for ratio in ratios], dtype=np.int64)[which]
-        self.order = form_of.argsort(kind="stable")
-        parts = {}
-        for form, k in place.items():
-            places = np.flatnonzero(form_of == k)
-            different, rows = np.unique(which[places], return_inverse=True)
-            columns: dict[str, NDArray[Any]] = {"place": places}
-            sides = []
-            for side, products in enumerate(form):
-                found = [list(ratios[j][side].values()) for j in different]
-                weights = np.array(found, dtype=np.float64)[rows]
-                terms = zip(map(_product, products), weights.T, strict=True)
-                sides.append(weighted_sum(list(terms), columns))
-            whole = sides[1] == ONE
-            parts[str(k)] = sides[0] if whole else Formula("/", tuple(sides)), columns
-        self.formulas = StateFormulas(parts)
-        every = [product for ratio in ratios for side in ratio for product in side.items()]
-        self.names = {constant for constants, _ in every for constant in constants}
+        every = [term for function in functions for side in function for term in side.items()]
+        self.names = {constant for product, _ in every for constant in product}
         self.positive = all(weight >= 0 for _, weight in every)
+        self._products: list[list[tuple[str, ...]]] = []
+        for side in (0, 1):
+            products = list(
+                dict.fromkeys(term for function in functions for term in function[side])
+            )
+            weights = [[float(f[side].get(term, 0)) for f in functions] for term in products]
+            table = torch.tensor(weights, dtype=torch.float64)[:, torch.from_numpy(which)]
+            self._products.append(products)
+            self.register_buffer(f"_weights_{side}", table, persistent=False)
 
     def forward(self, given: Mapping[str, Tensor]) -> Tensor:
-        """Values ``[..., N]`` for constants ``[..., 1]``, each at its place."""
-        found = self.formulas(given)
-        return found[..., torch.from_numpy(self.order.argsort()).to(found.device)]
+        """Values ``[..., N]`` for constants ``[..., 1]``."""
+        over, under = self._sums(0, given), self._sums(1, given)
+        return over if self._products[1] == [()] else over / under
 
-
-def _product(constants: Sequence[str]) -> Formula:
-    factors = map(name, constants)
-    return reduce(lambda a, b: Formula("*", (a, b)), factors) if constants else ONE
+    def _sums(self, side: int, given: Mapping[str, Tensor]) -> Tensor:
+        weights: Tensor = getattr(self, f"_weights_{side}")
+        one = torch.ones_like(reduce(operator.add, given.values()))
+        terms = [
+            reduce(operator.mul, [given[name] for name in product], one)
+            for product in self._products[side]
+        ]
+        return torch.cat(terms, -1) @ weights

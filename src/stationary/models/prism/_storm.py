@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stationary.errors import InputError, MissingError
 from stationary.models.prism._prism_text import spelled_out, undefined, without_comments
-from stationary.models.prism._rational import Ratio, RationalFunctions
+from stationary.models.prism._rational import Polynomial, RationalFunctions
 from stationary.models.rules.states import MOST_STATES, Ints, States
 
 _NOT_OURS = ("init", "deadlock")
@@ -232,8 +232,7 @@ def _edges(model: Any) -> tuple[Ints, Ints, RationalFunctions]:
                 src[end], dst[end] = row, entry.column
                 which[end] = known.setdefault(entry.value, len(known))
                 end += 1
-    rates = RationalFunctions([_ratio(value) for value in known], which[:end])
-    return src[rates.order], dst[rates.order], rates
+    return src[:end], dst[:end], RationalFunctions(list(map(_ratio, known)), which[:end])
 
 
 def _variables(program: Any, model: Any) -> dict[str, NDArray[Any]]:
@@ -264,27 +263,23 @@ def _rewards(model: Any, rewards: Any, order: Ints) -> RationalFunctions:
             parts.append(rewards.get_state_action_reward(state) * exits[state])
         total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
         which[place] = known.setdefault(total, len(known))
-    return RationalFunctions([_ratio(value) for value in known], which)
+    return RationalFunctions(list(map(_ratio, known)), which)
 
 
-def _ratio(value: Any) -> Ratio:
+def _ratio(value: Any) -> tuple[Polynomial, Polynomial]:
     """Return a function of Storm as plain data, its denominator positive or 1 where possible."""
     over, under = _polynomial(value.numerator), _polynomial(value.denominator)
     # A denominator that is a number is divided by now, and exactly.
     scale = under[()] if under.keys() == {()} else Fraction(-1 if max(under.values()) <= 0 else 1)
-    return Ratio(
-        {product: weight / scale for product, weight in over.items()},
-        {product: weight / scale for product, weight in under.items()},
-    )
+    over, under = ({k: weight / scale for k, weight in side.items()} for side in (over, under))
+    return over, under
 
 
 def _polynomial(value: Any) -> dict[tuple[str, ...], Fraction]:
     if value.is_constant():
         return {(): Fraction(str(value.constant_part()))}
-    found = {
-        tuple(sorted(v.name for v, power in term.monomial or () for _ in range(power))): Fraction(
-            str(term.coeff)
-        )
-        for term in value.polynomial()
-    }
-    return dict(sorted(found.items()))
+    found = {}
+    for term in value.polynomial():
+        product = sorted(v.name for v, power in term.monomial or () for _ in range(power))
+        found[tuple(product)] = Fraction(str(term.coeff))
+    return found

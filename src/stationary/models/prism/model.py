@@ -56,7 +56,7 @@ class Prism(FormulaModel):
     ... label "loss" = q = capacity;'''
     >>> queue = Prism(source, x="load", theta={"service": 2.0}, constants={"capacity": 2})
     >>> queue([1.0]).rates.tolist(), queue.states_of("loss"), list(queue.states)
-    ([[1.0, 1.0, 2.0, 2.0]], [2], ['q=0', 'q=1', 'q=2'])
+    ([[1.0, 2.0, 1.0, 2.0]], [2], ['q=0', 'q=1', 'q=2'])
     """
 
     name = "prism"
@@ -103,7 +103,7 @@ class Prism(FormulaModel):
             inputs=inputs,
             groups=None if count is None else [written(value) for value in columns[count]],
         )
-        self._rates = chain.rates.formulas  # the edges are in the same order
+        self._rates = chain.rates
         self.labels = chain.labels
         self.constants = fixed
         self._source, self._count, self._starts = source, count, starts

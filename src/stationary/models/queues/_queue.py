@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -10,13 +10,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.edges import Edges
 from stationary.errors import InputError
 from stationary.models._base import Model
-from stationary.models._params import Values
+from stationary.models._params import Param, Values
 from stationary.models._point import Point
-from stationary.models.latency import percentile, percentile_of
+from stationary.models.latency import Shifted, Times, time_measure
+from stationary.models.latency.erlangs import Erlangs, geometric
+from stationary.models.latency.orders import InOrder, processor_sharing
+from stationary.models.latency.tagged import Tagged
 from stationary.models.measures import FLOW_MEASURES, Flows, Measure, reward
+
+_DISCIPLINES = ("fcfs", "ps")
+
+_FEW_STATES = 500
+"""States up to which a forecast shows percentiles without being asked."""
 
 Moves = Iterator[tuple[int | str, int | str, str, float]]
 """From state, to state, the name of a term, and which multiple of it the rate is."""
@@ -34,6 +43,12 @@ class Queue(Model):
         ``3``. A request that arrives in a state of the highest level is lost.
     servers : int
         Number of servers.
+    discipline : str
+        Order of service: ``"fcfs"``, first come, first served, or ``"ps"``, processor sharing: the
+        system works on all its requests at once. Queue lengths are the same; response times differ.
+    overhead : float, optional
+        A constant time that every request spends outside the queue, such as the way there and back.
+        If given, it is a parameter, and this its present value; otherwise there is none.
     **rest
         Params and edges, as for `Model`.
 
@@ -47,6 +62,13 @@ class Queue(Model):
         1 where an arriving request is lost, otherwise 0.
     """
 
+    can_share: ClassVar[bool] = True
+    """Whether its queue lengths are those of processor sharing, too."""
+
+    slowed: bool = True
+    """Whether requests may change the speed at which those before them are served."""
+
+    exponential: bool
     servers: int
     levels: Tensor
     serving: Tensor
@@ -54,18 +76,32 @@ class Queue(Model):
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
+        cls.exponential = cls.__dict__.get("exponential", False)
         package, _, file = cls.__module__.rpartition(".")
         if package == __package__ and not file.startswith("_"):
             cls.name = file
 
-    def __init__(self, *, levels: Mapping[str, int], servers: int = 1, **rest: Any) -> None:
+    def __init__(
+        self,
+        *,
+        levels: Mapping[str, int],
+        servers: int = 1,
+        discipline: str = "fcfs",
+        overhead: float | None = None,
+        **rest: Any,
+    ) -> None:
         self.servers = servers
+        self.discipline = self._checked(discipline)
+        if overhead is not None:
+            params = {"overhead": Param(overhead, per_time=-1)}
+            rest["params"] = {**rest.get("params", self.params), **params}
         groups = [state.partition(".")[0] for state in levels]
         super().__init__(states=list(levels), groups=groups, **rest)
         level = torch.tensor(list(levels.values()), dtype=torch.float64)
         self.register_buffer("levels", level, persistent=False)
         self.register_buffer("serving", level.clamp(max=servers), persistent=False)
         self.register_buffer("lost", (level == level.max()).to(level), persistent=False)
+        self._tagged: dict[bool, Tagged] = {}
 
     def flows(self, point: Point) -> Flows:
         """What arrives and what is lost in each state: by default, what meets a full system."""
@@ -75,8 +111,22 @@ class Queue(Model):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Measures that a forecast shows by default."""
-        return ("loss", "mean_queue", "throughput", "response_time", "utilisation")
+        """Measures that a forecast shows by default: percentiles, where they cost little."""
+        percentiles = ("p50", "p95", "p99") if self.has_quick_times else ()
+        others = ("mean_queue", "throughput", "utilisation")
+        return ("loss", "response_time", *percentiles, *others)
+
+    @property
+    def has_quick_times(self) -> bool:
+        """Whether percentiles of response times cost little more than a steady state."""
+        return not self.slowed and len(self.states) <= _FEW_STATES
+
+    def check_times(self, waiting: bool) -> None:
+        """Raise unless the model knows its response times, or how long requests wait."""
+        if waiting and self.discipline == "ps":
+            raise InputError(
+                "under processor sharing no request waits: ask for p99 or slower_0.2 instead"
+            )
 
     def measure(self, name: str) -> Measure:
         """Return a measure of the queue, or the probability of a state."""
@@ -86,10 +136,82 @@ class Queue(Model):
             return reward(self.levels, 0.0, float(self.levels.max()), "mean requests in the system")
         if name == "utilisation" and name in self.measures:
             return reward(self.serving / self.servers, 0.0, 1.0, "mean share of busy servers")
-        share = percentile_of(name)
-        if share is not None and hasattr(self, "sojourn"):
-            return percentile(share)
-        return super().measure(name)
+        times = time_measure(name)
+        if times is None:
+            return super().measure(name)
+        self.check_times(waiting=name.startswith("wait"))
+        return times
+
+    def _checked(self, discipline: Any) -> str:
+        if discipline not in _DISCIPLINES:
+            raise InputError(
+                f"discipline must be 'fcfs' (first come, first served) or 'ps' (processor "
+                f"sharing); got {discipline!r}"
+            )
+        if discipline == "ps" and not self.can_share:
+            raise InputError(
+                f"{type(self).__name__} serves one request after the other; under processor "
+                f"sharing the variability of service does not matter: use MMmK with discipline='ps'"
+            )
+        return str(discipline)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Constructor arguments from which this model can be made again, an overhead among them."""
+        overhead = self._given.get("overhead")
+        return super().options | ({} if overhead is None else {"overhead": overhead})
+
+    def response_times(self, point: Point) -> Times:
+        """How long accepted requests that are served stay, the overhead included."""
+        if self.discipline == "ps":
+            times = self._followed(point, lambda: processor_sharing(self.edges, self._counts))
+        else:
+            times = self.times_in_order(point, waiting=False)
+        overhead = vars(point.p).get("overhead")
+        return times if overhead is None else Shifted(times, overhead)
+
+    def waiting_times(self, point: Point) -> Times:
+        """How long accepted requests wait until their service begins."""
+        self.check_times(waiting=True)
+        return self.times_in_order(point, waiting=True)
+
+    def times_in_order(self, point: Point, waiting: bool) -> Times:
+        """Response or waiting times, first come, first served, without overhead.
+
+        By default one tagged request is followed through the chain. A model may have a faster way.
+        """
+
+        def chain() -> Tagged:
+            return InOrder(self.edges, self._counts, self.servers, waiting, self.slowed).chain()
+
+        return self._followed(point, chain, waiting)
+
+    def _followed(self, point: Point, chain: Callable[[], Tagged], waiting: bool = False) -> Times:
+        """Follow a tagged request; its chain is built once."""
+        if waiting not in self._tagged:
+            self._tagged[waiting] = chain()
+        rates = self.edge_rates(point.x, point.theta)
+        gone = self.flows(point).dropped
+        dropped = gone / self.levels.clamp_min(1.0) if isinstance(gone, Tensor) else None
+        flow = rates * point.pi[..., self.edges.src]
+        return self._tagged[waiting].times(rates, flow, dropped)
+
+    @property
+    def _counts(self) -> Array:
+        return self.levels.long().numpy()
+
+    def found(self, point: Point) -> Tensor:
+        """Probability ``[..., K]`` that an accepted request finds ``0..K-1`` others.
+
+        It sees a state in proportion to the state's probability and to how many arrive there.
+        """
+        arriving = self.arrivals(point)
+        let_in = point.pi * (1 - self.lost)
+        weights = let_in if arriving is None else let_in * arriving
+        levels = self.levels.long()
+        by_level = weights.new_zeros((*weights.shape[:-1], int(levels.max()) + 1))
+        by_level = by_level.index_add(-1, levels, weights)[..., :-1]
+        return by_level / by_level.sum(-1, keepdim=True)
 
     def check_inputs(self, x: Tensor) -> None:
         """Loads must be positive and finite."""
@@ -121,6 +243,16 @@ class ServerQueue(Queue):
     capacity: int
     largest: ClassVar[int] = 10**5
     """The largest capacity that the model takes."""
+
+    exponential: bool = False
+    """Whether services are exponential, at each server at the same rate. Every class says it for
+    itself, because a subclass may have moves of its own."""
+
+    @property
+    def has_quick_times(self) -> bool:
+        """Also where the distribution is known without a chain."""
+        known = self.exponential and self.discipline == "fcfs"
+        return (known or not self.slowed) and len(self.states) <= _FEW_STATES
 
     _multiples: Tensor
 
@@ -171,6 +303,25 @@ class ServerQueue(Queue):
         # One sum over all edges: in a fit to fifty windows every operation counts.
         first, *others = (value * multiple for value, multiple in terms)
         return sum(others, first)
+
+    def dropping(self, point: Point) -> Tensor | None:
+        """Rate ``[..., 1]`` at which each request is dropped unserved; None if none is."""
+        del point
+        return None
+
+    def times_in_order(self, point: Point, waiting: bool) -> Times:
+        """Of exponential services: with n >= m others, n - m + 1 must end, at all servers' rate."""
+        if not self.exponential:
+            return super().times_in_order(point, waiting)
+        found, m = self.found(point), min(self.servers, self.capacity)
+        stages = torch.cat([found[..., :m].sum(-1, keepdim=True), found[..., m:]], -1)
+        times = Erlangs(stages, m * point.p.service_rate)
+        if not waiting and m == self.capacity:  # nobody waits
+            times = Erlangs(torch.nn.functional.pad(stages, (1, 0)), point.p.service_rate)
+        elif not waiting:
+            times = Erlangs(geometric(stages, m), times.rate)
+        dropping = self.dropping(point)
+        return times if dropping is None else times.before(dropping)
 
     def start(self, x: Tensor) -> Tensor:
         """Service that just keeps up with the mean load, other rates in proportion to it."""

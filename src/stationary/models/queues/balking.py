@@ -36,6 +36,7 @@ class Balking(BirthDeathQueue):
     """
 
     params = {"service_rate": rate(), "balking": Param(0.1)}
+    exponential = True
 
     def reluctance(self, p: Values) -> Tensor:
         """Requests that turn away for each one that joins, ``[..., n]``: ``balking * w``."""

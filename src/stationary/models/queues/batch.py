@@ -33,6 +33,7 @@ class BatchArrivals(ServerQueue):
     """
 
     params = {"service_rate": rate(), "extra": Param(0.1)}
+    exponential = True
     arrives_alone = False
     largest = 10**4
     _size: Tensor
@@ -58,3 +59,12 @@ class BatchArrivals(ServerQueue):
         """What does not fit is refused, the later requests of a batch first."""
         more = point.p.extra / (1 + point.p.extra)
         return Flows(point.load, point.load * more ** (self.capacity - self.levels))
+
+    def found(self, point: Point) -> Tensor:
+        """A request finds what its batch found, and those of the batch that come before it."""
+        more = point.p.extra / (1 + point.p.extra)
+        length = self.levels[:-1]
+        earlier = (length - length[:, None]).triu()  # of the batch, from what it found
+        weights = torch.triu(more[..., None] ** earlier)
+        found = (point.pi[..., :-1, None] * weights).sum(-2)
+        return found / found.sum(-1, keepdim=True)

@@ -29,6 +29,7 @@ class FiniteClients(BirthDeathQueue):
     """
 
     params = {"service_rate": rate()}
+    exponential = True
 
     def __init__(
         self, servers: int = 1, capacity: int = 20, clients: int = 100, **values: float

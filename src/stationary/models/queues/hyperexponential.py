@@ -27,6 +27,8 @@ class HyperexponentialService(ServerQueue):
 
     params = {"service_rate": rate(), "extra_variation": Param(0.5)}
     largest = 10**4
+    can_share = False
+    slowed = False
 
     def __init__(self, capacity: int = 20, **values: float) -> None:
         super().__init__(1, capacity, **values)

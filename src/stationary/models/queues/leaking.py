@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from stationary.models._params import rate
 from stationary.models._point import Point
 from stationary.models.measures import Flows
@@ -25,6 +27,7 @@ class Leaking(ServerQueue):
     """
 
     params = {"service_rate": rate(), "leak": rate(0.01), "reset": rate(0.1)}
+    exponential = True
 
     def __init__(
         self, servers: int = 1, capacity: int = 20, spill: int = 0, **values: float
@@ -32,6 +35,7 @@ class Leaking(ServerQueue):
         self.spill = whole(spill, "spill", 0, 1)
         super().__init__(servers, capacity, **values)
         self.lost[-1] = 1.0
+        self.exponential &= not self.spill  # then those behind make it fail
 
     def state_levels(self) -> dict[str, int]:
         """``0..capacity``, and an empty system that has failed."""
@@ -49,3 +53,7 @@ class Leaking(ServerQueue):
         """A failure drops what is in the system; while it lasts, all that arrive are refused."""
         failing = point.p.leak + self.spill * point.load * self.lost
         return super().flows(point)._replace(dropped=failing * self.levels)
+
+    def dropping(self, point: Point) -> Tensor:
+        """Failures drop every request."""
+        return point.p.leak

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from stationary.models._params import rate
 from stationary.models._point import Point
-from stationary.models.latency import first_come_first_served
 from stationary.models.queues._queue import ServerQueue
 
 
@@ -34,13 +33,15 @@ class MMmK(ServerQueue):
     """
 
     params = {"service_rate": rate()}
+    exponential = True
 
-    def sojourn(self, point: Point) -> tuple[Tensor, Tensor, Tensor]:
-        """Response times of accepted requests, by what they find."""
-        return first_come_first_served(point, point.p.service_rate, 1.0)
+    def service_times(self, point: Point, levels: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance ``[..., L]`` of service times that begin at these levels."""
+        mean = (1 / point.p.service_rate) * torch.ones_like(levels)
+        return mean, mean**2
 
     def closed_form(self, x: Any) -> Tensor:
         """Steady state ``[M, n]`` by the textbook formula, in log space."""
         k, m = self.levels, torch.tensor(float(self.servers)).to(self.levels)
         served = torch.where(k <= m, torch.lgamma(k + 1), torch.lgamma(m + 1) + (k - m) * m.log())
-        return torch.softmax(k * (self.as_inputs(x) / self.theta.detach()).log() - served, -1)
+        return torch.softmax(k * (self.as_inputs(x) / self.theta.detach()[0]).log() - served, -1)

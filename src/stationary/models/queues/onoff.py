@@ -33,6 +33,7 @@ class OnOffArrivals(ServerQueue):
     """
 
     params = {"service_rate": rate(), "burst": Param(0.5), "switching": rate(0.1)}
+    exponential = True
     largest = 10**4
 
     def state_levels(self) -> dict[str, int]:

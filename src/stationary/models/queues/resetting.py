@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from stationary.models._params import rate
 from stationary.models._point import Point
 from stationary.models.measures import Flows
@@ -27,6 +29,7 @@ class Resetting(ServerQueue):
     """
 
     params = {"service_rate": rate(), "reset": rate(0.01)}
+    exponential = True
 
     def moves(self) -> Moves:
         """Arrivals, services, and resets to 0."""
@@ -37,3 +40,7 @@ class Resetting(ServerQueue):
     def flows(self, point: Point) -> Flows:
         """A reset drops what is in the system."""
         return super().flows(point)._replace(dropped=point.p.reset * self.levels)
+
+    def dropping(self, point: Point) -> Tensor:
+        """Resets drop every request."""
+        return point.p.reset

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stationary.errors import InputError
 from stationary.models.queues._jumps import JumpQueue
 from stationary.models.queues._queue import whole
 
@@ -29,3 +30,11 @@ class UpperTriangular(JumpQueue):
         jumps = {(i, j): f"rate_{i}_{j}" for i in range(n) for j in range(i)}
         super().__init__(levels, jumps, **rates)
         self.lost[-2] = 0.0  # an arrival at a full queue enters overload
+
+    def check_times(self, waiting: bool) -> None:
+        """Raise, because overload says nothing of single requests."""
+        del waiting
+        raise InputError(
+            "UpperTriangular does not say which requests are in overload, so their response times "
+            "are unknown; use MultiDiagonal or another queue"
+        )

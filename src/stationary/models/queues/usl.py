@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from stationary.models._params import Param, Values, rate
@@ -22,8 +24,9 @@ class UniversalScalability(BirthDeathQueue):
     ``n = sqrt((1 - contention) / coherency)``. Without both this is M/M/K/K, a server for each
     place; a contention of 1 without coherency is M/M/1/K.
 
-    There are no servers to count: the measure ``busy``, the share of time in which there is any
-    work, takes the place of the utilisation.
+    As it works on all of them at once, response times are those of processor sharing unless
+    ``discipline="fcfs"``. There are no servers to count: the measure ``busy``, the share of time in
+    which there is any work, takes the place of the utilisation.
 
     Parameters
     ----------
@@ -37,8 +40,8 @@ class UniversalScalability(BirthDeathQueue):
 
     params = {"service_rate": rate(), "contention": Param(0.1), "coherency": Param(0.01)}
 
-    def __init__(self, capacity: int = 20, **values: float) -> None:
-        super().__init__(1, capacity, **values)
+    def __init__(self, capacity: int = 20, **values: Any) -> None:
+        super().__init__(1, capacity, **{"discipline": "ps", **values})
 
     def deaths(self, p: Values) -> Tensor:
         """The Universal Scalability Law at n = 1..capacity."""

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from stationary.models._base import Model
 from stationary.models._point import Point
 from stationary.models.measures import Measure
-from stationary.models.rules.rates import StateFormulas
 
 
 class FormulaModel(Model):
@@ -25,7 +24,7 @@ class FormulaModel(Model):
     """
 
     constants: Mapping[str, Any]
-    _rates: StateFormulas
+    _rates: nn.Module
     _measures: Mapping[str, Measure]
 
     def rates(self, *args: Any) -> Tensor:
@@ -69,7 +68,7 @@ def values_at(point: Point) -> dict[str, Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class _LongRunMean:
-    """Of what is worth something in each state: fixed, or by the inputs and parameters."""
+    """The mean of a value per state, which is fixed or depends on inputs and parameters."""
 
     values: Tensor | nn.Module
 
@@ -82,7 +81,7 @@ class _LongRunMean:
 def long_run_mean(
     values: Any, about: str, low: float = -math.inf, high: float = math.inf
 ) -> Measure:
-    """Return the long-run mean of what each state is worth, between two bounds.
+    """Return the long-run mean of a value per state, which lies between two bounds.
 
     ``values`` are fixed, ``[n]``, or a module that computes them from inputs and parameters.
     """

@@ -96,6 +96,7 @@ class RuleModel(FormulaModel):
     states: States
     levels: Tensor
     _edge: Tensor | None
+    _rates: StateFormulas
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Formulas on many states at once: what does not change is computed once.
+"""Formulas on many states at once, of which the parts that never change are computed once.
 
 A rate such as ``load * min(q, servers) * mu`` has three parts: what only the state decides, a table
 ``[E]`` that is made with the model; what only inputs and parameters decide, ``[..., 1]``; and the
@@ -8,7 +8,6 @@ product of the two, the one operation whose cost is in proportion to windows tim
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -51,19 +50,6 @@ class StateFormulas(nn.Module):
         batch = np.broadcast_shapes(*(value.shape[:-1] for value in given.values()))
         values = [self.value(key, given).expand((*batch, n)) for key, n in self.sizes.items()]
         return torch.cat(values, -1)
-
-
-def weighted_sum(terms: Sequence[tuple[Formula, NDArray[Any]]], columns: dict[str, Any]) -> Formula:
-    """Return a sum of formulas, each times an array over states that is added to the columns."""
-    found = []
-    for formula, weight in terms:
-        if (weight == 1).all():
-            found.append(formula)
-        elif weight.any():
-            key = f"weight {len(columns)}"  # no name in a formula has a space
-            columns[key] = weight
-            found.append(Formula("*", (formula, name(key))))
-    return reduce(lambda a, b: Formula("+", (a, b)), found) if found else number(0.0)
 
 
 def _prepared(formula: Formula, columns: Columns, tables: dict[str, Tensor]) -> Formula:

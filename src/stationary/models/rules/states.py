@@ -19,15 +19,15 @@ from stationary.models.rules.formulas import Columns
 
 Ints = NDArray[np.int64]
 Moves = Callable[[Ints, Columns], tuple[Ints, Ints]]
-"""Of codes and their columns: positions of those that a rule moves, and the codes it leads to."""
+"""From codes and their columns to the positions that a rule moves, and the codes it leads to."""
 
 MOST_STATES = 20_000_000
 _MOST_CELLS = 200_000_000
-"""Of states times variables and rules, each of which takes some bytes for every state."""
+"""The most states times variables and rules: each of them takes some bytes per state."""
 _AT_ONCE = 2**22
-"""The same for states from which the search goes on, of which it holds a part at a time."""
+"""The same for the states from which the search goes on; it takes as many of them at a time."""
 _MOST_FLAGS = 200_000_000
-"""Above this many codes, those that were reached are kept sorted instead of as flags."""
+"""With more codes than this, the reached ones are a sorted list instead of one flag per code."""
 
 _VALUE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*==?\s*(-?[0-9]{1,18}|true|false)\s*")
 

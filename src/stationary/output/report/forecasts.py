@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from stationary import words
 from stationary.errors import InputError
+from stationary.models.latency import percentile_of
 from stationary.output.charts import ROUND_STEPS, ForecastChart, Points
 from stationary.output.report.answer import Answer, forecast_at, is_compared
 
@@ -30,7 +31,7 @@ _MOST_MARKS = 200
 _FARTHEST = 10.0
 """A limit beyond so many times the heaviest load is not in the charts."""
 
-_MOST_MEASURES = 7
+_MOST_MEASURES = 8
 """Measures that are shown, unless more have bounds."""
 
 
@@ -46,9 +47,9 @@ def forecast_chart(
     low, high = _load_range(seen, answer, later["load"].tolist())
     fine = np.linspace(low, high, _POINTS).tolist()
     exact = [limit.load] if limit is not None and low < limit.load < high else []
-    union = sorted({*fine, *round_loads(low, high), *exact})
+    shown = sorted({low, high, *round_loads(low, high), *exact})
     names = names[: max(_MOST_MEASURES, len(answer.bounds))]
-    curve = forecast_at(plan, union, level, names)
+    curve = _curve(plan, sorted({*fine, *shown}), shown, level, names)
     pooled, sentence = _of_all_models(plan, answer, fine)
     chart = ForecastChart(
         curve,
@@ -65,6 +66,24 @@ def forecast_chart(
         pooled,
     )
     return chart, sentence
+
+
+def _curve(
+    plan: Plan, loads: list[float], shown: list[float], level: float, names: list[str]
+) -> pd.DataFrame:
+    """Forecast over a fine range of loads; percentiles, which take long, between coarser ones.
+
+    Rows of the loads that the page shows as numbers are computed, not interpolated.
+    """
+    quick = [name for name in names if percentile_of(name) is None]
+    if not quick or quick == names:
+        return forecast_at(plan, loads, level, names)
+    exact = forecast_at(plan, shown, level, names).set_index("load")
+    curve = forecast_at(plan, loads, level, quick).set_index("load")
+    for column in exact.columns.difference(curve.columns):
+        curve[column] = np.interp(curve.index, exact.index, exact[column])
+    curve.loc[exact.index, ["trusted", "reason"]] = exact[["trusted", "reason"]]
+    return curve[exact.columns].astype({"trusted": bool}).reset_index()
 
 
 def round_loads(low: float, high: float) -> list[float]:

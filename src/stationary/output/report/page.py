@@ -17,6 +17,7 @@ from stationary.errors import InputError
 from stationary.output.report import figures, tables
 from stationary.output.report.answer import Answer, answer, is_compared
 from stationary.output.report.forecasts import forecast_chart
+from stationary.planning.assumed import Assumed
 from stationary.terms.findings import Finding
 from stationary.trust.backtest import MOST_STATES
 from stationary.trust.identifiability import Identifiability
@@ -57,7 +58,7 @@ def write_report(
         Coverage of the intervals; by default the plan's.
     identifiability : Identifiability, optional
         What the data determine. By default the result of ``plan.identify()``, except for a what-if,
-        a model without measures and a chain that is too large.
+        a model without measures, a chain that is too large, and several models that are pooled.
     observed : DataFrame, optional
         Measured values to show with the forecast: a column ``load``, and measures by name.
     command : str
@@ -86,6 +87,7 @@ def write_report(
         findings=findings,
         identifiability=identifiability,
         compared=is_compared(plan),
+        assumed=_assumed(plan, result),
         held=words.held(plan.model.inputs[1:], plan.windows.x.median(0).values.tolist()[1:]),
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         commands=list(dict.fromkeys(filter(None, (plan.recipe.get("command"), command)))),
@@ -100,17 +102,38 @@ def write_report(
     return result
 
 
+def _assumed(plan: Plan, result: Answer) -> list[tuple[Assumed, bool]]:
+    """Return what is taken as given, and whether other values move the limit out of its interval.
+
+    Only for a plan on its own SLOs: the effects are on those.
+    """
+    limit = result.limit
+    if limit is None or plan.change is not None or limit.slos != plan.question.slos:
+        return []
+    return [
+        (each, any(not limit.low <= load <= limit.high for _, load in each.others))
+        for each in plan.assumed()
+    ]
+
+
 def check_path(path: str | os.PathLike[str]) -> Path:
     """Return where a report may be written; raise unless it is an HTML file."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"a report is a file, as in 'report.html'; got {path!r}")
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{path}: a report is HTML; give the file the ending .html")
     return Path(path)
 
 
 def _can_identify(plan: Plan) -> bool:
-    """Whether the data are of this very system, and its chain is small enough to solve often."""
+    """Whether the data are of this very system, and its chain is small enough to solve often.
+
+    Answers of several models are made of those alone whose parameters the data determine, and
+    allow for model error: there is nothing left to ask.
+    """
     small = len(plan.model.states) <= MOST_STATES
-    return plan.change is None and small and bool(plan.model.measures)
+    settled = plan.pooled and not plan.estimate.covariance.flat.shape[1]
+    return plan.change is None and small and bool(plan.model.measures) and not settled
 
 
 def _cautions(

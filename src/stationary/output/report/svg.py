@@ -78,7 +78,7 @@ def draw(name: str, label: str, size: tuple[int, int], paint: Callable[[Axes], A
 
 
 def _adapt(axes: Axes) -> None:
-    """Adapt a chart made for a larger place: break long labels, move the legend below."""
+    """Make a chart fit a smaller space: break long labels, and move the legend below it."""
     for mesh in axes.collections:
         if isinstance(mesh, QuadMesh):
             mesh.set_rasterized(True)  # thousands of cells would be thousands of elements

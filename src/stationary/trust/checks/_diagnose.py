@@ -44,8 +44,9 @@ def diagnose(estimate: Estimate, windows: Windows) -> list[Finding]:
     Returns
     -------
     list of Finding
-        One for each check, by name: bursts, drift, hysteresis, lack of fit, serial correlation,
-        service rate, steady state. `stationary.words.finding` puts them into words.
+        One for each check, by name: bursts, drift, hysteresis, lack of fit, overtaking, serial
+        correlation, servers, service rate, steady state. `stationary.words.finding` puts them into
+        words.
     """
     if windows.is_pooled:
         pooled = unknown("pooled", recorded=windows.recorded)

@@ -17,7 +17,8 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from stationary._support.types import Array
-from stationary.data.states import ObservationMap, States
+from stationary.data.losses import ObservationMap
+from stationary.data.states import States
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.estimate import Estimate

@@ -39,6 +39,8 @@ def check(case: Case) -> Outcome:
     log_load = np.log(loads)
     if np.ptp(log_load) < 1e-9:
         return unknown("one_load")
+    if not estimate.covariance.computed:
+        return unknown("little_information")
     along, which = _direction(estimate)
     step, information = implied_steps(case, along)
     if not information.sum() > 0 or int((information > 0).sum()) < 4:

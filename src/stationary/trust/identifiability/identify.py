@@ -173,6 +173,11 @@ def identify(
     -------
     Identifiability
     """
+    if estimate.model.weights:
+        raise InputError(
+            "what the data determine is asked of parameters with a meaning of their own, and these "
+            "are weights of a network: compare forecasts of fits from several first weights"
+        )
     if dispersion is None:
         dispersion = max(estimate.covariance.inflation, 1.0)
     for name, value in (("nats", nats), ("dispersion", dispersion)):

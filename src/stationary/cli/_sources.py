@@ -1,0 +1,216 @@
+"""Where a plan's data are: a log, a table of requests or of windows, a database, a Prometheus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stationary.cli._options import Reading, refuse
+from stationary.cli._parse import parse_pairs
+from stationary.errors import InputError
+from stationary.terms.spans import Unit, parse_span
+
+if TYPE_CHECKING:
+    from stationary.data.windows import Windows
+    from stationary.ingest import Ingested, Source
+
+Progress = Callable[[str], None]
+
+_TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+"""Endings of tables, which hold requests or windows."""
+
+_NAMES = ("arrival", "response", "completion", "status")
+
+
+@dataclass(frozen=True)
+class Requests:
+    """How requests are read, and cut into windows.
+
+    Options
+    -------
+    window: Length of a window, as in 10s; chosen to suit the data by default.
+    lost_status: Statuses of lost requests, as in 5xx,429; unanswered ones are lost.
+    columns: Columns of a table of requests, as in arrival=time,response=took,status=code.
+    time_unit: Unit of times that are numbers: s, ms, us, ns.
+    table: Table of a database.
+    query: Query of a database, instead.
+    """
+
+    window: str | None = None
+    lost_status: str | None = None
+    columns: str | None = None
+    time_unit: str = "s"
+    format: str | None = None
+    table: str | None = None
+    query: str | None = None
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What is read of a Prometheus.
+
+    Options
+    -------
+    load_expr: Of a Prometheus: load per second, as in 'sum(rate(http_requests_total[10s]))'.
+    gauge: Of a Prometheus: requests in the system, as in 'sum(inflight)'.
+    histogram: Of a Prometheus, instead: buckets of queue lengths, as in
+        'sum by (le) (queue_length_bucket)'.
+    start: Of a Prometheus: from when, as in now-6h.
+    end: Of a Prometheus: until when.
+    step: Of a Prometheus: its scrape interval.
+    """
+
+    load_expr: str | None = None
+    gauge: str | None = None
+    histogram: str | None = None
+    start: str = "now-6h"
+    end: str = "now"
+    step: str = "15s"
+
+
+@dataclass(frozen=True)
+class Found:
+    """Windows, and what a reader should know of how they were made."""
+
+    windows: Windows
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A source, checked as far as the options and the names of columns tell; loads no torch."""
+
+    location: str
+    requests: Requests
+    metrics: Metrics
+    reading: Reading
+
+    @property
+    def is_prometheus(self) -> bool:
+        """Whether this is the address of a Prometheus."""
+        return self.location.startswith(("http://", "https://"))
+
+    def check(self) -> None:
+        """Raise for what is wrong with the location and the options."""
+        if self.requests.window is not None:
+            parse_span(self.requests.window, "--window")
+        if self.is_prometheus:
+            refuse(
+                (
+                    self.metrics.load_expr is None,
+                    "of a Prometheus, give the load: --load-expr 'sum(rate(requests_total[10s]))'",
+                ),
+                (
+                    (self.metrics.gauge is None) == (self.metrics.histogram is None),
+                    "of a Prometheus, give one of --gauge and --histogram: the requests in the "
+                    "system",
+                ),
+            )
+            return
+        refuse(
+            (
+                self.metrics != Metrics(),
+                "--load-expr, --gauge, --histogram, --start, --end and --step are of a "
+                "Prometheus: give its address, as in http://127.0.0.1:9090",
+            ),
+        )
+        self.source().check()
+        if self.holds_windows:
+            self.reading.check(Path(self.location))
+            refuse(
+                (
+                    self.requests != Requests(),
+                    f"{self.location} holds windows, one row each: leave out the options that cut "
+                    f"requests into windows",
+                )
+            )
+
+    @property
+    def holds_windows(self) -> bool:
+        """Whether a file has one row per window; otherwise it has one per request."""
+        path = Path(self.location)
+        plain = self.requests.format is None and not self.is_prometheus
+        if not plain or not path.name.lower().endswith(_TABLES) or not path.is_file():
+            return False
+        from stationary.data.tables import open_table
+
+        names, named = open_table(path).columns, self._columns()
+        load, arrival = self.reading.x.split(",")[0].strip(), named.get("arrival", "arrival")
+        if arrival not in names and load not in names:
+            raise InputError(
+                f"{path}: it has neither a column {arrival!r}, of requests (--columns "
+                f"arrival=NAME,response=NAME), nor {load!r}, of windows (--x NAME); its columns "
+                f"are {', '.join(names[:12])}"
+            )
+        return arrival not in names
+
+    def read(self, servers: Sequence[int], capacities: Sequence[int], progress: Progress) -> Found:
+        """Return the windows; of servers and capacity, what may be, as far as it is known."""
+        from stationary.words import windows_left_out
+
+        if self.holds_windows:
+            return Found(self.reading.windows(Path(self.location)))
+        capacity = capacities[0] if len(capacities) == 1 else None
+        if self.is_prometheus:
+            made = self._metrics(capacity, progress)
+        else:
+            made = self._cut(servers, capacity, progress)
+        left = (windows_left_out(item.windows, item.why) for item in made.dropped)
+        return Found(made.windows(), (*made.notes, *left))
+
+    def source(self) -> Source:
+        """Return the requests of a file or a database."""
+        from stationary.ingest import Columns, Source
+
+        given, named = self.requests, self._columns()
+        try:
+            unit = Unit(given.time_unit)
+        except ValueError:
+            raise InputError(
+                f"--time-unit is one of {', '.join(Unit)}; got {given.time_unit!r}"
+            ) from None
+        response, completion, status = (named.get(name) for name in _NAMES[1:])
+        arrival = named.get("arrival", "arrival")
+        columns = Columns(arrival, response, completion, status, unit)
+        return Source(self.location, columns, given.format, given.table, given.query)
+
+    def _columns(self) -> dict[str, str]:
+        named = parse_pairs(self.requests.columns or "", "--columns", "arrival=time")
+        for name in named:
+            if name not in _NAMES:
+                raise InputError(f"--columns names {', '.join(_NAMES)}; got {name!r}")
+        return named
+
+    def _cut(self, servers: Sequence[int], capacity: int | None, progress: Progress) -> Ingested:
+        from stationary.ingest import Cut, windows_from_events
+
+        lost, window = self.requests.lost_status, self.requests.window
+        cut = Cut(
+            None if window is None else parse_span(window, "--window"),
+            capacity=capacity,
+            servers=tuple(servers),
+            lost_status=() if lost is None else tuple(lost.split(",")),
+        )
+        return windows_from_events(self.source(), cut, None, progress)
+
+    def _metrics(self, capacity: int | None, progress: Progress) -> Ingested:
+        from stationary.cli.ingest_prometheus import parse_time
+        from stationary.data.states import Sampling
+        from stationary.ingest import Cut, Prometheus, windows_from_prometheus
+
+        given, now = self.metrics, time.time()
+        start, end = (parse_time(getattr(given, end), now, f"--{end}") for end in ("start", "end"))
+        place = Prometheus(self.location, start, end, parse_span(given.step, "--step"))
+        sampling = Sampling.ARRIVAL if given.gauge is None else Sampling.TIME
+        window = parse_span(self.requests.window or "5m", "--window")
+        return windows_from_prometheus(
+            place,
+            Cut(window, sampling, capacity=capacity),
+            load=str(given.load_expr),
+            gauge=given.gauge,
+            histogram=given.histogram,
+            progress=progress,
+        )

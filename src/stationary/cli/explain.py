@@ -1,0 +1,31 @@
+"""``stationary explain``: how a saved plan came to its answer, in a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stationary.cli._options import command_of
+from stationary.cli._say import say
+from stationary.errors import InputError
+from stationary.output.folders import check_run
+
+
+@command_of
+def explain(*, run: Path) -> None:
+    """Explain an answer: its data, the models tried, the checks, the assumptions, the interval.
+
+    stationary explain plan/
+
+    Arguments
+    ---------
+    run: Folder that 'stationary plan -o', 'fit -o' or 'compare -o' wrote with an SLO.
+    """
+    check_run(run)
+
+    from stationary import words
+    from stationary.planner import load
+
+    plan = load(run)
+    if not plan.question.slos:
+        raise InputError(f"{run} was made without an SLO, so that there is no answer to explain")
+    say(words.explanation(plan))

@@ -1,0 +1,152 @@
+"""``stationary plan``: from a log, a table or a Prometheus to an answer and a report."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from stationary.cli._options import Asking, Reading, RunFolder, command_line, command_of
+from stationary.cli._say import say
+from stationary.cli._sources import Metrics, Place, Requests
+from stationary.errors import hide_passwords
+from stationary.output.folders import REPORT
+from stationary.terms.candidates import parse_candidates
+from stationary.terms.growth import Growth
+from stationary.terms.slo import as_slos
+from stationary.terms.spans import parse_span
+
+if TYPE_CHECKING:
+    from stationary.planning.limits import Limit
+
+_USUAL = "loss<0.1%"
+"""The SLO of a plan for which none was given."""
+
+
+@command_of
+def plan(
+    *,
+    source: str,
+    servers: str | None = None,
+    capacity: str | None = None,
+    patience: str | None = None,
+    asking: Asking,
+    growth: str | None = None,
+    title: str = "",
+    unit: str = "",
+    requests: Requests,
+    metrics: Metrics,
+    reading: Reading,
+    level: float = 0.95,
+    folder: RunFolder,
+    json: bool = False,
+    seed: int = 0,
+) -> None:
+    """Say how much load a system takes: from a log to an answer and a report to mail.
+
+    stationary plan access.log --servers 4 --capacity 68 --slo 'p99<200ms' --slo 'loss<0.1%'
+    -o plan/
+
+    stationary plan windows.csv --servers 1 --capacity 20 --slo 'loss<1%' --growth 3%/month
+
+    Exit codes: 0 the present load meets every SLO; 1 it does not, or the answer is not to be
+    trusted; 2 bad input.
+
+    Arguments
+    ---------
+    source: An access log, a CSV or Parquet file of requests or of windows,
+        postgresql://user@host/database, or the address of a Prometheus, http://...
+
+    Options
+    -------
+    servers: Servers of the system, such as worker processes; several candidates as 2,4.
+    capacity: Most requests in the system, those in service included; a range as 17-21.
+    patience: How long a client waits before it gives up, as in 30s; for ever by default.
+    growth: How the load grows, as in 3%/month: when is the limit reached?
+    title: Title of the report.
+    unit: Unit of the loads in the answer, as in req/s.
+    level: Coverage of the intervals.
+    output: Folder for the plan and its report.html.
+    seed: Seed of draws and starts.
+    """
+    asking.check(level, of_run=True)
+    grows = None if growth is None else Growth.parse(growth)
+    numbers = {"servers": servers, "capacity": capacity}
+    known: dict[str, Any] = {
+        name: list(parse_candidates(text, f"--{name}"))
+        for name, text in numbers.items()
+        if text is not None
+    }
+    if patience is not None:
+        known["patience"] = parse_span(patience, "--patience")
+    folder.check()
+    place = Place(source, requests, metrics, reading)
+    place.check()
+
+    # On chains of this size, threads of torch cost more than they give: three times the time.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    from stationary import words
+    from stationary.cli._records import as_json, plan_record
+    from stationary.cli._show import progress_bar, stages
+    from stationary.planner import plan as run
+
+    with stages() as progress:
+        progress("reading the data")
+        found = place.read(known.get("servers", []), known.get("capacity", []), progress)
+    slos = asking.slos or as_slos(_USUAL)
+    with progress_bar("model", 4) as bar:
+        made = run(
+            found.windows,
+            slo=slos,
+            present=asking.present,
+            level=level,
+            seed=seed,
+            progress=bar,
+            **known,
+        )
+    recipe = {
+        "command": command_line(),
+        "source": hide_passwords(source),
+        "title": title,
+        "unit": unit,
+        "growth": growth or "",
+        "notes": "\n".join(found.notes),
+    }
+    with stages() as progress:
+        progress("finding the limit of each SLO")
+        made = made.having(recipe={name: text for name, text in recipe.items() if text})
+        limit, alone = made.limit, made.limits
+        folder.save(made)
+        if folder.output is not None:
+            progress("writing the report")
+            made.report(folder.output / REPORT)
+    if json:
+        rows = made.forecast(_loads(limit)).to_dict("records")
+        say(as_json(plan_record(made, limit, alone, rows, found.notes)))
+    else:
+        notes = [*words.warned(made), *found.notes]
+        if not asking.slo:
+            notes.insert(0, f"no SLO was given: this is for {_USUAL} (--slo 'p99<200ms')")
+        say(words.plan_screen(made, limit, alone, notes, _advice(folder.output), grows))
+    if not limit.trusted or not limit.met_at(limit.present):
+        raise typer.Exit(1)
+
+
+def _advice(folder: Path | None) -> str:
+    """Say what to do with the answer."""
+    if folder is None:
+        return "add -o plan/ to keep this plan and to write a report to mail"
+    name = shlex.quote(str(folder))
+    return f"open {folder / REPORT}; stationary forecast {name} --what-if servers=+1"
+
+
+def _loads(limit: Limit) -> list[float]:
+    """Return round loads from below the present one to beyond the limit, for programs."""
+    from stationary.output.report.forecasts import round_loads
+
+    high = limit.high if 0 < limit.high < math.inf else 2 * limit.present
+    return round_loads(0.5 * min(limit.present, high), 1.2 * max(limit.present, high))

@@ -1,0 +1,284 @@
+r"""Latency histograms: how many answered requests had a response time in each bucket.
+
+With S the tail of the model's response times, a request is in the bucket from ``a`` to ``b`` with
+probability ``S(a) - S(b)``. That likelihood is exact for the model, whatever the width of the
+buckets; no time is rounded or divided into a queue length. Requests without an answer are not in
+the histogram. Where answers after a time-out are given up, probabilities are those of requests that
+are answered before it.
+
+Response times contain the time outside the queue, its *overhead*. It is a parameter where the model
+was made with one, as in ``MMmK(overhead=0.001)``; without it the service rate is biased.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stationary._support.types import Array
+from stationary.data._base import TINY, Counts
+from stationary.errors import InputError
+from stationary.models import Model, Point
+from stationary.terms.spans import parse_span
+
+_PATTERN = "rt_{}"
+_MORE = ("more", "inf", "+inf")
+
+_IMPOSSIBLE = 3.0
+"""How many times the capacity a mean number of requests must be for the unit to be wrong."""
+
+_ENOUGH = 4
+"""Buckets from which counts that never fall are taken as cumulative."""
+
+
+class Latencies(Counts):
+    """Counts of response times by bucket.
+
+    Parameters
+    ----------
+    data : array_like [M, B]
+        Requests in each bucket, in every window: those up to the first edge, those from there to
+        the second, and so on. One column more than there are edges counts those beyond the last.
+    edges : sequence of float
+        Upper edges of the buckets, increasing, in the unit of time of the loads.
+    cumulative : bool
+        Whether each column counts all requests up to its edge, as Prometheus' buckets do.
+    timeout : float, optional
+        Time after which no request is answered.
+
+    Examples
+    --------
+    >>> seen = Latencies([[60, 30, 8, 2], [40, 35, 18, 7]], edges=[0.01, 0.02, 0.04])
+    >>> seen.columns
+    ('rt_10ms', 'rt_20ms', 'rt_40ms', 'rt_more')
+    >>> import stationary as st
+    >>> windows = st.Windows(x=[20.0, 40.0], observations=[seen])
+    >>> round(st.fit(st.models.MMmK(capacity=9), windows).estimates["service_rate"])
+    109
+    """
+
+    kind = "latencies"
+    rank = 2
+    edges: tuple[float, ...]
+    open: bool
+    """Whether times beyond the last edge were counted, too."""
+
+    def __init__(
+        self,
+        data: Any,
+        edges: Sequence[float],
+        cumulative: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        self.__dict__["edges"] = _increasing(edges)
+        counts = np.asarray(data, dtype=float)
+        width = counts.shape[-1] if counts.ndim else 0
+        if width not in (len(self.edges), len(self.edges) + 1):
+            raise InputError(
+                f"a latency histogram has one column per edge, and perhaps one more for longer "
+                f"times; got {len(self.edges)} edges and {width} columns"
+            )
+        self.__dict__["open"] = width > len(self.edges)
+        super().__init__(_per_bucket(counts, cumulative))
+        if timeout is not None:
+            self._end_at(float(timeout))
+
+    def _end_at(self, timeout: float) -> None:
+        """Leave out the buckets beyond a time-out, which must be empty."""
+        begins = np.array([0.0, *self.edges])[: self.data.shape[1]]
+        late = self.data[:, begins >= timeout]
+        if bool((late > 0).any()):
+            raise InputError(
+                f"{late.sum():.0f} response times are longer than the time-out, {timeout:g}: is it "
+                f"in the unit of the edges ({self.edges[0]:g} to {self.edges[-1]:g})?"
+            )
+        kept = begins < timeout
+        edges = tuple(min(edge, timeout) for edge in (*self.edges, timeout)[: int(kept.sum())])
+        self.__dict__.update(data=self.data[:, kept], edges=edges, open=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names as in files: ``rt_10ms`` counts times up to 10 ms and above the edge before."""
+        more = (_PATTERN.format("more"),) if self.open else ()
+        return (*(_PATTERN.format(f"{1e3 * edge:.9g}ms") for edge in self.edges), *more)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Upper edge of each bucket."""
+        return tuple(f"{edge:.4g}" for edge in self.edges) + (("more",) if self.open else ())
+
+    def percentile(self, share: float) -> Array:
+        """Return the time ``[M]`` that so large a share of the requests stays below.
+
+        Inside its bucket it is interpolated; NaN where it lies beyond the last edge.
+
+        Examples
+        --------
+        >>> Latencies([[50, 50, 0], [10, 0, 90]], edges=[0.01, 0.03]).percentile(0.75)
+        array([0.02,  nan])
+        """
+        counts = self.data.numpy()
+        places = np.cumsum(counts, -1) / counts.sum(-1, keepdims=True)
+        ends = np.array([*self.edges, np.nan])[: counts.shape[1]]
+        begins = np.array([0.0, *self.edges])[: counts.shape[1]]
+        which = (places < share - 1e-12).sum(-1, keepdims=True).clip(max=counts.shape[1] - 1)
+        high = np.take_along_axis(places, which, -1)
+        low = high - np.take_along_axis(counts, which, -1) / counts.sum(-1, keepdims=True)
+        inside = (share - low) / np.where(high > low, high - low, np.nan)
+        return np.asarray((begins[which] + inside * (ends - begins)[which])[:, 0])
+
+    @classmethod
+    def find_columns(cls, names: Sequence[str], pattern: str | None = None) -> tuple[str, ...]:
+        """Return the columns of a histogram, in order of their edges: by default ``rt_0.1ms``..."""
+        found = {name: edge for name in names if (edge := _edge(name, pattern)) is not None}
+        if pattern is not None and not found:
+            raise InputError(
+                f"no column matches latency={pattern!r} with a time in place of {{}}, as in "
+                f"{_PATTERN.format('0.1ms')}; the columns are: {', '.join(names[:30])}"
+            )
+        return tuple(sorted(found, key=found.__getitem__)) if len(found) > 1 else ()
+
+    @classmethod
+    def from_columns(
+        cls,
+        columns: Mapping[str, Array],
+        metadata: Mapping[str, str],
+        pattern: str | None = None,
+    ) -> Self | None:
+        """Return the histograms in columns of a file."""
+        del metadata
+        edges = [_edge(name, pattern) for name in columns]
+        finite = [edge for edge in edges if edge is not None and edge < math.inf]
+        return cls(np.stack(list(columns.values()), -1), finite)
+
+    def explained_by(self, model: Model) -> bool:
+        """Whether a model knows its response times."""
+        try:
+            self.on(model)
+        except InputError:
+            return False
+        return True
+
+    def on(self, model: Model) -> Self:
+        """Return these latencies of a model that knows its response times."""
+        if not hasattr(model, "response_times"):
+            raise InputError(
+                f"the windows hold response times, of which {type(model).__name__} says nothing: "
+                f"fit counts of states (observations=['states']), or take a queue model"
+            )
+        model.measure("p99")  # which says why not, if it does not know them
+        return self
+
+    def start(self, point: Point) -> Tensor:
+        """Start below the shortest time; raise where times plainly contradict the loads."""
+        counts, total = self.data, self.size.clamp_min(1.0)
+        begins = counts.new_tensor([0.0, *self.edges])[: counts.shape[1]]
+        inside = (counts @ begins) / total * point.load[..., 0]
+        room = float(getattr(point.model, "levels", counts.new_tensor([math.inf])).max())
+        if bool(inside.median() > _IMPOSSIBLE * room):
+            raise InputError(
+                f"response times of {float((counts @ begins / total).median()):g} at a load of "
+                f"{float(point.load.median()):g} mean {float(inside.median()):.0f} requests in the "
+                f"system, which has room for {room:.0f}: are the edges ({self.edges[0]:g} to "
+                f"{self.edges[-1]:g}) in the unit of time of the loads, seconds for loads per "
+                f"second?"
+            )
+        if "overhead" not in vars(point.p):
+            return point.theta
+        ends = counts.new_tensor([*self.edges, math.inf])[: counts.shape[1]]
+        shortest = float(ends[counts.sum(0) > 0].min())
+        # A fit that starts above a time that was seen has nowhere to go.
+        place = point.model.param_names.index("overhead")
+        start = point.theta.clone()
+        start[place] = start[place].clamp_max(shortest / 2)
+        return start
+
+    def probabilities(self, point: Point) -> Tensor:
+        """Differences of the tail between the edges, ``[..., M, B]``."""
+        return self._between(point, self.edges)
+
+    def log_terms(self, point: Point) -> Tensor:
+        """Logarithms of the probabilities; those of neighbours that are empty in all windows share.
+
+        What nothing was counted in does not count, so that a fit need not tell such buckets apart.
+        """
+        empty = (self.data.sum(0) == 0).numpy()
+        run = np.cumsum(np.append(True, ~(empty[1:] & empty[:-1]))) - 1
+        ends = np.flatnonzero(np.diff(run))  # the last bucket of each run of them but the last
+        edges = [self.edges[k] for k in ends] + ([] if self.open else [self.edges[-1]])
+        if not edges:
+            return super().log_terms(point)
+        each = self._between(point, edges) / torch.from_numpy(np.bincount(run))
+        return each.clamp_min(TINY).log()[..., run]
+
+    def _between(self, point: Point, edges: Sequence[float]) -> Tensor:
+        tail = point.response_times.survival(point.x.new_tensor(edges))
+        before = torch.nn.functional.pad(tail[..., :-1], (1, 0), value=1.0)
+        inside = (before - tail).clamp_min(0.0)  # rounding may leave less than nothing
+        if self.open:
+            return torch.cat([inside, tail[..., -1:].clamp_min(0.0)], -1)
+        return inside / inside.sum(-1, keepdim=True)
+
+    def facts(self) -> dict[str, Any]:
+        """Edges, and whether longer times were counted."""
+        return {"edges": list(self.edges)}
+
+    @classmethod
+    def restored(cls, data: Tensor, facts: Mapping[str, Any]) -> Self:
+        """Return the observation that `facts` and its data describe."""
+        return cls(data, facts["edges"])
+
+
+def _increasing(edges: Sequence[float]) -> tuple[float, ...]:
+    try:
+        found = tuple(map(float, edges))
+    except (TypeError, ValueError):
+        raise InputError(f"edges must be numbers, the ends of buckets; got {edges!r:.80}") from None
+    if found and found[-1] == math.inf:
+        found = found[:-1]
+    wrong = [b for a, b in zip((0.0, *found), found, strict=False) if not a < b < math.inf]
+    if wrong or not found:
+        raise InputError(
+            f"edges of latency buckets must be positive and increasing; got "
+            f"{', '.join(f'{edge:g}' for edge in found[:12]) or 'none'}"
+        )
+    return found
+
+
+def _per_bucket(counts: Array, cumulative: bool) -> Array:
+    """Return counts of single buckets, and refuse what seems to be the other kind."""
+    rises = counts.ndim == 2 and counts.shape[1] >= _ENOUGH and bool((np.diff(counts) >= 0).all())
+    if cumulative:
+        if counts.ndim == 2 and bool((np.diff(counts) < 0).any()):
+            window = int((np.diff(counts) < 0).any(1).argmax())
+            raise InputError(
+                f"cumulative latency counts cannot fall from one bucket to the next, and those of "
+                f"window {window} do: they look like counts of single buckets (cumulative=False)"
+            )
+        return np.diff(counts, prepend=0.0)
+    if rises and bool((counts[:, 0] < counts[:, -1]).all()):
+        raise InputError(
+            "latency counts never fall from one bucket to the next in any window, as cumulative "
+            "counts do (Prometheus' le buckets): give the count of each bucket alone, or say "
+            "cumulative=True"
+        )
+    return counts
+
+
+def _edge(name: str, pattern: str | None) -> float | None:
+    """Return the upper edge that a column's name says; None where it is no bucket."""
+    before, _, after = (pattern or _PATTERN).partition("{}")
+    if not (name.startswith(before) and name.endswith(after)):
+        return None
+    text = name[len(before) : len(name) - len(after)].lower()
+    if text in _MORE:
+        return math.inf
+    try:
+        return parse_span(text, name)
+    except InputError:
+        return None

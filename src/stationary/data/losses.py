@@ -1,0 +1,234 @@
+"""Losses of steady states, for fits of one's own: any function of ``pi`` that torch can take.
+
+`conditional_nll` is the paper's, of counts. Shares in place of counts make it the cross entropy, in
+nats per sample. `moment_loss` compares means, such as a mean queue length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from stationary._support.functions import ChainFunction, is_transforming, primals
+from stationary.data._base import TINY
+from stationary.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class ObservationMap:
+    """Which category a visit to each state counts in.
+
+    The 0/1 matrix ``A [C, n]`` of the mathematics. Categories are disjoint, so one index per state
+    holds all of it, whatever the number of categories.
+
+    Attributes
+    ----------
+    category : Tensor [n]
+        Category of every state, or ``count`` where it is not observed.
+    count : int
+        Number of categories, C.
+
+    Examples
+    --------
+    States 1 and 2 are one category, and the last is not observed:
+
+    >>> two = ObservationMap(torch.tensor([0, 1, 1, 2]), 2)
+    >>> two.of(torch.tensor([0.1, 0.2, 0.3, 0.4]))
+    tensor([0.1000, 0.5000])
+    >>> two.dense()
+    tensor([[1., 0., 0., 0.],
+            [0., 1., 1., 0.]], dtype=torch.float64)
+    """
+
+    category: Tensor
+    count: int
+
+    @classmethod
+    def of_states(cls, states: Sequence[int], n: int) -> ObservationMap:
+        """One category for each of some states of a chain of ``n``: the paper's ``S'``."""
+        category = torch.full((n,), len(states))
+        category[torch.as_tensor(states)] = torch.arange(len(states))
+        return cls(category, len(states))
+
+    def of(self, pi: Tensor) -> Tensor:
+        """``A pi``: probability of every category, ``[..., C]``."""
+        sums = pi.new_zeros((*pi.shape[:-1], self.count + 1))
+        return sums.index_add(-1, self.category.to(pi.device), pi)[..., : self.count]
+
+    def to_states(self, values: Tensor) -> Tensor:
+        """``A^T values``: the value ``[..., C]`` of its category for every state, or zero."""
+        nothing = values.new_zeros((*values.shape[:-1], 1))
+        return torch.cat([values, nothing], -1)[..., self.category.to(values.device)]
+
+    @property
+    def observed(self) -> Tensor:
+        """Whether each state is in a category, ``[n]``."""
+        return self.category < self.count
+
+    def dense(self) -> Tensor:
+        """Return ``A`` itself, ``[C, n]``."""
+        return self.to_states(torch.eye(self.count, dtype=torch.float64))
+
+
+def conditional_probabilities(pi: Tensor, observation: ObservationMap) -> Tensor:
+    """Probability of each category given that one of the observed ones is seen, ``[..., C]``.
+
+    Parameters
+    ----------
+    pi : Tensor [..., n]
+        Steady states, up to a factor.
+    observation : ObservationMap
+        Which category covers each state.
+    """
+    p = observation.of(pi).clamp_min(TINY)
+    return p / p.sum(-1, keepdim=True)
+
+
+def conditional_nll(
+    pi: Tensor, counts: Tensor, observation: ObservationMap | Sequence[int]
+) -> Tensor:
+    """Conditional negative log-likelihood of every window, ``[...]``.
+
+    Parameters
+    ----------
+    pi : Tensor [..., n]
+        Steady states.
+    counts : Tensor [..., C]
+        Counts of the observed categories. Shares that add up to one make it the cross entropy.
+    observation : ObservationMap or sequence of int
+        Which category covers each state, or the observed states, one category each.
+
+    Examples
+    --------
+    >>> import torch
+    >>> pi = torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64)
+    >>> conditional_nll(pi, torch.tensor([[5.0, 3.0]], dtype=torch.float64), [0, 1])
+    tensor([5.2925], dtype=torch.float64)
+    """
+    for name, given in (("pi", pi), ("counts", counts)):
+        if not isinstance(given, Tensor):
+            raise InputError(f"{name} must be a tensor; got {type(given).__name__}")
+    if not isinstance(observation, ObservationMap):
+        observation = ObservationMap.of_states(list(observation), pi.shape[-1])
+    plain = pi.device.type == "cpu" and pi.dtype == counts.dtype == torch.float64
+    alike = pi.shape[:-1] == counts.shape[:-1] and not counts.requires_grad
+    if plain and alike and not is_transforming():
+        return _ConditionalNll.apply(pi, counts, _Task(observation))
+    return _by_torch(pi, counts, observation)
+
+
+def _by_torch(pi: Tensor, counts: Tensor, observation: ObservationMap) -> Tensor:
+    return -(counts * conditional_probabilities(pi, observation).log()).sum(-1)
+
+
+def moment_loss(pi: Tensor, values: Tensor, targets: Tensor) -> Tensor:
+    """Squares of the differences between means and targets, added up for every window, ``[...]``.
+
+    Parameters
+    ----------
+    pi : Tensor [..., n]
+        Steady states.
+    values : Tensor [K, n]
+        What each state counts for in each moment: ``torch.arange(n)`` for the mean state, its
+        square for the second moment.
+    targets : Tensor [..., K]
+        What the moments should be. Moments of different size may be divided by their standard
+        errors, in ``values`` and in ``targets``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> pi = torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64)
+    >>> moment_loss(pi, torch.tensor([[0.0, 1.0, 2.0]]).double(), torch.tensor([[1.0]]).double())
+    tensor([0.0900], dtype=torch.float64)
+    """
+    return (pi @ values.mT - targets).square().sum(-1)
+
+
+class _Task:
+    """Which category covers each state and, once the loss is known, its slope in ``pi``."""
+
+    slope: Tensor
+
+    def __init__(self, observation: ObservationMap) -> None:
+        self.observation = observation
+
+
+class _ConditionalNll(ChainFunction):
+    @staticmethod
+    def forward(pi: Tensor, counts: Tensor, task: _Task) -> Tensor:
+        values, task.slope = compiled_nll(pi, counts, task.observation)
+        return values
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, _Task], output: Tensor) -> None:
+        del output
+        *tensors, ctx.task = inputs
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
+        pi, counts = ctx.saved_tensors
+        slope = ctx.task.slope
+        if torch.is_grad_enabled():
+            slope = _slope(pi, counts, ctx.task.observation)
+        return g[..., None] * slope, None, None
+
+    @staticmethod
+    def tangent(ctx: Any, moved: Tensor, counts: Tensor | None) -> Tensor:
+        del counts  # data, which do not move
+        pi, seen = primals(ctx)
+        return (_slope(pi, seen, ctx.task.observation) * moved).sum(-1)
+
+
+def _slope(pi: Tensor, counts: Tensor, observation: ObservationMap) -> Tensor:
+    """Slope in ``pi`` as a differentiable function of it."""
+    p = observation.of(pi).clamp_min(TINY)
+    return observation.to_states(
+        counts.sum(-1, keepdim=True) / p.sum(-1, keepdim=True) - counts / p
+    )
+
+
+def compiled_nll(pi: Tensor, counts: Tensor, observation: ObservationMap) -> tuple[Tensor, Tensor]:
+    """`conditional_nll` of every window, and its slope in ``pi``, in one compiled pass.
+
+    At the size of a usual fit, torch's dispatch costs more than these sums.
+    """
+    p, y = pi.detach().numpy(), counts.detach().numpy()
+    values, slope = np.empty(p.shape[:-1]), np.empty(p.shape)
+    if p.ndim == 2:
+        _nll(p, y, observation.category.numpy(), values, slope)
+    else:
+        p, y, by_p = (array.reshape(values.size, array.shape[-1]) for array in (p, y, slope))
+        _nll(p, y, observation.category.numpy(), values.reshape(-1), by_p)
+    return torch.from_numpy(values), torch.from_numpy(slope)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _nll(pi, counts, category, values, gradient):  # type: ignore[no-untyped-def]
+    windows, categories = counts.shape
+    p = np.empty(categories + 1)
+    g = np.empty(categories + 1)
+    for m in range(windows):
+        p[:] = 0.0
+        for s in range(pi.shape[1]):
+            p[category[s]] += pi[m, s]
+        total = 0.0
+        for c in range(categories):
+            p[c] = max(p[c], TINY)
+            total += p[c]
+        seen = counts[m].sum()
+        values[m] = 0.0
+        for c in range(categories):
+            values[m] -= counts[m, c] * np.log(p[c] / total)
+            g[c] = seen / total - counts[m, c] / p[c]
+        g[categories] = 0.0
+        for s in range(pi.shape[1]):
+            gradient[m, s] = g[category[s]]

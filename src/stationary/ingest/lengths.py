@@ -1,0 +1,97 @@
+"""How long a window should be: the load is steady inside, and there are many windows.
+
+A window that mixes two loads biases what is learnt from it. On a server whose load stepped every
+ten seconds, windows of 1, 7, 10, 30 and 60 s gave limits of 97, 91, 95, 81 and 80, where 97 was
+measured. So the longest of some round lengths is taken at which the load seldom changes inside.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stationary.ingest.columns import Rows
+from stationary.ingest.engines import Session, real
+
+_ROUND = [m * s for m in (1e-3, 1, 60, 3600) for s in (1.0, 2.0, 5.0, 10.0, 20.0, 30.0)]
+_ROUND += [0.1, 0.2, 0.5, 7200.0]
+"""Lengths to choose from, in seconds; those up to half an hour are the usual ones."""
+_DEVIATIONS = 5.0
+"""Standard deviations of a change of load, where it is looked for at many places."""
+_RELATIVE = 0.1
+"""A smaller change of the load does not matter."""
+_SELDOM = 0.1
+"""Share of windows whose load may change: steps that last ten windows."""
+_WINDOWS = 20
+"""Windows there should be."""
+_REQUESTS = 50
+"""Requests that a window should have."""
+_RESPONSES = 50
+"""Mean response times that a window should last, to see many busy periods."""
+_PARTS = 8
+"""Parts of the shortest window in which arrivals are counted."""
+_MOST_PARTS = 2**20
+
+
+def load_changes(within: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether the load of a window changes, from arrivals in equal parts of it ``[M, parts]``.
+
+    The window is cut in two where its parts differ most, against what Poisson arrivals would do.
+    """
+    share = np.arange(1, within.shape[1]) / within.shape[1]
+    so_far, sent = np.cumsum(within, axis=1)[:, :-1], within.sum(1, keepdims=True)
+    off = so_far - sent * share
+    # The difference of the loads before and after, per mean load, is off / (sent s (1 - s)).
+    apart = np.abs(off) > _RELATIVE * sent * share * (1 - share)
+    return (apart & (off * off > _DEVIATIONS**2 * sent * share * (1 - share))).any(1)
+
+
+def choose(session: Session, requests: Rows) -> tuple[float, str]:
+    """Return the length of a window, and why it was chosen."""
+    span = requests.last - requests.first
+    rate = requests.count / span if span > 0 else math.inf
+    row = requests.table.aggregate(mean=requests.table.response.mean())
+    mean = session.fetch_row(row, requests.name)["mean"]
+    mean = 0.0 if mean is None or math.isnan(mean) else float(mean)
+    least = max(_REQUESTS / rate, _RESPONSES * mean, _PARTS * span / _MOST_PARTS)
+    usable = sorted(length for length in _ROUND if least <= length <= span / _WINDOWS)
+    if not usable:
+        fits = [length for length in sorted(_ROUND) if length <= span / 2]
+        length = (
+            fits[-1]
+            if fits and fits[-1] < least
+            else next((length for length in fits if length >= least), max(span / 4, 1e-6))
+        )
+        return length, (
+            f"windows of {length:g} s were chosen; {requests.count} requests in {span:.3g} s make "
+            f"few windows: record longer"
+        )
+    counts = _arrivals(session, requests, usable[0] / _PARTS)
+    shares = {length: _changing(counts, round(_PARTS * length / usable[0])) for length in usable}
+    steady = [length for length in usable if shares[length] <= _SELDOM]
+    length = steady[-1] if steady else min(usable, key=lambda each: (shares[each], each))
+    longer = [each for each in usable if each > length]
+    why = f"the load changes inside {shares[length]:.0%} of them"
+    if longer:
+        why += f", and inside {shares[longer[0]]:.0%} of those of {longer[0]:g} s"
+    return length, f"windows of {length:g} s were chosen: {why}"
+
+
+def _arrivals(session: Session, requests: Rows, length: float) -> NDArray[np.float64]:
+    """Arrivals in parts of time of some length, from the first on."""
+    table: Any = requests.table
+    part = ((table.arrival - real(requests.first)) / real(length)).floor().cast("int64")
+    frame = session.fetch(table.group_by(part=part).aggregate(n=table.count()), requests.name)
+    found = np.bincount(frame["part"].to_numpy(np.int64), frame["n"].to_numpy(np.float64))
+    return found.astype(np.float64)
+
+
+def _changing(counts: NDArray[np.float64], parts: int) -> float:
+    """Share of windows of so many parts whose load changes inside."""
+    whole = len(counts) // parts
+    within = counts[: whole * parts].reshape(whole, parts)
+    busy = within.sum(1) > 0
+    return float(load_changes(within[busy]).mean()) if busy.any() else 0.0

@@ -1,0 +1,287 @@
+r"""One pass over requests in order of arrival: states, latencies, service times, losses.
+
+A request that arrives at ``A`` and is answered at ``D`` is in the system in between. What an
+arriving request finds are those that arrived before and have not left. Only requests in flight are
+kept, so that the memory does not grow with the log. Departures come before arrivals of the same
+instant; of several arrivals of the same instant those that take no time come first, because not
+every engine knows the order of rows in a file.
+
+*Service times.* With ``m`` servers, request ``i`` starts at ``B_i = max(A_i, D_(i-m))``, where
+``D_(j)`` is the j-th of the sorted departures, and its service takes ``S_i = D_i - B_i``. It was
+*idle* if it found fewer than ``m``. The level is the number in the system right after the start,
+the request itself included. Count, sum and sum of squares are kept per window of arrival, number of
+servers, idle or not, and level.
+
+Logs are often written in order of completion. A buffer as long as the longest response puts them in
+order of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stationary.ingest import _kernels as kernels
+
+Reals = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+EDGES = np.array(
+    [round(step * 10.0**power, 9) for power in range(-6, 3) for step in
+     (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8)] + [1000.0]
+)  # fmt: skip
+"""Upper ends of latency buckets, in seconds: preferred numbers, ten per decade."""
+
+SERVERS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+"""Numbers of servers for which service times are written where none is named."""
+
+LEVELS, SUBSLOTS, FINE, FINEST = kernels.LEVELS, kernels.SUBSLOTS, kernels.FINE, kernels.FINEST
+level_column = kernels.level_column
+
+_MOST_WAITING = 2**22
+"""Rows that the buffer holds; a log that needs more is sorted first."""
+
+
+class OutOfOrderError(Exception):
+    """Rows came later than the buffer waits for them."""
+
+
+class Requests(NamedTuple):
+    """Some rows: times in seconds, NaN without an answer, and which requests were lost."""
+
+    arrival: Reals
+    departure: Reals
+    response: Reals
+    lost: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep over requests found, one row per entry that is not zero.
+
+    Attributes
+    ----------
+    levels : ndarray [n, 6]
+        ``window, half, level, sent, lost, samples``: arrivals that found this number in the system,
+        the lost ones among them, and samples, by arrivals or at regular times.
+    latency : ndarray [n, 3]
+        ``window, bucket, answered``.
+    service_keys, service_sums : ndarray [n, 3]
+        ``window``, position in ``servers``, column (`LEVELS` of requests that were idle, then as
+        many of those that waited); count, sum, sum of squares.
+    windows : ndarray [n, 3 + SUBSLOTS]
+        ``window``, sum and sum of squares of the gaps between arrivals, arrivals in each part.
+    servers : tuple of int
+        Numbers of servers of the service times.
+    highest : int
+        Most requests in the system at once.
+    shortest : float or None
+        The 0.1 % quantile of the response times of requests that found an empty system.
+    sharing : float or None
+        Share of negative service times, of one server.
+    """
+
+    levels: Whole
+    latency: Whole = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    service_keys: Whole = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    service_sums: Reals = field(default_factory=lambda: np.empty((0, 3)))
+    windows: Reals = field(default_factory=lambda: np.empty((0, 3 + kernels.SUBSLOTS)))
+    servers: tuple[int, ...] = ()
+    highest: int = 0
+    shortest: float | None = None
+    sharing: float | None = None
+
+
+def in_order(batches: Iterable[Requests], longest: float) -> Iterator[Requests]:
+    """Yield rows in order of arrival, holding back those that a later row may precede.
+
+    ``longest`` is how much earlier than an arrival before it a row may have arrived: the longest
+    response, in a log in order of completion.
+    """
+    waiting: list[Requests] = []
+    released, newest = -np.inf, -np.inf
+    for batch in batches:
+        newest = max(newest, float(batch.arrival.max(initial=-np.inf)))
+        if batch.arrival.min(initial=np.inf) < released:
+            raise OutOfOrderError
+        waiting.append(batch)
+        if len(waiting) == 1 and kernels.in_order(batch.arrival, batch.departure):
+            rows = batch
+        else:
+            rows = Requests._make(map(np.concatenate, zip(*waiting, strict=True)))
+            if not kernels.in_order(rows.arrival, rows.departure):
+                order = np.lexsort((rows.departure, rows.arrival))
+                rows = Requests._make(column[order] for column in rows)
+        ready = int(np.searchsorted(rows.arrival, newest - longest))
+        ready = max(ready, len(rows.arrival) - _MOST_WAITING)
+        if ready:
+            released = rows.arrival[ready - 1]
+            yield Requests._make(column[:ready] for column in rows)
+        waiting = [Requests._make(column[ready:] for column in rows)]
+    yield from waiting
+
+
+class Sweep:
+    """A sweep that takes rows in, sorted by arrival and departure, a batch at a time.
+
+    Parameters
+    ----------
+    origin, length : float
+        Begin of the first window, and the length of each.
+    windows : int
+        How many; what arrives later is in the system, but in no window.
+    samples : int
+        Regular samples in a window; 0 where arriving requests are the samples.
+    servers : sequence of int
+        Numbers of servers for service times.
+    """
+
+    def __init__(
+        self,
+        origin: float,
+        length: float,
+        windows: int,
+        samples: int = 0,
+        servers: Sequence[int] = SERVERS,
+    ) -> None:
+        self.place = np.array([origin, length, windows, samples])
+        self.servers = np.array(sorted({*servers}), dtype=np.int64)
+        self.ints = np.zeros(kernels.INTEGERS, dtype=np.int64)
+        self.ints[[kernels.WINDOW, kernels.LAST_WINDOW]] = -1
+        self.reals = np.full(kernels.REALS, -np.inf)
+        self.heap = np.empty(1024)
+        self.ring, self.ring_window = np.empty(1024), np.empty(1024, dtype=np.int64)
+        self.levels = np.zeros((2, 64, 3), dtype=np.int64)
+        self.latency = np.zeros(len(EDGES) + 1, dtype=np.int64)
+        self.gaps = np.zeros(2 + kernels.SUBSLOTS)
+        self.service = np.zeros((4, len(self.servers), 2 * kernels.LEVELS, 3))
+        octaves = 40  # up to a thousand seconds
+        self.shortest = np.zeros(octaves * kernels.FINE, dtype=np.int64)
+        self._written: list[tuple[Any, ...]] = []
+        self.outputs: tuple[Any, ...] = ()
+        self._make_outputs()
+
+    def add(self, rows: Requests) -> None:
+        """Take rows in."""
+        begin, why = 0, -1
+        while why != kernels.DONE:
+            state = (
+                self.ints,
+                self.reals,
+                self.heap,
+                self.ring,
+                self.ring_window,
+                self.levels,
+                self.latency,
+                self.gaps,
+                self.service,
+                self.shortest,
+            )
+            begin, why = kernels.advance(
+                begin, tuple(rows), self.place, self.servers, EDGES, state, self.outputs
+            )
+            self._make_room(why)
+
+    def result(self) -> Swept:
+        """Let all requests in flight go, and return what was found."""
+        never = np.array([np.inf])
+        self.add(Requests(never, never, never, np.array([True])))
+        self._make_room(kernels.OUTPUT_FULL)
+        if 0 <= self.ints[kernels.WINDOW] < self.place[2]:
+            kernels.close(
+                self.ints, self.levels, self.latency, self.gaps, self.outputs, int(self.place[3])
+            )
+        while not kernels.close_services(
+            self.ints[kernels.LAST_WINDOW] + 1, self.ints, self.service, self.outputs
+        ):
+            self._make_room(kernels.OUTPUT_FULL)
+        self._make_room(kernels.OUTPUT_FULL)
+        parts = [np.concatenate(part) for part in zip(*self._written, strict=True)]
+        levels, latency, keys, sums, windows = parts
+        inside = keys[:, 0] < self.place[2]
+        one = keys[:, 1] == 0
+        served = sums[one, 0].sum() if self.servers[0] == 1 else 0
+        return Swept(
+            levels,
+            latency,
+            keys[inside],
+            sums[inside],
+            windows,
+            tuple(self.servers.tolist()),
+            int(self.ints[kernels.HIGHEST]),
+            low_quantile(self.shortest),
+            float(self.ints[kernels.NEGATIVE] / served) if served else None,
+        )
+
+    def _make_room(self, why: int) -> None:
+        if why == kernels.HEAP_FULL:
+            self.heap = np.concatenate([self.heap, np.empty_like(self.heap)])
+        elif why == kernels.LEVELS_FULL:
+            self.levels = np.concatenate([self.levels, np.zeros_like(self.levels)], axis=1)
+            self._make_outputs()
+        elif why == kernels.RING_FULL:
+            arrived, left = self.ints[kernels.ARRIVED], self.ints[kernels.LEFT]
+            inside, size = np.arange(left, arrived), len(self.ring)
+            for name in ("ring", "ring_window"):
+                old = getattr(self, name)
+                new = np.empty(2 * size, dtype=old.dtype)
+                new[inside & (2 * size - 1)] = old[inside & (size - 1)]
+                setattr(self, name, new)
+        elif why == kernels.OPEN_FULL:
+            size, oldest = len(self.service), self.ints[kernels.OLDEST]
+            open_ = np.arange(oldest, oldest + size)
+            service = np.zeros((2 * size, *self.service.shape[1:]))
+            service[open_ & (2 * size - 1)] = self.service[open_ & (size - 1)]
+            self.service = service
+        elif why == kernels.OUTPUT_FULL:
+            self._make_outputs()
+
+    def _make_outputs(self) -> None:
+        """Put what was written aside, and make room for more than one window."""
+        if self.outputs:
+            rows = self.ints[
+                [
+                    kernels.LEVEL_ROWS,
+                    kernels.LATENCY_ROWS,
+                    kernels.SERVICE_ROWS,
+                    kernels.SERVICE_ROWS,
+                    kernels.WINDOW_ROWS,
+                ]
+            ]
+            pairs = zip(self.outputs, rows.tolist(), strict=True)
+            self._written.append(tuple(array[:count].copy() for array, count in pairs))
+            self.ints[kernels.LEVEL_ROWS : kernels.WINDOW_ROWS + 1] = 0
+        room = 2**14
+        columns = self.service.shape[1] * self.service.shape[2]
+        self.outputs = (
+            np.empty((room + 4 * self.levels.shape[1], 6), dtype=np.int64),
+            np.empty((room, 3), dtype=np.int64),
+            np.empty((room + columns, 3), dtype=np.int64),
+            np.empty((room + columns, 3)),
+            np.empty((room, 3 + kernels.SUBSLOTS)),
+        )
+
+
+def low_quantile(histogram: Whole, share: float = 0.001) -> float | None:
+    """Return the lower end of the bin in which a quantile of response times lies."""
+    total = int(histogram.sum())
+    if not total:
+        return None
+    at = int(np.searchsorted(np.cumsum(histogram), share * total))
+    return float(2.0 ** (at / FINE + FINEST)) if at else 0.0
+
+
+def lowest_level(column: int) -> int:
+    """Return the lowest level of a column of levels.
+
+    Examples
+    --------
+    >>> [lowest_level(column) for column in (1, 15, 16, 17, 18, 19, 20)]
+    [1, 15, 16, 24, 32, 48, 64]
+    """
+    octave, later = divmod(max(column - 16, 0), 2)
+    return column if column < 16 else (24 if later else 16) << octave

@@ -1,0 +1,1 @@
+"""Models of choice: chains whose input is a menu."""

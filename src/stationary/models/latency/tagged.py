@@ -1,0 +1,193 @@
+r"""The time that one tagged request stays in a chain, by uniformization.
+
+The request is followed through an absorbing chain whose states say where it stands. A clock ticks
+at the largest rate out of any of these states, and at each tick the chain moves or stays. The
+probability of the end at each tick is made of non-negative terms, and the distribution of the time
+is a mixture of Erlang distributions of the clock's rate: `Erlangs`.
+
+The mixture does not depend on which clock was chosen, so no derivative passes through its rate.
+First derivatives are one sweep backwards over the ticks. Second ones are the imaginary part of that
+sweep at inputs with a tiny imaginary part, which is exact: nothing is subtracted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stationary._support.types import Array
+from stationary.errors import SolverError
+from stationary.models.latency import _kernels
+from stationary.models.latency.erlangs import Erlangs
+
+_LEFT = 1e-15
+"""Probability of being still in the system at which ticks end."""
+
+_BLOCK = 128
+"""Ticks between two states of the chain that are kept for the sweep backwards."""
+
+_WORK, _WORK_EACH = 5e8, 1e7
+"""Most moves of all rows together, and of a row in any case, before a chain is given up."""
+
+_MORE, _SLOWEST = 1024, 0.999
+"""Ticks beyond the last one that are extrapolated, and the slowest decay of their probability."""
+
+_STEP = 1e-40
+"""The imaginary step: so small that its square is lost to rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tagged:
+    """The chain of a tagged request, made of parts of the rates of the whole system's chain.
+
+    Attributes
+    ----------
+    system : ndarray [S]
+        State of the whole system in each state of the tagged request.
+    moves : ndarray [3, T]
+        From and to a state (S if the time ends), and on which edge of the whole system.
+    part : ndarray [T]
+        Which part of the edge's rate.
+    arriving, first, number : ndarray [A]
+        Starts: the edge on which requests arrive, the state in which they start (S if their time is
+        zero), and how many of them.
+    """
+
+    system: Array
+    moves: Array
+    part: Array
+    arriving: Array
+    first: Array
+    number: Array
+
+    def times(self, rates: Tensor, flow: Tensor, dropped: Tensor | None = None) -> Erlangs:
+        """Return the distribution of the time from arrival to the end.
+
+        Parameters
+        ----------
+        rates : Tensor [..., E]
+            Rates of the chain's edges.
+        flow : Tensor [..., E]
+            How often per unit time the chain takes each edge.
+        dropped : Tensor [..., n], optional
+            Rate at which a request is dropped in each state: a part of what ends its time. Times
+            are then those of requests that are served.
+        """
+        size = len(self.system)
+        entering = flow[..., self.arriving] * torch.from_numpy(self.number)
+        start = entering.new_zeros((*entering.shape[:-1], size + 1))
+        start = start.index_add(-1, torch.from_numpy(self.first), entering)
+        start = start / start.sum(-1, keepdim=True)
+        lost = rates.new_zeros(0) if dropped is None else dropped[..., self.system]
+        batch = start.shape[:-1]
+        rows = [
+            part.expand(*batch, part.shape[-1]).reshape(batch.numel(), part.shape[-1])
+            for part in (start[..., :size], rates, lost)
+        ]
+        clock = self._clock(rows[1])
+        ended = _continued(_Ended.apply(*rows, clock, self)).reshape(*batch, -1)
+        weights = torch.cat([start[..., size:], ended], -1)
+        rate = torch.from_numpy(clock).reshape(*batch, 1)
+        return Erlangs(weights / weights.sum(-1, keepdim=True), rate)
+
+    def _clock(self, rates: Tensor) -> Array:
+        """Largest rate out of any state of the tagged request, for every row."""
+        out = np.zeros((len(rates), len(self.system)))
+        _kernels.total_rates(rates.detach().numpy(), self.moves, self.part, out)
+        return out.max(-1)
+
+
+class _Ended(torch.autograd.Function):
+    """Probability ``[R, N]`` of the end at each tick: of start, rates and dropped, row by row."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, start: Tensor, rates: Tensor, lost: Tensor, clock: Array, tagged: Tagged
+    ) -> Tensor:
+        ended, ctx.kept = _run(start.numpy(), rates.numpy(), lost.numpy(), clock, tagged, 0)
+        ctx.save_for_backward(start, rates, lost)
+        ctx.how = clock, tagged
+        return torch.from_numpy(ended)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return (*_Slopes.apply(*ctx.saved_tensors, grad, ctx.kept, *ctx.how), None, None)
+
+
+class _Slopes(torch.autograd.Function):
+    """The sweep backwards: slopes in start, rates and dropped of a sum with given factors."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        start: Tensor,
+        rates: Tensor,
+        lost: Tensor,
+        factors: Tensor,
+        kept: Array,
+        clock: Array,
+        tagged: Tagged,
+    ) -> tuple[Tensor, ...]:
+        ctx.save_for_backward(start, rates, lost, factors)
+        ctx.how = clock, tagged
+        out = _sweep(rates.numpy(), lost.numpy(), factors.numpy(), kept, clock, tagged)
+        return tuple(map(torch.from_numpy, out))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        *inputs, factors = ctx.saved_tensors
+        clock, tagged = ctx.how
+        pairs = zip(inputs, grads, strict=True)
+        start, rates, lost = (part.numpy() + 1j * _STEP * slope.numpy() for part, slope in pairs)
+        blocks = factors.shape[1] // _BLOCK
+        ended, kept = _run(start, rates, lost, clock, tagged, blocks)
+        complex_factors = factors.numpy().astype(complex)
+        slopes = _sweep(rates, lost, complex_factors, kept, clock, tagged)
+        found = [torch.from_numpy(part.imag / _STEP) for part in (*slopes, ended)]
+        return (*found, None, None, None)
+
+
+def _continued(ended: Tensor) -> Tensor:
+    """Continue the last ticks as a geometric series, far below what a sum of them notices.
+
+    The logarithm of how unlikely a very long time is stays finite that way.
+    """
+    last, before = ended[:, -1:].detach(), ended[:, -2:-1].detach()
+    ratio = torch.where(last > 0, last / before, 0.0).clamp_max(_SLOWEST)
+    ticks = torch.arange(1, _MORE + 1, dtype=ended.dtype)
+    return torch.cat([ended, ended[:, -1:] * ratio**ticks], -1)
+
+
+def _run(
+    start: Array, rates: Array, lost: Array, clock: Array, tagged: Tagged, blocks: int
+) -> tuple[Array, Array]:
+    """Run the chain for a number of blocks of ticks, or until hardly anything is left in it.
+
+    Returns the probability of the end at each tick, and the state before each block.
+    """
+    state = start.copy()
+    ended: list[Array] = []
+    kept: list[Array] = []
+    rates, lost = np.ascontiguousarray(rates), np.ascontiguousarray(lost)
+    most = max(_WORK / len(state), _WORK_EACH) / (_BLOCK * len(tagged.part))
+    while len(ended) < blocks or not (blocks or (ended and state.sum(-1).max() < _LEFT)):
+        if len(ended) > most:
+            raise SolverError(
+                f"response times are too long to be followed beyond {len(ended) * _BLOCK} of the "
+                f"system's shortest times: its rates are too far apart, or it is too large"
+            )
+        kept.append(state.copy())
+        ended.append(np.zeros((len(state), _BLOCK), dtype=state.dtype))
+        _kernels.run(rates, lost, clock, tagged.moves, tagged.part, _LEFT, state, ended[-1])
+    return np.concatenate(ended, -1), np.stack(kept)
+
+
+def _sweep(
+    rates: Array, lost: Array, factors: Array, kept: Array, clock: Array, tagged: Tagged
+) -> tuple[Array, Array, Array]:
+    rates, lost, factors = (np.ascontiguousarray(part) for part in (rates, lost, factors))
+    return _kernels.sweep(rates, lost, clock, tagged.moves, tagged.part, _LEFT, factors, kept)

@@ -1,0 +1,9 @@
+from .methods import Column as Column
+from .methods import Outcome as Outcome
+from .methods import Trained as Trained
+from .methods import training as training
+from .settings import Problem as Problem
+from .settings import Row as Row
+from .settings import draw as draw
+from .settings import rows as rows
+from .tables import table as table

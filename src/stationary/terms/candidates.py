@@ -1,0 +1,60 @@
+"""Whole numbers that are not known for sure: one, a list of candidates, or a range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stationary.errors import InputError
+
+_MOST = 5
+"""Numbers of a range that are tried: they differ little from their neighbours."""
+
+
+def as_candidates(value: Any, name: str) -> tuple[int, ...]:
+    """Return the numbers that a user means: a number, a list of them, or the ends of a range.
+
+    Examples
+    --------
+    >>> as_candidates(4, "servers"), as_candidates([1, 2, 4], "servers")
+    ((4,), (1, 2, 4))
+    >>> as_candidates((14, 20), "capacity")
+    (14, 16, 17, 18, 20)
+    """
+    values = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    for each in values:
+        if not isinstance(each, int) or isinstance(each, bool) or each < 1:
+            raise InputError(
+                f"{name} must be a whole number, a list of them, or the ends of a range as a "
+                f"tuple; got {value!r}"
+            )
+    if not values or (isinstance(value, tuple) and len(value) != 2):
+        raise InputError(f"{name} has no candidates, or a range without two ends; got {value!r}")
+    if isinstance(value, tuple):
+        low, high = value
+        if low > high:
+            raise InputError(f"{name} is a range from {low} to {high}: give the smaller end first")
+        steps = min(high - low, _MOST - 1)
+        values = [low + round(k * (high - low) / max(steps, 1)) for k in range(steps + 1)]
+    return tuple(dict.fromkeys(values))
+
+
+def parse_candidates(text: str, name: str) -> tuple[int, ...]:
+    """Return the numbers in a text such as ``4``, ``1,2,4`` or ``17-21``.
+
+    Examples
+    --------
+    >>> parse_candidates("17-19", "--capacity"), parse_candidates("1,4", "--servers")
+    ((17, 18, 19), (1, 4))
+    """
+    try:
+        if "-" in text.strip().lstrip("-"):
+            low, high = text.split("-")
+            return as_candidates((int(low), int(high)), name)
+        return as_candidates([int(part) for part in text.split(",")], name)
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"{name} is a number, several as in 1,2,4, or a range as in 17-21; got {text!r}"
+        ) from None

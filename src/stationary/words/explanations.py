@@ -1,0 +1,108 @@
+"""How an answer came about, in a page: every number with what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from stationary.words import answers, headlines, plans
+from stationary.words.findings import finding
+from stationary.words.numbers import number, percent, plain, sentence
+
+if TYPE_CHECKING:
+    from stationary.facade import Plan
+
+_MOST_WINDOWS = 5
+"""Windows that are named because they move the answer most."""
+
+_FELT = 5e-4
+"""Least change of a limit that is worth a line."""
+
+
+def explanation(found: Plan) -> str:
+    """Return the chain of reasoning behind the limit of a plan, as text of 80 columns."""
+    parts = {
+        "Answer": _answer(found),
+        "Data": _data(found),
+        "Models": _models(found),
+        "Checks": _checks(found),
+        "Assumptions": _assumptions(found),
+        "Interval": [sentence(f"its width comes from {plans.breakdown(found.breakdown())}")],
+        "Windows that move the answer most": _windows(found),
+    }
+    lines = []
+    for title, texts in parts.items():
+        shown = [line for text in texts for line in plans.bullet(text)]
+        if shown:
+            lines += [title, *shown, ""]
+    return "\n".join(lines[:-1])
+
+
+def _answer(found: Plan) -> Iterator[str]:
+    limit = found.limit
+    yield plans.plan_answer(limit, found.limits, found.recipe.get("unit", ""))
+    yield headlines.headroom(limit)
+    if limit.doubt is not None:
+        yield headlines.untrusted(limit)
+    yield (
+        "The limit is that of the estimates."
+        if len(found.draws.parts) == 1
+        else "The limit is the median, and the interval the quantiles, of the limits of all draws."
+    )
+
+
+def _data(found: Plan) -> Iterator[str]:
+    source = found.recipe.get("source")
+    if source:
+        yield f"From {source}."
+    yield sentence(plans.rests_on(found.windows, found.recipe.get("unit", "")))
+    aside = [plain(kind.kind) for kind in found.windows.aside]
+    if aside:
+        yield sentence(
+            f"not used, because the same requests tell it less precisely: {', '.join(aside)}"
+        )
+    yield from map(sentence, filter(None, found.recipe.get("notes", "").split("\n")))
+
+
+def _models(found: Plan) -> Iterator[str]:
+    for row in found.ranking().to_dict("records"):
+        facts = []
+        if row["misplaced"] == row["misplaced"]:  # not NaN
+            facts.append(f"error at held-out heavier loads {percent(row['misplaced'])}")
+        if row["weight"] == row["weight"]:
+            facts.append(f"weight {percent(row['weight'])}" if row["weight"] else "no weight")
+        facts += [row["note"]] if isinstance(row["note"], str) and row["note"] else []
+        yield sentence(f"{row['model']} ({row['kind']}): {'; '.join(facts) or 'not scored'}")
+    yield answers.choice(found.comparison.choice)
+    yield sentence(answers.horizon(found.horizon))
+    estimates = [f"{plain(name)} {number(value)}" for name, value in found.estimates.items()]
+    yield sentence(f"estimates of {found.name}: {', '.join(estimates[:8])}")
+
+
+def _checks(found: Plan) -> Iterator[str]:
+    if found.change is None:
+        for each in found.findings:
+            yield f"{plain(str(each.check)).capitalize()}, {each.verdict}: {finding(each)}"
+    yield from map(sentence, found.warnings())
+
+
+def _assumptions(found: Plan) -> Iterator[str]:
+    taken = found.assumed()
+    yield from (sentence(plans.assumed([each])) for each in taken)
+    if taken:
+        yield "Light load does not show any of these: check them on the system."
+
+
+def _windows(found: Plan) -> Iterator[str]:
+    if found.change is not None or found.windows.is_pooled:
+        return
+    frame = found.influence().head(_MOST_WINDOWS)
+    felt = frame[frame["change"].abs() > _FELT]
+    for window, row in felt.iterrows():
+        side = "higher" if row["change"] > 0 else "lower"
+        yield (
+            f"Without window {int(window) + 1}, of load {number(row['load'])}, the limit would be "
+            f"{percent(abs(row['change']))} {side}."
+        )
+    if felt.empty:
+        yield f"No single window moves the limit by more than {percent(_FELT)}."

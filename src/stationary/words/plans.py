@@ -1,0 +1,290 @@
+"""What a plan says on one screen: the answer, what it rests on and assumes, what to do next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import date
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from stationary.words import answers, headlines
+from stationary.words.findings import clause
+from stationary.words.numbers import listed, number, percent, plain, plural, seconds, sentence
+
+if TYPE_CHECKING:
+    from stationary.data.windows import Windows
+    from stationary.facade import Plan
+    from stationary.planning.assumed import Assumed
+    from stationary.planning.breakdown import Breakdown
+    from stationary.planning.limits import Limit
+    from stationary.terms.growth import Growth
+    from stationary.terms.slo import Slo
+
+WIDTH, MOST = 80, 20
+"""Characters of a line and lines of a screen."""
+
+_LABEL = 10
+"""Width of the labels at the left."""
+
+_KINDS = {
+    "states": "queue lengths that requests found",
+    "service times": "service times of requests",
+    "latencies": "response times of requests",
+}
+"""What was observed, as people say it."""
+
+
+def bound(given: Slo) -> str:
+    """Return an SLO as people write it: ``loss < 0.1%``, ``p99 < 200 ms``.
+
+    Examples
+    --------
+    >>> from stationary.terms.slo import Slo
+    >>> bound(Slo.parse("loss<0.1%")), bound(Slo.parse("p99<200ms")), bound(Slo("mean_queue", 5))
+    ('loss < 0.1%', 'p99 < 200 ms', 'mean queue < 5')
+    """
+    shown = {"share": percent, "time": seconds}.get(given.unit, number)
+    return f"{plain(given.measure)} < {shown(given.bound)}"
+
+
+def up_to(found: Limit, unit: str = "") -> str:
+    """Return a limit and its interval: ``up to 94.2 req/s (83.2 to 107)``."""
+    if found.load == 0:
+        return "at no load"
+    text = f"up to {_load(found.load, unit)}" if found.load < math.inf else "at any load"
+    if found.low != found.high:
+        text += f" ({number(found.low, 3)} to {_end(found.high)})"
+    return text
+
+
+def plan_answer(found: Limit, alone: Sequence[Limit] = (), unit: str = "") -> str:
+    """Return the answer of a plan in one or two sentences.
+
+    Parameters
+    ----------
+    found : Limit
+        The largest load that meets all SLOs.
+    alone : sequence of Limit
+        That of each SLO by itself.
+    unit : str
+        Unit of loads, such as ``req/s``.
+    """
+    several = len(found.slos) > 1
+    what = listed([bound(each) for each in found.slos], most=9)
+    text = f"{what} {'hold' if several else 'holds'} {up_to(found, unit)}"
+    if found.low != found.high:
+        text = text.replace("(", f"({headlines.interval(found.level)} ", 1)
+    if not several:
+        return sentence(text)
+    others = [each for each in alone if each.binding.measure != found.binding.measure]
+    first = f"{plain(found.binding.measure)} is missed first"
+    rest = listed([f"{bound(each.binding)} would hold {up_to(each)}" for each in others], most=9)
+    return f"{sentence(text)} {sentence(f'{first}; alone, {rest}' if others else first)}"
+
+
+def used_up(found: Limit, growth: Growth, today: date) -> str:
+    """Say when a load that grows reaches the limit; empty if there is no limit to reach."""
+    if not 0 < found.load < math.inf:
+        return ""
+    ends = [growth.days_until(load / found.present) for load in (found.low, found.load, found.high)]
+    when = [_day(growth, load / found.present, today) for load in (found.low, found.high)]
+    text = f"at {percent(growth.share)} per {growth.period} the limit is reached"
+    if ends[1] <= 0:
+        return sentence(f"{text} already")
+    text += f" in {_span(ends[1])}, {_day(growth, found.load / found.present, today)}"
+    return sentence(text if found.low == found.high else f"{text} ({when[0]} to {when[1]})")
+
+
+def rests_on(windows: Windows, unit: str = "") -> str:
+    """Return what an answer was learnt from, as a clause."""
+    loads = f"{number(float(windows.loads.min()))} to {number(float(windows.loads.max()))}"
+    length = ""
+    if windows.duration is not None and not windows.is_pooled:
+        low, high = map(float, windows.duration.aminmax())
+        length = f" of {seconds(low)}" if low == high else f" of {seconds(low)} to {seconds(high)}"
+    kinds = [_KINDS.get(kind.kind, plain(kind.kind)) for kind in windows.observations]
+    return (
+        f"{plural(windows.recorded, 'window')}{length} at loads {_with(loads, unit)}: "
+        f"{listed(kinds)}"
+    )
+
+
+def assumed(found: Sequence[Assumed]) -> str:
+    """Return what an answer takes as given, and where the limit would be otherwise, as clauses."""
+    parts = []
+    for each in found:
+        text = _taken(each)
+        asides = [] if each.given or each.name == "retries" else [f"not given: --{each.name}"]
+        if each.others:
+            size = seconds if each.name == "patience" else number
+            moved = [f"{number(load, 3)} with {size(value)}" for value, load in each.others]
+            asides.append(f"limit {listed(moved)}")
+        parts.append(f"{text} ({'; '.join(asides)})" if asides else text)
+    return listed(parts, most=9)
+
+
+def _taken(each: Assumed) -> str:
+    """Return one assumption in words."""
+    if each.name == "retries":
+        return "clients do not retry"
+    if each.name == "patience":
+        return "clients wait for ever" if each.value is None else f"patience {seconds(each.value)}"
+    count = int(each.value or 0)
+    return plural(count, "server") if each.name == "servers" else f"capacity {count}"
+
+
+def breakdown(found: Breakdown) -> str:
+    """Return where the width of an interval comes from, as a clause."""
+    shares = sorted(found.shares.items(), key=lambda item: -item[1])
+    parts = [f"{name} {100 * share:.0f}%" for name, share in shares if share >= 0.005]
+    text = listed(parts, most=9) if parts else "unknown"
+    if found.slowing > 0:
+        text += f"; that service slows down under load is {percent(found.slowing)} likely"
+    return text
+
+
+def plan_screen(
+    found: Plan,
+    limit: Limit,
+    alone: Sequence[Limit] = (),
+    notes: Sequence[str] = (),
+    advice: str = "",
+    growth: Growth | None = None,
+    today: date | None = None,
+) -> str:
+    """Return the answer of a plan on one screen of 80 columns and at most 20 lines.
+
+    Parameters
+    ----------
+    found : Plan
+        What was learnt.
+    limit : Limit
+        Its answer.
+    alone : sequence of Limit
+        That of each SLO by itself.
+    notes : sequence of str
+        What else a reader should know, the most important first.
+    advice : str
+        What to do next.
+    growth : Growth, optional
+        How the load grows.
+    today : date, optional
+        From when it does.
+    """
+    unit = found.recipe.get("unit", "")
+    first = [plan_answer(limit, alone, unit), headlines.headroom(limit)]
+    if growth is not None and limit.trusted:
+        first.append(used_up(limit, growth, today or date.today()))
+    lines = [line for text in filter(None, first) for line in wrap(text, WIDTH)]
+    lines.append("")
+    if limit.doubt is not None:
+        lines += _labelled("WARNING", f"not to be trusted: {answers.doubt(limit.doubt)}")
+    lines += _labelled("Rests on", f"{rests_on(found.windows, unit)}; model {found.name}")
+    if limit.doubt is None and found.horizon.load:
+        lines += _labelled("Tested", answers.why_horizon(found.horizon))
+        lines += _labelled("Interval", f"from {breakdown(found.breakdown())}")
+    taken = found.assumed()
+    if taken:
+        lines += _labelled("Assumed", f"{assumed(taken)}; light load does not show this: check it")
+    last = _labelled("Next", advice) if advice else []
+    room = MOST - len(lines) - len(last)
+    return "\n".join([*lines, *_fitting(notes, room), *last])
+
+
+def demo_data(windows: int, seen: int, light: float) -> str:
+    """Say what the demo learns from."""
+    return "\n".join(
+        wrap(
+            f"{windows} windows of one second were recorded from a real SIP server under load. The "
+            f"plan sees the {seen} of them with up to {number(light)} requests per second, and "
+            f"only the response times of answered requests. None of the overload.",
+            WIDTH,
+        )
+    )
+
+
+def demo_score(loss: int, p99: int, rows: int) -> str:
+    """Say how often what happened lay inside the demo's intervals."""
+    return (
+        f"Inside the 95% interval: the measured loss in {loss} and p99 in {p99} of {rows} ranges."
+    )
+
+
+def windows_left_out(count: int, why: str) -> str:
+    """Say that windows were left out, and why, as a clause."""
+    return f"{plural(count, 'window')} {'was' if count == 1 else 'were'} left out: {why}"
+
+
+def warned(found: Plan) -> Iterator[str]:
+    """Yield the warnings of the checks, and what else a reader must know, as clauses."""
+    if found.change is None:
+        yield from (clause(each) for each in found.findings if each.verdict == "warning")
+    yield from found.warnings()
+
+
+def _fitting(notes: Sequence[str], room: int) -> list[str]:
+    """Return notes on as many lines as there are; of those that do not fit, their number."""
+    lines: list[str] = []
+    for k, note in enumerate(notes):
+        more = _labelled("Note", note)
+        left = len(notes) - k - 1
+        if len(lines) + len(more) + bool(left) > room:
+            rest = f"{plural(left + 1, 'more note')} in the report and in 'stationary explain'"
+            return [*lines, *_labelled("Note", rest)][:room]
+        lines += more
+    return lines
+
+
+def bullet(text: str) -> list[str]:
+    """Return a text as lines that stand below a title."""
+    return wrap(
+        text,
+        WIDTH,
+        initial_indent="  - ",
+        subsequent_indent="    ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def _labelled(label: str, text: str) -> list[str]:
+    return wrap(
+        sentence(text),
+        WIDTH,
+        initial_indent=label.ljust(_LABEL),
+        subsequent_indent=" " * _LABEL,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def _load(load: float, unit: str) -> str:
+    return _with(number(load, 3), unit)
+
+
+def _with(text: str, unit: str) -> str:
+    return f"{text} {unit}" if unit else text
+
+
+def _end(load: float) -> str:
+    return "any" if load == math.inf else number(load, 3)
+
+
+def _span(days: float) -> str:
+    """Return a length of time in the unit that suits it."""
+    for unit, length in (("year", 365.25), ("month", 365.25 / 12), ("week", 7.0)):
+        if days >= 2 * length:
+            return f"{days / length:.0f} {unit}s"
+    return plural(round(days), "day")
+
+
+def _day(growth: Growth, factor: float, today: date) -> str:
+    """Return when the load is so many times today's: the month, or the day where that is soon."""
+    days = growth.days_until(factor)
+    if days <= 0:
+        return "now"
+    day = growth.reaches(factor, today)
+    if day is None or days > 36525:
+        return "more than a century from now"
+    return f"{day:%d %B %Y}" if days < 60 else f"{day:%B %Y}"

@@ -1,0 +1,132 @@
+"""``stationary plan``: one command from a source to an answer, a folder and a report."""
+
+import json
+
+import numpy as np
+import pytest
+
+import stationary as st
+from stationary import words
+from stationary.simulation import simulate_requests
+
+SYSTEM = ("--servers", "1", "--capacity", "12")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """The same server as a table of requests and as one of windows."""
+    folder = tmp_path_factory.mktemp("sources")
+    truth = st.models.MMmK(servers=1, capacity=12, service_rate=40.0)
+    loads = np.repeat([8.0, 12.0, 16.0, 20.0, 24.0], 4)
+    log = simulate_requests(truth, loads, 10.0, seed=2)
+    rows = zip(log.arrival, log.response, log.answered, strict=True)
+    lines = [f"{a:.6f},{r if ok else ''},{200 if ok else 503}" for a, r, ok in rows]
+    (folder / "requests.csv").write_text("\n".join(["arrival,response,status", *lines, ""]))
+    windows = st.simulate(truth, loads, duration=40.0, seed=1, scheme=st.simulation.Arrivals())
+    windows.to_csv(folder / "windows.csv")
+    return folder
+
+
+def test_an_answer_on_one_screen(call, sources):
+    slos = ("--slo", "loss<1%", "--slo", "p99<400ms")
+    growth = ("--growth", "3%/month", "--unit", "req/s")
+    code, out, err = call("plan", sources / "windows.csv", *SYSTEM, *slos, *growth)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith("Loss < 1% and p99 < 400 ms hold up to ")
+    assert "req/s (95% interval" in lines[0]
+    for word in ("is missed first; alone,", "may grow by", "At 3% per month", "Rests on", "Next"):
+        assert word in out
+
+
+def test_the_answer_for_programs_is_the_librarys(call, sources, tmp_path):
+    folder = tmp_path / "plan"
+    slos = ("--slo", "loss<1%", "--slo", "p99<400ms")
+    code, out, _ = call(
+        "plan", sources / "windows.csv", *SYSTEM, *slos, "--present", "22", "--json", "-o", folder
+    )
+    found, saved = json.loads(out), st.load(folder)
+    assert code == 0
+    assert (folder / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    limit = saved.limit
+    assert [found["limit"][key] for key in ("load", "low", "high")] == [
+        *(limit.load, limit.low, limit.high)
+    ]
+    assert found["limit"]["binding"] == str(limit.binding)
+    assert found["limit"]["trusted"] is True
+    assert (found["present"], found["headroom"]) == (22.0, limit.load / 22 - 1)
+    alone = {each["measure"]: each["load"] for each in found["slos"]}
+    assert alone == {
+        "loss": saved.max_load(loss=0.01).load,
+        "p99": saved.max_load(p99=0.4).load,
+    }
+    assert min(alone.values()) == pytest.approx(limit.load, rel=0.01)
+    row = found["forecast"][0]
+    assert {"load", "loss", "loss_low", "loss_high", "p99", "p99_low", "p99_high"} <= row.keys()
+    assert found["windows"]["count"] == 20
+    assert isinstance(found["notes"], list)
+    # What is there is not lost silently, and can be replaced.
+    again = ("plan", sources / "windows.csv", *SYSTEM, *slos, "-o", folder)
+    assert call(*again)[0] == 2
+    assert call(*again, "--overwrite")[0] == 0
+
+
+def test_an_answer_explains_itself(call, sources, tmp_path):
+    folder = tmp_path / "plan"
+    call("plan", sources / "requests.csv", *SYSTEM, "--slo", "loss<1%", "-o", folder)
+    code, out, err = call("explain", folder)
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    said, saved = " ".join(out.split()), st.load(folder)
+    for title in ("Answer", "Data", "Models", "Checks", "Assumptions", "Interval", "Windows that"):
+        assert f"\n{title}" in f"\n{out}"
+    assert f"From {sources / 'requests.csv'}." in said.replace("- ", "")
+    for name in saved.fitted:
+        assert f"{name} (chain)".lower() in said.lower()
+    top = saved.influence().iloc[0]
+    assert f"of load {words.number(top['load'])}, the limit would be" in said
+    assert call("explain", tmp_path)[0] == 2
+
+
+def test_a_plan_of_requests(call, sources):
+    code, out, err = call(
+        *("plan", sources / "requests.csv", *SYSTEM, "--slo", "loss<1%"),
+        *("--window", "10s", "--json"),
+    )
+    assert err == ""
+    found = json.loads(out)
+    assert found["windows"]["count"] >= 18
+    assert 24 < found["limit"]["load"] < 40
+    assert code == (not found["limit"]["trusted"])
+
+
+def test_what_is_not_given_is_said_with_its_effect(call, sources):
+    code, out, _ = call("plan", sources / "requests.csv", "--slo", "loss<1%", "--json")
+    found = json.loads(out)
+    assert code in (0, 1)
+    taken = {each["name"]: each for each in found["assumed"]}
+    assert (taken["servers"]["value"], taken["servers"]["given"]) == (1, False)
+    assert (taken["capacity"]["value"], taken["capacity"]["given"]) == (20, False)
+    assert (taken["patience"]["value"], taken["patience"]["given"]) == (None, False)
+    smaller, larger = taken["capacity"]["others"]
+    assert smaller["value"] < 20 < larger["value"]
+    assert smaller["load"] < larger["load"]
+    assert sum(found["interval"]["shares"].values()) == pytest.approx(1.0)
+    _, out, _ = call("plan", sources / "requests.csv", "--slo", "loss<1%", "--servers", "1")
+    said = " ".join(out.split())
+    assert "Assumed 1 server, capacity 20 (not given: --capacity; limit" in said
+    assert "clients do not retry" in said
+
+
+def test_the_present_load_decides(call, sources):
+    ask = ("plan", sources / "windows.csv", *SYSTEM, "--slo", "loss<1%")
+    assert call(*ask, "--present", "38")[0] == 1
+    assert call(*ask, "--present", "20")[0] == 0
+
+
+def test_without_an_slo_it_says_what_it_asked(call, sources):
+    _, out, _ = call("plan", sources / "windows.csv", *SYSTEM)
+    assert out.startswith("Loss < 0.1% holds up to ")
+    assert "no SLO was given" in out.replace("\n", " ").replace("No SLO", "no SLO")

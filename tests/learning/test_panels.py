@@ -1,0 +1,117 @@
+"""Aggregate panels: conditional least squares, its noise correction, and what determines what."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+import stationary as st
+from stationary.errors import InputError
+from stationary.learning.panels import panel_transitions
+
+P = np.array([[0.8, 0.15, 0.05], [0.1, 0.7, 0.2], [0.3, 0.0, 0.7]])
+
+
+def panel(random, people, times, P=P):
+    """Counts of a population of independent chains, from an even start."""
+    counts = [random.multinomial(people, np.full(len(P), 1 / len(P)))]
+    for _ in range(times):
+        counts.append(random.multinomial(counts[-1], P).sum(0))
+    return np.array(counts, dtype=float)
+
+
+def errors(counts, noise=0.0):
+    return np.abs(panel_transitions(counts, noise).numpy() - P)
+
+
+def test_counts_without_chance_give_the_chain_itself():
+    counts = [np.array([600.0, 300.0, 100.0])]
+    for _ in range(6):
+        counts.append(counts[-1] @ P)
+    np.testing.assert_allclose(panel_transitions(counts), P, atol=1e-8)
+
+
+def test_it_is_the_least_sum_of_squares_among_stochastic_matrices():
+    counts = panel(np.random.default_rng(3), 40, 30)
+    found = panel_transitions(counts).numpy()
+    np.testing.assert_allclose(found.sum(1), 1.0, atol=1e-12)
+    assert found.min() == 0.0  # a constraint binds, or there would be nothing to test
+
+    def squares(p):
+        return ((counts[1:] - counts[:-1] @ p.reshape(3, 3)) ** 2).sum()
+
+    rows = [{"type": "eq", "fun": lambda p, k=k: p[3 * k : 3 * k + 3].sum() - 1} for k in range(3)]
+    best = minimize(
+        squares,
+        np.full(9, 1 / 3),
+        method="SLSQP",
+        bounds=[(0, 1)] * 9,
+        constraints=rows,
+        options={"ftol": 1e-12, "maxiter": 500},
+    )
+    assert squares(found) <= best.fun + 1e-6
+    np.testing.assert_allclose(found, best.x.reshape(3, 3), atol=1e-4)
+
+
+def test_more_times_bring_it_closer():
+    random = np.random.default_rng(0)
+    means = [
+        np.mean([errors(panel(random, 200, T)).mean() for _ in range(8)])
+        for T in (200, 3200, 51200)
+    ]
+    # Four times closer for sixteen times as many; consistency with a fixed population.
+    assert means[1] < means[0] / 2.5
+    assert means[2] < means[1] / 2.5
+
+
+@pytest.mark.parametrize(("noise", "share"), [(1.0, None), (0.6, 0.4)])
+def test_noise_biases_it_unless_it_is_subtracted(noise, share):
+    random = np.random.default_rng(1)
+    exact = panel(random, 500, 40_000)
+    seen = random.poisson(exact) if share is None else random.binomial(exact.astype(int), share)
+    assert errors(seen).max() > 0.1
+    assert errors(seen, noise).max() < 0.03
+
+
+def test_several_panels_are_added_up():
+    random = np.random.default_rng(2)
+    panels = [panel(random, 100, 500) for _ in range(6)]
+    assert errors(panels).max() < np.mean([errors(one).max() for one in panels])
+
+
+def test_sums_of_the_counts_determine_the_steady_state_only():
+    up, down = 0.1, 0.3
+    chain = np.array([[1 - up, up], [down, 1 - down]])
+    counts = panel(np.random.default_rng(4), 100, 20_000, chain)
+    found = panel_transitions(counts)
+    assert float(found[0, 1]) == pytest.approx(up, abs=0.01)
+    assert float(found[1, 0]) == pytest.approx(down, abs=0.02)
+
+    class TwoStates(st.Model):
+        states = ("0", "1")
+        params = {"up": 1.0, "down": 1.0}
+
+        def rates(self, load, p):
+            return {("0", "1"): p.up * load, ("1", "0"): p.down * load}
+
+    windows = st.Windows([1.0], [counts.sum(0)], [0, 1])
+    fit = st.fit(TwoStates(), windows, covariance=st.covariances.Information())
+    assert fit.estimates["up"] / fit.estimates["down"] == pytest.approx(up / down, rel=0.02)
+    assert not fit.table()["determined"].any()
+    # The direction that is left open: a common factor of both rates.
+    flat = torch.from_numpy(fit.covariance.flat[:, 0])
+    torch.testing.assert_close(flat.abs(), torch.full((2,), 0.5**0.5).double())
+
+
+@pytest.mark.parametrize(
+    ("counts", "noise", "words"),
+    [
+        ([[1, 2]], 0.0, "two or more"),
+        ([[1, 2], [-1, 4]], 0.0, "not negative"),
+        ([[0, 0], [1, 4]], 0.0, "not all zero"),
+        ([[1, 2], [2, 1]], 1.5, "between 0"),
+    ],
+)
+def test_what_is_wrong_is_said(counts, noise, words):
+    with pytest.raises(InputError, match=words):
+        panel_transitions(counts, noise)

@@ -1,0 +1,178 @@
+"""Response times of every queue, by the order of service."""
+
+import ciw
+import numpy as np
+import pytest
+import torch
+
+import stationary as st
+from stationary.errors import InputError
+from stationary.models.queues import Queue
+
+M = st.models
+LOADS = [0.7, 2.5]
+TIMES = torch.tensor([0.1, 1.0, 3.0, 10.0], dtype=torch.float64)
+
+KNOWN = {
+    "mmmk": M.MMmK(servers=3, capacity=8, service_rate=0.8),
+    "balking": M.Balking(servers=2, capacity=7, balking=0.5),
+    "batch": M.BatchArrivals(servers=2, capacity=7, extra=0.7),
+    "finite": M.FiniteClients(servers=2, capacity=7, clients=9),
+    "onoff": M.OnOffArrivals(servers=2, capacity=6, burst=0.8, switching=0.3),
+    "resetting": M.Resetting(servers=2, capacity=6, reset=0.2),
+    "leaking": M.Leaking(servers=2, capacity=6, leak=0.2),
+    "erlang": M.ErlangService(phases=3, capacity=5),
+    "hyperexponential": M.HyperexponentialService(capacity=5, extra_variation=2.0),
+}
+"""Models with a faster way to their response times than the general one."""
+
+OTHERS = {
+    "slowing": M.Slowing(servers=2, capacity=6, slowdown=0.3),
+    "statedependent": M.StateDependent(depth=3, capacity=6, service=[1.0, 1.5, 1.7]),
+    "usl": M.UniversalScalability(capacity=6),
+    "multidiagonal": M.MultiDiagonal(depth=2, capacity=6),
+    "spilling": M.Leaking(servers=2, capacity=6, leak=0.2, spill=1),
+}
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+@pytest.mark.parametrize("name", KNOWN)
+def test_faster_ways_agree_with_following_a_request(name, waiting):
+    model = KNOWN[name].changed()
+    point = model.at(LOADS)
+    fast = model.times_in_order(point, waiting)
+    model.slowed = True  # as if those behind could matter
+    followed = Queue.times_in_order(model, point, waiting)
+    torch.testing.assert_close(fast.survival(TIMES), followed.survival(TIMES), rtol=0, atol=1e-13)
+    torch.testing.assert_close(fast.mean, followed.mean, rtol=1e-12, atol=0)
+
+
+KEEPING = (KNOWN | OTHERS).keys() - {"resetting", "leaking", "spilling"}
+"""Models that drop no request: Little's law counts those, too."""
+
+BOTH = [
+    (name, discipline)
+    for name in sorted(KEEPING)
+    for discipline in ("fcfs", "ps")
+    if discipline == "fcfs" or (KNOWN | OTHERS)[name].can_share
+]
+
+
+@pytest.mark.parametrize(("name", "discipline"), BOTH)
+def test_means_are_those_of_littles_law(name, discipline):
+    model = (KNOWN | OTHERS)[name].changed(discipline=discipline)
+    point = model.at(LOADS)
+    expected = model.measure("response_time")(point)
+    torch.testing.assert_close(point.response_times.mean, expected, rtol=1e-11, atol=0)
+
+
+@pytest.mark.parametrize("discipline", ["fcfs", "ps"])
+def test_requests_that_are_dropped_do_not_count(discipline):
+    # One request at a time, served at rate 2 or dropped at rate 3: those served stay 1/5.
+    model = M.Resetting(capacity=1, service_rate=2.0, reset=3.0, discipline=discipline)
+    times = model.at(LOADS).response_times
+    torch.testing.assert_close(times.mean, torch.full((2,), 0.2).double(), rtol=1e-7, atol=0)
+
+
+def test_sharing_one_exponential_server_of_one_place_is_no_sharing():
+    expected = torch.exp(-2 * TIMES)
+    model = M.MMmK(capacity=1, service_rate=2.0, discipline="ps")
+    found = model.at([1.0]).response_times.survival(TIMES)[0].detach()
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["slowing", "usl", "spilling", "multidiagonal"])
+def test_derivatives_are_exact_to_second_order(name):
+    model = OTHERS[name].changed(capacity=3)
+    x = torch.tensor([[0.7], [2.5]], dtype=torch.float64)
+    theta = model.theta.detach().clone().requires_grad_()
+
+    def tail(theta):
+        return model.at(x, theta).response_times.survival(TIMES)
+
+    assert torch.autograd.gradcheck(tail, theta, eps=1e-6, atol=1e-8)
+    assert torch.autograd.gradgradcheck(tail, theta, eps=1e-6, atol=1e-7)
+
+
+def test_a_subclass_with_moves_of_its_own_is_followed():
+    class Closing(M.MMmK):
+        """Serves at twice the speed while it is full."""
+
+        def moves(self):
+            yield from super().moves()
+            yield self.capacity, self.capacity - 1, "service_rate", 1.0
+
+    model = Closing(capacity=4)
+    point = model.at(LOADS)
+    expected = model.measure("response_time")(point)
+    torch.testing.assert_close(point.response_times.mean, expected, rtol=1e-12, atol=0)
+
+
+def test_default_measures_have_percentiles_where_they_cost_little():
+    usual = ("loss", "response_time", "p50", "p95", "p99", "mean_queue", "throughput")
+    assert KNOWN["mmmk"].measures == (*usual, "utilisation")
+    for name in ("onoff", "batch", "erlang", "hyperexponential"):
+        assert KNOWN[name].measures == KNOWN["mmmk"].measures
+    for model in (OTHERS["slowing"], M.MMmK(capacity=5000)):
+        assert "p99" not in model.measures
+        assert model.measure("p99")(model.at([0.5])).item() > 0  # on request
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: M.MMmK(discipline="lifo"), "discipline.*'fcfs'.*'ps'.*'lifo'"),
+        (lambda: M.ErlangService(discipline="ps"), "ErlangService.*MMmK with discipline='ps'"),
+        (lambda: M.MMmK(discipline="ps").measure("wait_p99"), "no request waits.*p99"),
+        (lambda: M.UpperTriangular(states=5).measure("p99"), "UpperTriangular.*overload"),
+        (
+            lambda: M.Slowing(capacity=3000).measure("p99")(M.Slowing(capacity=3000).at([1.0])),
+            "smaller capacity",
+        ),
+    ],
+)
+def test_what_has_no_meaning_says_so(make, says):
+    with pytest.raises(InputError, match=says):
+        make()
+
+
+def test_an_overhead_is_a_parameter_that_shifts_all_times(tmp_path):
+    plain = M.MMmK(servers=2, capacity=6, service_rate=3.0)
+    model = M.MMmK(servers=2, capacity=6, service_rate=3.0, overhead=0.25)
+    assert model.param_names == ("service_rate", "overhead")
+    for name, tolerance in (("p99", 1e-3), ("response_time", 1e-12)):
+        found, expected = (m.measure(name)(m.at(LOADS)).detach() for m in (model, plain))
+        torch.testing.assert_close(found, expected + 0.25, rtol=tolerance, atol=0)
+    again = st.models.registry.build(st.models.registry.describe(model))
+    assert again.param_names == model.param_names
+    assert model.changed(capacity=9).estimates == model.estimates
+    assert "overhead" not in model.changeable
+    assert plain.measure("slower_0.2")(plain.at([1.0])) < model.measure("slower_0.2")(
+        model.at([1.0])
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("discipline", ["fcfs", "ps"])
+@pytest.mark.parametrize("servers", [1, 3])
+def test_percentiles_are_those_of_an_independent_simulation(servers, discipline):
+    capacity, load, rate = 9, 0.9 * servers, 1.0
+    sharing = {"ps_thresholds": [servers]} if discipline == "ps" else {}
+    network = ciw.create_network(
+        arrival_distributions=[ciw.dists.Exponential(load)],
+        service_distributions=[ciw.dists.Exponential(rate)],
+        number_of_servers=[servers if discipline == "fcfs" else float("inf")],
+        queue_capacities=[capacity - servers if discipline == "fcfs" else float("inf")],
+        **({"system_capacity": capacity} if discipline == "ps" else {}),
+        **sharing,
+    )
+    ciw.seed(1)
+    how = {"node_class": ciw.PSNode} if discipline == "ps" else {}
+    simulation = ciw.Simulation(network, **how)
+    simulation.simulate_until_max_time(60_000 / servers)
+    records = [r for r in simulation.get_all_records() if r.record_type == "service"]
+    times = [r.exit_date - r.arrival_date for r in records]
+    model = M.MMmK(servers, capacity, service_rate=rate, discipline=discipline)
+    for name, share in (("p50", 50), ("p95", 95), ("p99", 99)):
+        found = model.measure(name)(model.at([load])).item()
+        assert found == pytest.approx(np.percentile(times, share), rel=0.04)

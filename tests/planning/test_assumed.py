@@ -1,0 +1,67 @@
+"""What an answer takes as given, and where its interval comes from."""
+
+import numpy as np
+import pytest
+
+import stationary as st
+from stationary.errors import InputError
+from stationary.terms.slo import as_slos
+
+
+@pytest.fixture(scope="module")
+def plan():
+    truth = st.models.MMmK(servers=2, capacity=12, service_rate=10.0)
+    windows = st.simulate(truth, np.linspace(3, 14, 24), duration=60.0, seed=0)
+    return st.plan(windows, servers=2, slo="loss < 1%")
+
+
+def test_what_was_not_said_is_known_and_its_effect_too(plan):
+    found = {each.name: each for each in plan.assumed()}
+    assert [each.given for each in found.values()] == [True, False, False, False]
+    assert found["servers"].value == 2
+    (low, light), (high, heavy) = found["capacity"].others
+    assert low < found["capacity"].value < high
+    assert light < plan.limit.load < heavy
+    # The same limit as that of a plan with this capacity, at its estimates.
+    other = plan.what_if(capacity=int(high)).having(discrepancy=None)
+    assert heavy == pytest.approx(other.limit.load, rel=0.02)
+    ((_, impatient),) = found["patience"].others
+    assert impatient < plan.limit.load
+
+
+def test_without_an_slo_there_are_no_effects(plan):
+    bare = plan.having(question=type(plan.question)())
+    assert all(each.others == () for each in bare.assumed())
+
+
+def test_the_parts_of_an_interval_add_up(plan):
+    found = plan.breakdown()
+    assert sum(found.shares.values()) == pytest.approx(1.0)
+    assert found.shares["model error"] > found.shares["capacity"] > 0
+    exact = plan.having(discrepancy=None).breakdown()
+    assert "model error" not in exact.shares
+
+
+def test_it_is_saved_which_numbers_were_defaults(plan, tmp_path):
+    plan.save(tmp_path / "plan")
+    assert st.load(tmp_path / "plan").question.missing == ("capacity", "patience")
+
+
+def test_a_what_if_keeps_every_way_to_slow_down(plan):
+    assert len(plan.what_if(servers=3).draws.parts) == len(plan.draws.parts)
+
+
+def test_a_limit_that_no_load_meets_has_no_breakdown(plan):
+    hopeless = plan.having(question=type(plan.question)(as_slos("p99 < 10ms")))
+    assert hopeless.limit.load == 0
+    assert hopeless.breakdown().shares == {}
+
+
+def test_a_changed_system_has_no_effect_of_servers_that_nobody_saw(plan):
+    found = {each.name: each for each in plan.what_if(servers=4).assumed()}
+    assert found["servers"].others == ()
+
+
+def test_a_system_is_given_once(plan):
+    with pytest.raises(InputError, match="not both"):
+        st.plan(plan.windows, models=[st.models.MMmK(2, 12)], servers=2)

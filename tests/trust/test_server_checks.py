@@ -1,0 +1,78 @@
+"""Checks of the number of servers and of the order in which requests leave."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import stationary as st
+from stationary.ingest import Cut, Source, windows_from_events
+from stationary.terms.findings import Verdict
+
+
+def log(servers, sharing=False, seed=0):
+    """Requests of servers of 10 ms each, at 10 to 60 % of saturation; one shared, if asked."""
+    random = np.random.default_rng(seed)
+    arrivals, begin = [], 0.0
+    for share in random.permutation(np.linspace(0.1, 0.6, 16)):
+        count = random.poisson(share * servers * 100 * 10)
+        arrivals.append(begin + np.sort(random.uniform(0, 10, count)))
+        begin += 10
+    arrivals = np.concatenate(arrivals)
+    work = random.exponential(0.01, len(arrivals))
+    if sharing:
+        departures = _shared(arrivals, work)
+    else:
+        free, departures = np.zeros(servers), np.empty(len(arrivals))
+        for k, arrival in enumerate(arrivals):
+            which = free.argmin()
+            free[which] = departures[k] = max(free[which], arrival) + work[k]
+    response = departures - arrivals
+    return pd.DataFrame({"arrival": arrivals, "response": response, "status": 200})
+
+
+def _shared(arrivals, work):
+    """Departures from one server that works on all requests at once, each at an equal share."""
+    left, out, now, k = {}, np.empty(len(arrivals)), 0.0, 0
+    while k < len(arrivals) or left:
+        arrival = arrivals[k] if k < len(arrivals) else np.inf
+        who = min(left, key=left.get) if left else -1
+        end = now + left[who] * len(left) if left else np.inf
+        step = (min(arrival, end) - now) / max(len(left), 1)
+        left = {key: value - step for key, value in left.items()}
+        now = min(arrival, end)
+        if arrival < end:
+            left[k] = work[k]
+            k += 1
+        else:
+            out[who] = now
+            del left[who]
+    return out
+
+
+def planned(frame, tmp_path, servers):
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    cut = Cut(window=10.0, capacity=30)
+    windows_from_events(Source(str(tmp_path / "log.csv")), cut).write(tmp_path / "w.csv")
+    plan = st.plan(st.read_windows(tmp_path / "w.csv"), servers=servers, capacity=30)
+    return plan, {found.check: found for found in plan.findings}
+
+
+@pytest.mark.parametrize(("given", "verdict"), [(2, Verdict.OK), (1, Verdict.WARNING)])
+def test_a_number_of_servers_that_the_queues_speak_against_is_named(tmp_path, given, verdict):
+    _, found = planned(log(2), tmp_path, given)
+    assert found["servers"].verdict is verdict
+
+
+def test_three_servers_taken_for_two_are_found(tmp_path):
+    _, found = planned(log(3), tmp_path, 2)
+    assert found["servers"].code == "other_servers"
+    assert found["servers"].facts["better"] == 3
+    assert "were 3" in str(found["servers"])
+
+
+def test_a_shared_server_is_planned_from_what_does_not_need_the_order(tmp_path):
+    plan, found = planned(log(1, sharing=True), tmp_path, 1)
+    assert found["overtaking"].code == "overtake"
+    assert all(kind.kind != "service times" for kind in plan.windows.observations)
+    # The number in a shared exponential server is that of a queue: 100 per second at saturation.
+    assert plan.max_load(loss=0.01).low < 90 < plan.max_load(loss=0.01).high

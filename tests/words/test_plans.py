@@ -1,0 +1,67 @@
+"""What a plan says: bounds, limits, and when a load that grows reaches one."""
+
+import math
+from datetime import date
+
+import pytest
+
+from stationary import words
+from stationary.errors import InputError
+from stationary.planning.limits import Limit
+from stationary.terms.growth import Growth
+from stationary.terms.slo import Slo
+
+LOSS, P99 = Slo.parse("loss<0.1%"), Slo.parse("p99<200ms")
+TODAY = date(2026, 1, 1)
+
+
+def limit(load, low, high, *slos, present=100.0):
+    slos = slos or (LOSS,)
+    return Limit(slos, slos[0], load, low, high, present=present)
+
+
+@pytest.mark.parametrize(
+    ("text", "factor", "days"),
+    [
+        ("100%/day", 2.0, 1.0),
+        ("10% per week", 1.1**3, 21.0),
+        ("3%/month", 1.03**12, 365.25),
+        ("50%/year", 1.5, 365.25),
+        ("5%/quarter", 0.5, math.log(0.5) / math.log(1.05) * 365.25 / 4),
+    ],
+)
+def test_growth_compounds(text, factor, days):
+    assert Growth.parse(text).days_until(factor) == pytest.approx(days)
+
+
+@pytest.mark.parametrize("text", ["3/month", "3%", "-3%/month", "0%/month", "3%/moon", "nan%/day"])
+def test_growth_that_is_wrong(text):
+    with pytest.raises(InputError, match="3%/month"):
+        Growth.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (limit(200.0, 150.0, 400.0), "12 months, January 2027 (August 2026 to January 2028)."),
+        (limit(200.0, 90.0, math.inf), "(now to more than a century from now)."),
+        (limit(90.0, 80.0, 95.0), "is reached already."),
+        (limit(102.0, 101.0, 103.0), "10 days, 11 January 2026 (06 January 2026 to 16 January"),
+    ],
+)
+def test_when_growth_uses_a_limit_up(found, said):
+    share = 2 ** (1 / 12) - 1
+    assert said in words.used_up(found, Growth(share, "month"), TODAY)
+
+
+def test_the_answer_names_every_bound_and_the_one_that_binds():
+    both = limit(120.0, 110.0, 130.0, P99, LOSS)
+    text = words.plan_answer(both, [both, limit(150.0, 140.0, 160.0)], "req/s")
+    assert text == (
+        "P99 < 200 ms and loss < 0.1% hold up to 120 req/s (95% interval 110 to 130). "
+        "P99 is missed first; alone, loss < 0.1% would hold up to 150 (140 to 160)."
+    )
+    assert words.plan_answer(limit(0.0, 0.0, 0.0)) == "Loss < 0.1% holds at no load."
+    assert words.plan_answer(limit(math.inf, 90.0, math.inf)) == (
+        "Loss < 0.1% holds at any load (95% interval 90 to any)."
+    )
