@@ -54,5 +54,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 	  echo "make: '$(PYTHON)' has no venv module; install it (on Debian: apt-get install python3-venv)" >&2; exit 1; }
 	@echo "Installing stationary and its tools into .venv (a few minutes the first time) ..."
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check 'pip>=25.1' # the first that knows --group
+	@$(BIN)/python -m pip install -q -c constraints.txt -e . --group dev
 	@touch $@
