@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -181,6 +182,10 @@ class Plan(Record):
 
     def assumed(self) -> tuple[Assumed, ...]:
         """Return what the answer takes as given, and what would move it how far."""
+        return self._assumed
+
+    @cached_property
+    def _assumed(self) -> tuple[Assumed, ...]:
         slos, near = self.question.slos, self.heaviest
         parts = [part for part in self.draws.parts if part.name == self.name]
         parts.sort(key=lambda part: -float(part.weights.sum()))

@@ -106,6 +106,19 @@ def test_percentiles_invert_the_distribution(kind, share):
     )
 
 
+@pytest.mark.parametrize("delay", [0.0, 1e-17, 1e-12, 1e-6])
+def test_a_delay_of_almost_nothing_changes_almost_nothing(delay):
+    erlangs = some_times()["erlangs"]
+    shifted = Shifted(erlangs, torch.full((3, 1), delay, dtype=torch.float64, requires_grad=True))
+    t = torch.tensor([[0.5, 2.0, 8.0]], dtype=torch.float64)
+    torch.testing.assert_close(shifted.survival(t), erlangs.survival(t), rtol=0, atol=1e-5)
+    torch.testing.assert_close(shifted.density(t), erlangs.density(t), rtol=0, atol=1e-4)
+    percentile = shifted.percentile(0.99)
+    torch.testing.assert_close(percentile, erlangs.percentile(0.99) + delay, rtol=1e-8, atol=0)
+    (slope,) = torch.autograd.grad(percentile.sum(), shifted.shift)
+    torch.testing.assert_close(slope, torch.ones_like(slope), rtol=1e-3, atol=0)
+
+
 def test_requests_that_do_not_wait_have_a_percentile_of_zero():
     model = st.models.MMmK(servers=4, capacity=9, service_rate=1.0)
     point = model.at([0.5, 3.9])

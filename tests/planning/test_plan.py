@@ -9,6 +9,7 @@ import stationary as st
 from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording
 from stationary.errors import InputError
 from stationary.learning import newton
+from stationary.planning import record
 from stationary.terms.slo import as_slos
 from stationary.trust.ladder import ladder
 
@@ -69,6 +70,25 @@ def test_questions_make_no_fit(plan, fits):
     assert plan.what_if(servers=3).limit.load > plan.limit.load
     plan.next_experiment()
     assert not fits
+
+
+def test_the_same_limit_is_searched_once(plan, monkeypatch):
+    searched, search = [], record.limit
+
+    def watched(*args):
+        searched.append(args[1])
+        return search(*args)
+
+    monkeypatch.setattr(record, "limit", watched)
+    anew = plan.having(seed=plan.seed)
+    first = anew.limit
+    assert anew.limit == first
+    assert anew.max_load(present=3.0).present == 3.0
+    anew.assumed()
+    anew.breakdown()
+    assert len(searched) == 1
+    assert anew.max_load(level=0.5).low > first.low
+    assert len(searched) == 2
 
 
 def test_a_saved_plan_makes_no_fit_either(plan, fits, tmp_path):

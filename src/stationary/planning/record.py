@@ -236,11 +236,19 @@ class Record:
         present = self.question.present if present is None else check_present(present)
         return Question(checked, present, level, self.question.missing)
 
+    @cached_property
+    def _limits(self) -> dict[tuple[tuple[Slo, ...], float], Limit]:
+        return {}
+
     def limit_of(self, question: Question) -> Limit:
-        """Answer a question."""
+        """Answer a question; the same one is computed once."""
         near, level, given = self.heaviest, question.level, question.present
-        found = limit(self.answering, question.slos, near, level, self.doubt, self.horizon)
-        present = near if given is None else given
+        asked = question.slos, level
+        if asked not in self._limits:
+            self._limits[asked] = limit(
+                self.answering, question.slos, near, level, self.doubt, self.horizon
+            )
+        found, present = self._limits[asked], near if given is None else given
         return replace(found, present=present, present_given=given is not None)
 
     def check_observed(self, what: str) -> None:

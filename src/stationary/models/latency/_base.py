@@ -24,6 +24,10 @@ _TOLERANCE = 1e-10
 _VARIES = 0.1
 """By which share of itself a delay varies, both ways."""
 
+_NARROW = 1e-5
+"""Delays within this share of the mean time count as one: a difference between functions at their
+ends would lose its digits."""
+
 
 @dataclass(frozen=True, eq=False)
 class Times(ABC):
@@ -147,17 +151,27 @@ class Shifted(Times):
     def _ends(self) -> tuple[Tensor, Tensor]:
         return self.shift * (1 - _VARIES), self.shift * (1 + _VARIES)
 
-    def _mean_over_delays(self, of: Callable[[Tensor], Tensor], t: Tensor) -> Tensor:
+    def _mean_over_delays(
+        self, of: Callable[[Tensor], Tensor], slope: Callable[[Tensor], Tensor], t: Tensor
+    ) -> Tensor:
         """Mean over the delays of a function's slope: its difference between their ends."""
         least, most = self._ends
-        return (of(t - most) - of(t - least)) / (most - least)
+        narrow = most - least <= _NARROW * self.times.mean[..., None]
+        if not bool(narrow.any()):
+            return (of(t - most) - of(t - least)) / (most - least)
+        wide = (of(t - most) - of(t - least)) / torch.where(narrow, 1.0, most - least)
+        return torch.where(narrow, slope(t - self.shift), wide)
 
     def _tail(self, t: Tensor) -> Tensor:
         return torch.where(t > 0, self.times.survival(t.clamp_min(0.0)), 1.0)
 
     def survival(self, t: Tensor) -> Tensor:
         """Mean of the tail over all delays."""
-        return torch.where(t > self._ends[0], self._mean_over_delays(self._excess, t), 1.0)
+        mean = self._mean_over_delays(self._excess, self._tail, t)
+        return torch.where(t > self._ends[0], mean, 1.0)
+
+    def _slope(self, t: Tensor) -> Tensor:
+        return torch.where(t > 0, self.times.density(t.clamp_min(0.0)), 0.0)
 
     def _excess(self, t: Tensor) -> Tensor:
         """Mean excess of the times without delay, also over times below zero."""
@@ -166,7 +180,8 @@ class Shifted(Times):
 
     def density(self, t: Tensor) -> Tensor:
         """Mean of the density over all delays."""
-        return torch.where(t > self._ends[0], self._mean_over_delays(self._tail, t), 0.0)
+        mean = self._mean_over_delays(self._tail, self._slope, t)
+        return torch.where(t > self._ends[0], mean, 0.0)
 
     def excess(self, t: Tensor) -> Tensor:
         """Mean excess; not needed of times with a delay."""
@@ -190,8 +205,10 @@ class Shifted(Times):
             t = times + self.shift
             for _ in range(_STEPS):
                 step = (1 - share - self.survival(t)) / self.density(t)
-                t = torch.where(step.isfinite(), t - step, t).clamp(low, high)
+                new = torch.where(step.isfinite(), t - step, t).clamp(low, high)
                 # Another step, with derivatives, follows: it squares what is left of the error.
-                if bool((step.abs() <= _CLOSE * t).all()):
+                done = (step.abs() <= _CLOSE * t) | (new == t)
+                t = new
+                if bool(done.all()):
                     break
             return t
