@@ -27,6 +27,7 @@ from stationary.models._params import Param, Parameters, Values, few
 from stationary.models._point import Point
 from stationary.models._rates import Keys, as_tensor, at_ones, edge_keys, edges_between
 from stationary.models._states import NamedStates
+from stationary.models.latency.names import time_measure
 from stationary.models.measures import Measure, probability
 from stationary.models.scales import Scale
 from stationary.solvers import Solver
@@ -231,9 +232,28 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
             inside = torch.zeros(len(self.states), dtype=torch.float64)
             inside[self.states_of(name.removeprefix("p_"))] = 1.0
             return probability(inside, f"probability of state {name.removeprefix('p_')}")
+        times = time_measure(name)
+        if times is not None:
+            self.check_times(waiting=name.startswith("wait"))
+            return times
         raise InputError(
             f"{type(self).__name__} has no measure {name!r}{did_you_mean(str(name), self.measures)}"
         )
+
+    def check_times(self, waiting: bool) -> None:
+        """Raise unless the model knows its response times, or how long requests wait."""
+        method = "waiting_times" if waiting else "response_times"
+        if not hasattr(self, method):
+            raise InputError(
+                f"{type(self).__name__} does not say how a request moves, so it knows no "
+                f"{method.replace('_', ' ')}: {self.how_to_say_times}"
+            )
+
+    how_to_say_times: ClassVar[str] = (
+        "take a queue such as MMmK, write rules with discipline= (RuleModel), or define "
+        "response_times(point)"
+    )
+    """What to do where percentiles are wanted of a model that does not know them."""
 
     def penalty(self, theta: Tensor) -> Tensor | float:
         """Regularisation ``[...]`` added to the negative log-likelihood; none by default."""

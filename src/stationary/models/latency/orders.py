@@ -1,60 +1,79 @@
-"""How a request moves through a queue: the tagged request's chain for each order of service.
+"""How a request moves: the tagged request's chain for each order of service.
 
-Every state of the whole system has a *level*, the number of requests in it. An edge to a higher
-level brings requests, an edge to a lower one takes some away; which of them go is the order of
-service. A chain of requests that are served in order knows the system's state and how many requests
-must leave before the tagged one is served, because those behind it may change the speed.
+Requests are at *stations*; a plain queue is one of them. Every state of the whole system says how
+many are at each. A move of the system to a state with fewer requests at a station takes some away
+from there; which of them go is the station's order of service. The chain of the tagged request
+knows the system's state, the station, and how many requests must leave it before the tagged one is
+served, because those behind may change the speed. Where a station serves all its requests at once,
+as in processor sharing, each of them is as likely to go.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
 import numpy as np
 
 from stationary._support.types import Array
-from stationary.edges import Edges
 from stationary.errors import InputError
 from stationary.models.latency.tagged import Tagged
 
 _MOST = 2_000_000
 """Most moves of a tagged request's chain."""
 
+SHARED = 10**9
+"""Servers of a station that works on all its requests at once."""
 
-def processor_sharing(edges: Edges, levels: Array) -> Tagged:
-    """Follow a request that shares the service with all others: each is as likely to leave."""
-    src, dst = edges.src.numpy(), edges.dst.numpy()
-    inside = np.flatnonzero(levels > 0)
-    place = np.cumsum(levels > 0) - 1
-    before, after = levels[src], levels[dst]
-    leaves = np.maximum(before - after, 0) / np.maximum(before, 1)
-    stays = np.flatnonzero((before > 0) & (leaves < 1))
-    ends = np.flatnonzero((before > 0) & (leaves > 0))
-    edge = np.concatenate([stays, ends])
-    target = np.concatenate([place[dst[stays]], np.full(len(ends), len(inside))])
-    up = np.flatnonzero(after > before)
-    return Tagged(
-        inside,
-        np.stack([place[src[edge]], target, edge]),
-        np.concatenate([1 - leaves[stays], leaves[ends]]),
-        up,
-        place[dst[up]],
-        (after - before)[up].astype(float),
+
+class Moves(NamedTuple):
+    """Moves of the whole system: edges, or several kinds of moves on one edge.
+
+    Attributes
+    ----------
+    source, target : ndarray [E]
+        States.
+    arriving : ndarray [E]
+        Whether it brings requests from outside.
+    unserved : ndarray [E]
+        Whether the requests that it takes away leave unserved. Each request of the station is as
+        likely to be one of them, whatever the order of service.
+    to : ndarray [E]
+        The station to which a single request goes that leaves another one; -1 if requests that
+        leave are out of the system.
+    """
+
+    source: Array
+    target: Array
+    arriving: Array
+    unserved: Array
+    to: Array
+
+
+def queue_moves(source: Array, target: Array, levels: Array) -> Moves:
+    """Moves of one queue that has ``levels [n]`` requests: up they arrive, down they leave."""
+    arriving = levels[target] > levels[source]
+    return Moves(
+        source, target, arriving, np.zeros_like(arriving), np.full(len(source), -1, dtype=int)
     )
 
 
-class InOrder:
-    """The chain of a request that is served in order of arrival.
+@dataclass(eq=False)
+class Follower:
+    """Follows a request from station to station.
 
-    The oldest requests are in service, one at each server, and each of them is as likely to leave
-    next. At one server that takes several requests away at once, the oldest go.
+    At a station the oldest requests are in service, one at each server, and each of them is as
+    likely to leave next. One server that lets several go at once lets the oldest go.
 
     Parameters
     ----------
-    edges : Edges
-        Of the whole system's chain.
-    levels : ndarray [n]
-        Requests in each of its states.
-    servers : int
-        Number of servers.
+    moves : Moves
+        Of the whole system.
+    levels : ndarray [stations, n]
+        Requests at each station in every state.
+    servers : sequence of int
+        Servers of each station, or `SHARED`.
     waiting : bool
         Whether the time ends when the request's service begins, not when it is served.
     behind : bool
@@ -62,73 +81,112 @@ class InOrder:
         as large as that of the whole system.
     """
 
-    def __init__(
-        self, edges: Edges, levels: Array, servers: int, waiting: bool, behind: bool = True
-    ) -> None:
-        self.levels, self.servers, self.waiting, self.behind = levels, servers, waiting, behind
-        self.edges = list(zip(edges.src.tolist(), edges.dst.tolist(), strict=True))
+    moves: Moves
+    levels: Array
+    servers: Sequence[int]
+    waiting: bool = False
+    behind: bool = True
+    _parts: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)
+    _dropped: list[tuple[Array, Array, Array]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
         # How many must leave before the tagged request is served: at most, and at least.
-        self.most = np.maximum(levels - servers, 0)
-        self.least = np.zeros_like(levels) if behind else self.most
-        if waiting:
+        self.most = np.maximum(self.levels - np.array(self.servers)[:, None], 0)
+        self.least = np.zeros_like(self.levels) if self.behind else self.most
+        if self.waiting:
             self.least = np.maximum(self.least, 1)
-        count = np.where(levels > 0, np.maximum(self.most - self.least + 1, 0), 0)
-        self.first = np.cumsum(count) - count
-        self.system = np.repeat(np.arange(len(levels)), count)
-        moves = int(count[edges.src.numpy()].sum())
+        count = np.where(self.levels > 0, np.maximum(self.most - self.least + 1, 0), 0)
+        self.count = count
+        self.first = np.cumsum(count).reshape(count.shape) - count
+        self.system = np.repeat(np.tile(np.arange(count.shape[1]), len(count)), count.ravel())
+        moves = int(count[:, self.moves.source].sum())
         if moves > _MOST:
             raise InputError(
                 f"response times of this model need a chain of {moves} moves, more than {_MOST}; "
-                f"take a smaller capacity, or discipline='ps'"
+                f"take a smaller capacity, or the discipline 'ps'"
             )
-
-    def place(self, state: int, ahead: Array) -> Array:
-        """Return states of the tagged request: the end, where its service ends the time."""
-        at = self.first[state] + ahead - self.least[state]
-        return np.where(ahead < self.least[state], len(self.system), at)
 
     def chain(self) -> Tagged:
         """Build the chain."""
-        end = len(self.system)
-        moves: list[tuple[Array, Array, int, float]] = []
-        starts: list[tuple[int, Array]] = []
-        for edge, (i, j) in enumerate(self.edges):
-            before, after = int(self.levels[i]), int(self.levels[j])
-            if after > before:
-                new = np.maximum(np.arange(before, after) + 1 - self.servers, 0)
-                starts.append((edge, self.place(j, new)))
-            ahead = np.arange(self.least[i], self.most[i] + 1) if before else np.arange(0)
-            if not len(ahead) or (after > before and not self.behind):
-                continue
-            here = self.place(i, ahead)
-            leave = before - after
-            if leave <= 0:
-                moves.append((here, self.place(j, ahead), edge, 1.0))
-                continue
-            if after and leave > 1 and self.servers > 1:
-                raise InputError(
-                    "requests that leave several at a time from several servers have no order of "
-                    "service; use discipline='ps'"
-                )
-            waits = ahead > 0
-            goes = after == 0 or self.servers == 1
-            share = 1.0 if goes else 1 / min(before, self.servers)
-            in_service = here[~waits]
-            moves.append((in_service, np.full(len(in_service), end), edge, share))
-            if share < 1:
-                moves.append((in_service, self.place(j, ahead[~waits]), edge, 1 - share))
-            left = ahead[waits] - leave
-            gone = (left < 0) | (after == 0)
-            moves.append((here[waits][gone], np.full(gone.sum(), end), edge, 1.0))
-            moves.append((here[waits][~gone], self.place(j, left[~gone]), edge, 1.0))
-        source, target, edges, parts = zip(*moves, strict=True)
-        sizes = [len(each) for each in source]
-        arriving = np.repeat([edge for edge, _ in starts], [len(to) for _, to in starts])
+        starts = [self._starts(station) for station in range(len(self.servers))]
+        for station in range(len(self.servers)):
+            self._follow(station)
+        here, there, edge, part = (np.concatenate(a) for a in zip(*self._parts, strict=True))
+        some = part > 0
+        arriving, first = (np.concatenate(a) for a in zip(*starts, strict=True))
         return Tagged(
             self.system,
-            np.stack([np.concatenate(source), np.concatenate(target), np.repeat(edges, sizes)]),
-            np.repeat(parts, sizes),
+            np.stack([here, there, edge])[:, some],
+            part[some],
             arriving,
-            np.concatenate([to for _, to in starts]),
-            np.ones(len(arriving)),
+            first,
+            *(np.concatenate(a) for a in zip(*self._dropped, strict=True)),
         )
+
+    def _place(self, station: Array | int, state: Array, ahead: Array) -> Array:
+        """Return states of the tagged request: the end, where its service ends the time."""
+        least = self.least[station, state]
+        at = self.first[station, state] + ahead - least
+        return np.where(ahead < least, len(self.system), at)
+
+    def _starts(self, station: int) -> tuple[Array, Array]:
+        """Moves on which requests arrive at a station, and where they start."""
+        before, after = (self.levels[station, ends] for ends in self.moves[:2])
+        number = np.where(self.moves.arriving, np.maximum(after - before, 0), 0)
+        move = np.repeat(np.arange(len(number)), number)
+        older = before[move] + _counted(number)
+        ahead = np.maximum(older + 1 - self.servers[station], 0)
+        return move, self._place(station, self.moves.target[move], ahead)
+
+    def _follow(self, station: int) -> None:
+        """Add what each move of the system does to a request at a station."""
+        source, target, _, unserved, to = self.moves
+        number = self.count[station, source]
+        move = np.repeat(np.arange(len(source)), number)
+        i, j = source[move], target[move]
+        ahead = self.least[station, i] + _counted(number)
+        before, after = self.levels[station, i], self.levels[station, j]
+        leave, here = before - after, self._place(station, i, ahead)
+        serving = np.minimum(before, self.servers[station])
+
+        def add(where: Array, there: Array, part: Array | float) -> None:
+            parts = np.broadcast_to(part, where.shape)
+            self._parts.append((here[where], there[where], move[where], parts[where]))
+
+        def moved(ahead: Array) -> Array:
+            return self._place(station, j, ahead)
+
+        add((leave < 0) & self.behind | (leave == 0), moved(ahead), 1.0)
+        some, lost = leave > 0, unserved[move]
+        unclear = some & (leave > 1) & (after > 0) & (serving < before)
+        if bool((unclear & (lost | (serving > 1))).any()):
+            raise InputError(
+                "requests that leave several at a time from several servers have no order of "
+                "service; use the discipline 'ps'"
+            )
+        end, entered = np.full(len(move), len(self.system)), to[move]
+        new = np.maximum(self.levels[entered, i] + 1 - np.array(self.servers)[entered], 0)
+        out = np.where(entered < 0, end, self._place(entered, j, new))
+        # Several that leave one server are the oldest; of several in service each may be next.
+        first = some & ~lost & (ahead == 0)
+        share = np.where(serving == 1, 1.0, np.minimum(leave / np.maximum(serving, 1), 1.0))
+        add(first, out, share)
+        add(first, moved(ahead), 1 - share)
+        later = some & ~lost & (ahead > 0)
+        gone = (leave > ahead) | (after == 0)
+        add(later & gone, out, 1.0)
+        add(later & ~gone, moved(ahead - leave), 1.0)
+        # One that is unserved may be the tagged one, an older one, or one behind it.
+        lost = lost & some
+        dropped = leave / np.maximum(before, 1)
+        one = (ahead > 0) & (after > 0)
+        older = ahead + serving - 1
+        add(lost, end, dropped)
+        add(lost & one, moved(ahead - 1), older * dropped)
+        add(lost, moved(ahead), np.where(one, (before - 1 - older) * dropped, 1 - dropped))
+        self._dropped.append((here[lost], move[lost], dropped[lost]))
+
+
+def _counted(number: Array) -> Array:
+    """Count 0, 1, ... up to each number, one after the other."""
+    return np.arange(number.sum()) - np.repeat(np.cumsum(number) - number, number)

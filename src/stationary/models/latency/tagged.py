@@ -52,9 +52,12 @@ class Tagged:
         From and to a state (S if the time ends), and on which edge of the whole system.
     part : ndarray [T]
         Which part of the edge's rate.
-    arriving, first, number : ndarray [A]
-        Starts: the edge on which requests arrive, the state in which they start (S if their time is
-        zero), and how many of them.
+    arriving, first : ndarray [A]
+        Starts: the edge on which a request arrives, and the state in which it starts (S if its time
+        is zero).
+    dropping, dropped_on, dropped_part : ndarray [D]
+        Moves to the end that drop the request: from a state, on an edge, and which part of its
+        rate. Times are those of requests that are served.
     """
 
     system: Array
@@ -62,7 +65,9 @@ class Tagged:
     part: Array
     arriving: Array
     first: Array
-    number: Array
+    dropping: Array
+    dropped_on: Array
+    dropped_part: Array
 
     def times(self, rates: Tensor, flow: Tensor, dropped: Tensor | None = None) -> Erlangs:
         """Return the distribution of the time from arrival to the end.
@@ -74,16 +79,20 @@ class Tagged:
         flow : Tensor [..., E]
             How often per unit time the chain takes each edge.
         dropped : Tensor [..., n], optional
-            Rate at which a request is dropped in each state: a part of what ends its time. Times
-            are then those of requests that are served.
+            Rate at which a request is dropped in each state of the system: a part of what ends its
+            time, where the moves themselves do not say it.
         """
         size = len(self.system)
-        entering = flow[..., self.arriving] * torch.from_numpy(self.number)
+        entering = flow[..., self.arriving]
         start = entering.new_zeros((*entering.shape[:-1], size + 1))
         start = start.index_add(-1, torch.from_numpy(self.first), entering)
         start = start / start.sum(-1, keepdim=True)
-        lost = rates.new_zeros(0) if dropped is None else dropped[..., self.system]
         batch = start.shape[:-1]
+        lost = rates.new_zeros(0) if dropped is None else dropped[..., self.system]
+        if len(self.dropping):
+            each = rates[..., self.dropped_on] * torch.from_numpy(self.dropped_part)
+            none = each.new_zeros((*each.shape[:-1], size))
+            lost = none.index_add(-1, torch.from_numpy(self.dropping), each)
         rows = [
             part.expand(*batch, part.shape[-1]).reshape(batch.numel(), part.shape[-1])
             for part in (start[..., :size], rates, lost)

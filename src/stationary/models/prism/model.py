@@ -60,6 +60,9 @@ class Prism(FormulaModel):
     """
 
     name = "prism"
+    how_to_say_times = (
+        "its commands do not tell requests apart; write them as rules with discipline= (RuleModel)"
+    )
 
     def __init__(
         self,

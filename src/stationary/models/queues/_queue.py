@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -10,15 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stationary._support.types import Array
 from stationary.edges import Edges
 from stationary.errors import InputError
 from stationary.models._base import Model
 from stationary.models._params import Param, Values
 from stationary.models._point import Point
-from stationary.models.latency import Shifted, Times, time_measure
+from stationary.models.latency import Shifted, Times
 from stationary.models.latency.erlangs import Erlangs, geometric
-from stationary.models.latency.orders import InOrder, processor_sharing
+from stationary.models.latency.orders import SHARED, Follower, queue_moves
 from stationary.models.latency.tagged import Tagged
 from stationary.models.measures import FLOW_MEASURES, Flows, Measure, reward
 
@@ -136,11 +135,7 @@ class Queue(Model):
             return reward(self.levels, 0.0, float(self.levels.max()), "mean requests in the system")
         if name == "utilisation" and name in self.measures:
             return reward(self.serving / self.servers, 0.0, 1.0, "mean share of busy servers")
-        times = time_measure(name)
-        if times is None:
-            return super().measure(name)
-        self.check_times(waiting=name.startswith("wait"))
-        return times
+        return super().measure(name)
 
     def _checked(self, discipline: Any) -> str:
         if discipline not in _DISCIPLINES:
@@ -164,7 +159,7 @@ class Queue(Model):
     def response_times(self, point: Point) -> Times:
         """How long accepted requests that are served stay, the overhead included."""
         if self.discipline == "ps":
-            times = self._followed(point, lambda: processor_sharing(self.edges, self._counts))
+            times = self._followed(point, SHARED)
         else:
             times = self.times_in_order(point, waiting=False)
         overhead = vars(point.p).get("overhead")
@@ -180,25 +175,21 @@ class Queue(Model):
 
         By default one tagged request is followed through the chain. A model may have a faster way.
         """
+        return self._followed(point, self.servers, waiting)
 
-        def chain() -> Tagged:
-            return InOrder(self.edges, self._counts, self.servers, waiting, self.slowed).chain()
-
-        return self._followed(point, chain, waiting)
-
-    def _followed(self, point: Point, chain: Callable[[], Tagged], waiting: bool = False) -> Times:
+    def _followed(self, point: Point, servers: int, waiting: bool = False) -> Times:
         """Follow a tagged request; its chain is built once."""
         if waiting not in self._tagged:
-            self._tagged[waiting] = chain()
+            levels = self.levels.long().numpy()
+            moves = queue_moves(self.edges.src.numpy(), self.edges.dst.numpy(), levels)
+            behind = self.slowed or servers == SHARED
+            follower = Follower(moves, levels[None], [servers], waiting, behind)
+            self._tagged[waiting] = follower.chain()
         rates = self.edge_rates(point.x, point.theta)
         gone = self.flows(point).dropped
         dropped = gone / self.levels.clamp_min(1.0) if isinstance(gone, Tensor) else None
         flow = rates * point.pi[..., self.edges.src]
         return self._tagged[waiting].times(rates, flow, dropped)
-
-    @property
-    def _counts(self) -> Array:
-        return self.levels.long().numpy()
 
     def found(self, point: Point) -> Tensor:
         """Probability ``[..., K]`` that an accepted request finds ``0..K-1`` others.

@@ -79,6 +79,7 @@ class Description(BaseModel):
     count: Text | None = None
     jobs: Text | None = None
     arrivals: Names | None = None
+    discipline: dict[Name, Text] = {}
     start: dict[Name, NumberOrText] = {}
     real: tuple[Name, ...] = ()
     constants: dict[Name, Number] = {}
@@ -92,7 +93,7 @@ class Description(BaseModel):
         """All combinations of the values of the variables."""
         ranges = {}
         for name, (low, high) in self.variables.items():
-            ends = self._whole(low, "variables", name), self._whole(high, "variables", name)
+            ends = self.whole(low, "variables", name), self.whole(high, "variables", name)
             if ends[0] > ends[1]:
                 raise DescriptionError(
                     f"its range must go up; got {ends[0]} to {ends[1]}", "variables", name
@@ -109,7 +110,7 @@ class Description(BaseModel):
                 raise DescriptionError(
                     f"there is no variable {name!r}{did_you_mean(name, values)}", "start", name
                 )
-            values[name] = self._whole(value, "start", name)
+            values[name] = self.whole(value, "start", name)
             low, high = self.space.ranges[name]
             if not low <= values[name] <= high:
                 raise DescriptionError(
@@ -164,7 +165,7 @@ class Description(BaseModel):
         with about(section, key):
             return parse(text, [*self.variables, *others], self.constants, condition)
 
-    def _whole(self, value: Any, section: str, key: str) -> int:
+    def whole(self, value: Any, section: str, key: str) -> int:
         """Return a whole number, given as one or as a formula of constants."""
         found = value
         if isinstance(value, str):
@@ -214,7 +215,7 @@ def _described(error: ValidationError) -> DescriptionError:
         need = "a name"
     elif section in _LISTS:
         need = "a list of names"
-    elif section in _TEXTS or (key and section in ("rules", "measures")):
+    elif section in _TEXTS or (key and section in ("rules", "measures", "discipline")):
         need = "a text"
     elif key:
         need = "a pair of the lowest and the highest value, such as [0, 10] or [0, 'K']"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.errors import InputError, RateError
 from stationary.generator import Generator
 from stationary.models._params import Param
 from stationary.models._point import Point
+from stationary.models.latency import Shifted, Times
+from stationary.models.latency.tagged import Tagged
 from stationary.models.measures import FLOW_MEASURES, Flows, Measure
 from stationary.models.rules.base import (
     FormulaModel,
@@ -30,6 +34,7 @@ from stationary.models.rules.formulas import Formula, on_arrays
 from stationary.models.rules.rates import StateFormulas
 from stationary.models.rules.reach import Move, edges_of, explored, unmoved
 from stationary.models.rules.states import Ints, States
+from stationary.models.rules.stations import follower, read_servers
 
 
 class RuleModel(FormulaModel):
@@ -64,6 +69,12 @@ class RuleModel(FormulaModel):
     arrivals : str or sequence of str, optional
         Rules by which requests arrive; by default those that say ``else lost``. They give the
         measures ``loss`` and ``throughput``.
+    discipline : mapping, optional
+        Variables that count requests, each with its order of service: ``fcfs`` for first come,
+        first served by one server, ``fcfs m`` by m servers, ``ps`` where each request is as likely
+        to go next. The rules then say how a request moves, which gives percentiles, and ``jobs`` is
+        the sum of these variables. A rule that says ``lost`` takes any request of its variable. A
+        parameter called ``overhead`` is a time outside the system.
     measures : mapping, optional
         Further measures: the long-run mean of a formula, or the probability of a condition.
     real : sequence of str
@@ -97,6 +108,7 @@ class RuleModel(FormulaModel):
     levels: Tensor
     _edge: Tensor | None
     _rates: StateFormulas
+    _follower: Any = None  # a Follower, where the rules say how a request moves
 
     def __init__(
         self,
@@ -110,6 +122,7 @@ class RuleModel(FormulaModel):
         count: str | None = None,
         jobs: str | None = None,
         arrivals: str | Sequence[str] | None = None,
+        discipline: Mapping[str, str] | None = None,
         measures: Mapping[str, str] | None = None,
         real: Sequence[str] = (),
         **changes: float,
@@ -133,7 +146,9 @@ class RuleModel(FormulaModel):
             states=states,
             edges=edges,
             params={
-                name: Param(value, positive=name not in description.real)
+                name: Param(
+                    value, name not in description.real, per_time=-1 if name == "overhead" else 0
+                )
                 for name, value in description.params.items()
             },
             inputs=description.inputs,
@@ -246,14 +261,18 @@ class RuleModel(FormulaModel):
         given, columns = self._description, self.states.columns
         found: dict[str, Measure] = {}
         jobs = None
-        if given.jobs is not None:
-            jobs = _finite(given.formula(given.jobs, "jobs"), self.states, "jobs")
+        counting = given.jobs or " + ".join(read_servers(given))
+        if counting:
+            jobs = _finite(given.formula(counting, "jobs"), self.states, "jobs")
             self.register_buffer("levels", torch.from_numpy(jobs), persistent=False)
         self._flows: StateFormulas | None = None
         if given.arriving:
             self._flows, self.arrives_alone = request_flows(
                 given.parsed_rules, moves, given.arriving, columns, jobs
             )
+            if given.discipline:
+                self._follower = follower(given, self.states, moves)
+                self._check_jobs(self._follower.levels.sum(0))
             # A mean response time follows from the number of requests in the system.
             found = {k: v for k, v in FLOW_MEASURES.items() if jobs is not None or not v.time}
         if jobs is not None:
@@ -275,6 +294,43 @@ class RuleModel(FormulaModel):
                 else mean_of_states(values, text)
             )
         return found
+
+    def _check_jobs(self, followed: Array) -> None:
+        """Raise if the discipline leaves requests out."""
+        wrong = np.flatnonzero(self.levels.numpy() != followed)
+        if len(wrong):
+            k = int(wrong[0])
+            raise DescriptionError(
+                f"it names variables that count {followed[k]} requests in state {self.states[k]}, "
+                f"where jobs = {self._description.jobs} has {float(self.levels[k]):g}: name all "
+                f"variables that requests are counted in, or correct jobs",
+                "discipline",
+            )
+
+    def check_times(self, waiting: bool) -> None:
+        """Raise unless the model says how a request moves."""
+        if waiting:
+            raise InputError("a model of rules knows response times, not how long requests wait")
+        if self._follower is None:
+            raise InputError(
+                "the model does not say how a request moves, so it knows no response times: name "
+                "the variables that count requests and their order of service, as in discipline="
+                f"{{'{next(iter(self.states.columns))}': 'fcfs'}}, and the rules by which requests "
+                "arrive (arrivals=, if none says 'else lost')"
+            )
+
+    @cached_property
+    def _tagged(self) -> Tagged:
+        self.check_times(waiting=False)
+        return self._follower.chain()
+
+    def response_times(self, point: Point) -> Times:
+        """How long accepted requests that are served stay, by following one of them."""
+        tagged = self._tagged
+        rates = super().rates(*point.x.split(1, -1), point.p)
+        times = tagged.times(rates, rates * point.pi[..., self._follower.moves.source])
+        overhead = vars(point.p).get("overhead")
+        return times if overhead is None else Shifted(times, overhead)
 
     def flows(self, point: Point) -> Flows:
         """Requests that the rules let in, turn away or throw out."""

@@ -1,0 +1,92 @@
+"""How requests move through the variables of a model of rules: its stations.
+
+The discipline names the variables that count requests, each with its order of service. The rules
+themselves then say how a request moves: one that lowers a station and raises another moves a
+request on, one that only lowers a station lets requests go, and one among the arrivals brings them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from stationary._support.types import Array
+from stationary.errors import did_you_mean
+from stationary.models.latency.orders import SHARED, Follower, Moves
+from stationary.models.rules.description import Description
+from stationary.models.rules.errors import DescriptionError
+from stationary.models.rules.reach import Move
+from stationary.models.rules.states import States
+
+
+def read_servers(given: Description) -> dict[str, int]:
+    """Return the servers of every station: ``fcfs`` has one, ``fcfs m`` has m, ``ps`` all."""
+    found = {}
+    for name, text in given.discipline.items():
+        if name not in given.variables:
+            raise DescriptionError(
+                f"there is no variable {name!r}{did_you_mean(name, given.variables)}", "discipline"
+            )
+        if given.space.ranges[name][0] < 0:
+            raise DescriptionError(
+                "it counts requests, so its range begins at 0 or more", "discipline", name
+            )
+        word, _, number = text.strip().partition(" ")
+        if word not in ("fcfs", "ps") or (word == "ps" and number):
+            raise DescriptionError(
+                f"write 'fcfs' (first come, first served, by one server), 'fcfs 4' (by four) or "
+                f"'ps' (each request is as likely to go next); got {text!r}",
+                "discipline",
+                name,
+            )
+        found[name] = SHARED if word == "ps" else given.whole(number or 1, "discipline", name)
+        if found[name] < 1:
+            raise DescriptionError(f"it needs a server; got {text!r}", "discipline", name)
+    return found
+
+
+def follower(given: Description, states: States, moves: Mapping[str, Move]) -> Follower:
+    """Return what follows a request through all moves of the rules, in their order."""
+    servers = read_servers(given)
+    levels = np.stack([np.asarray(states.columns[name], dtype=int) for name in servers])
+    parts = []
+    for rule in given.parsed_rules:
+        source, target = moves[rule.name]
+        source, target = source[source != target], target[source != target]
+        arrives = rule.name in given.arriving
+        to = _destination(rule.name, arrives, levels[:, target] - levels[:, source])
+        flags = np.full((2, len(source)), [[arrives], [rule.lost and not arrives]])
+        parts.append((source, target, *flags, to))
+    return Follower(
+        Moves(*map(np.concatenate, zip(*parts, strict=True))), levels, [*servers.values()]
+    )
+
+
+def _destination(rule: str, arrives: bool, change: Array) -> Array:
+    """Return the station that requests go to, or -1; raise if the rule leaves it open."""
+    up, down = np.maximum(change, 0), np.maximum(-change, 0)
+    comes, goes = up.sum(0), down.sum(0)
+    if arrives:
+        if bool(goes.any()):
+            raise DescriptionError(
+                "it brings requests and takes others away, so nobody can be followed: make it two "
+                "rules",
+                "rules",
+                rule,
+            )
+        return np.full(change.shape[1], -1)
+    if bool((comes > goes).any()):
+        raise DescriptionError(
+            "it raises the number of requests and is not among the arrivals: name it in arrivals=, "
+            "or name the variable that the requests come from in discipline=",
+            "rules",
+            rule,
+        )
+    if bool(((comes > 0) & ((comes != 1) | (goes != 1))).any()):
+        raise DescriptionError(
+            "it moves several requests at once, so nobody can be followed: make it several rules",
+            "rules",
+            rule,
+        )
+    return np.where(comes > 0, up.argmax(0), -1)
