@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from stationary.paper.columns import METHODS, OURS, PAPER, TABLE, TEXT, study
+from stationary.paper.columns import METHODS, OURS, PAPER, RELAXED, TABLE, TEXT, study
+from stationary.paper.methods import Column
 from stationary.paper.runner import Reading, Task
 from stationary.paper.settings import Problem, Row, defaults, rows, section
 
@@ -33,7 +34,7 @@ _ROWS = {
     Part.P: ("p",),
     Part.CURVES: ("tables", "gap"),
     Part.TESTBED: ("testbed",),
-    Part.TEXT: ("text", "methods", "cost"),
+    Part.TEXT: ("text", "methods", "relaxed"),
     Part.EXAMPLES: (),
 }
 """Studies whose rows a part needs."""
@@ -72,12 +73,14 @@ def methods_of(part: Part, row: Row) -> list[str]:
 
 def _of_the_text(row: Row) -> list[str]:
     """Names of the methods by which what the text says is shown on a row."""
-    names = [column.name for column in TABLE if column.random or column.name == "mle"]
+    columns: list[Column] = []
+    if {"text", "methods"} & set(row.studies):
+        columns += [column for column in TABLE if column.random or column.name == "mle"]
     if "methods" in row.studies:
-        names += ["cls", *(name for column in TEXT for name in (column.name, column.exact))]
-    if "cost" in row.studies:
-        names = [column.name for column in study(row, Part.P).values()] + ["mle"]
-    return list(dict.fromkeys(names))
+        columns += [METHODS["cls"], *TEXT]
+    if "relaxed" in row.studies:
+        columns += [METHODS["mle"], *RELAXED, METHODS[RELAXED[0].exact]]
+    return list(dict.fromkeys(column.name for column in columns))
 
 
 def tasks(

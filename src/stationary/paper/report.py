@@ -186,8 +186,10 @@ class Report:
             for metric in ("mape", "mse"):
                 page.write(f"{tables.METRICS[metric]}:")
                 self._metric_tables(metric, other, f"text-{metric}")
-        page.write("## Cost of an epoch by stopping probability")
-        page.table("cost", tables.cost_table(self.frame, [r for r in shown if "cost" in r.studies]))
+        relaxed = [row for row in shown if "relaxed" in row.studies]
+        if relaxed:
+            page.write("## DC-BPTT with the relaxation of the text, one data set")
+            page.table("relaxed", tables.relaxed_table(self.frame, relaxed))
 
     def _training_curves(self, metric: str, shown: list[Row], name: str) -> None:
         methods = [method.name for method in TABLE if method.random]
