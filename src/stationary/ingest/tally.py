@@ -308,16 +308,20 @@ def _services(
     useful = np.isin(servers, cut.servers) if cut.servers else servers <= max(swept.highest, 1)
     chosen = useful[keys[:, 1]]
     place, keys, values = place[chosen], keys[chosen], values[chosen]
-    columns, column = np.unique(keys[:, 1] * 2 * LEVELS + keys[:, 2], return_inverse=True)
-    sums = np.zeros((rows, len(columns), 3))
-    np.add.at(sums, (place, column), values)
+    codes = keys[:, 1] * 2 * LEVELS + keys[:, 2]
+    # Codes are few, and entries are millions: counted, not sorted.
+    used = np.bincount(codes) > 0
+    columns = np.flatnonzero(used)
+    cell = place * len(columns) + (np.cumsum(used) - 1)[codes]
+    size = rows * len(columns)
+    sums = [np.bincount(cell, each, size).reshape(rows, -1) for each in values.T]
     made: dict[str, NDArray[np.generic]] = {}
     for k, code in enumerate(columns.tolist()):
         m, of_level = divmod(code, 2 * LEVELS)
         waited, level = divmod(of_level, LEVELS)
         name = f"S{servers[m]}.{'wait' if waited else 'idle'}{lowest_level(level)}"
-        made[f"{name}.n"] = sums[:, k, 0].astype(np.int64)
-        made[f"{name}.sum"], made[f"{name}.sq"] = sums[:, k, 1], sums[:, k, 2]
+        made[f"{name}.n"] = sums[0][:, k].astype(np.int64)
+        made[f"{name}.sum"], made[f"{name}.sq"] = sums[1][:, k], sums[2][:, k]
     return pd.DataFrame(made, index=range(rows))
 
 
