@@ -7,7 +7,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "stationary"
 
 ROOMS = {
     "errors": 100,
-    "words": 1740,
+    "words": 1745,
     "terms": 750,
     "_support": 590,
     "edges": 190,
@@ -18,17 +18,17 @@ ROOMS = {
     "steady": 125,
     "models": 7765,
     "data": 3120,
-    "ingest": 5255,
+    "ingest": 5300,
     "simulation": 750,
     "learning": 4270,
-    "trust": 2780,
+    "trust": 2785,
     "planning": 1900,
     "output": 2080,
     "facade": 405,
     "planner": 290,
     "testbed": 1795,
     "paper": 2710,
-    "cli": 3730,
+    "cli": 3735,
 }
 """From the ground up: a room imports only from rooms that stand before it.
 

@@ -51,21 +51,23 @@ def test_a_fit_recovers_the_service_rate(call, log, tmp_path, sampling, ending):
     assert row["high"] - row["low"] < 0.15 * RATE
 
 
-def test_the_next_command_is_that_of_these_windows(call, log, tmp_path):
+def test_the_next_command_is_that_of_these_windows(call, log, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     file = tmp_path / "my windows.csv"
     _, out, _ = call("ingest", log, "-o", file, "--window", "20s", "--capacity", CAPACITY)
     after = out.splitlines()[-1].removeprefix("next: ")
     assert after == (
-        f"stationary fit '{file}' --model mmmk:servers=1,capacity={CAPACITY} --observe 0-3"
+        f"stationary plan '{file}' --servers 1 --capacity {CAPACITY} --slo 'loss<0.1%' -o plan/"
     )
     code, _, err = call(*shlex.split(after)[1:])
-    assert (code, err) == (0, "")
+    assert (code, err) == (1, "")  # this log has heavier loads than the SLO allows
+    assert (tmp_path / "plan" / "report.html").is_file()
     [picture] = [line for line in out.splitlines() if line.startswith("load over time: ")]
     assert picture.startswith(("load over time: ▁", "load over time: ▂"))
     assert "█ (7.3 to 20.9)" in picture
     # The log shows both numbers where they are not given.
     _, out, _ = call("ingest", log, "-o", tmp_path / "w.csv", "--window", "20s")
-    assert f"mmmk:servers=1,capacity={CAPACITY} " in out.splitlines()[-1]
+    assert f" --servers 1 --capacity {CAPACITY} " in out.splitlines()[-1]
 
 
 def test_json(call, log, tmp_path):

@@ -33,7 +33,7 @@ def run(fit, tmp_path_factory):
 
 def test_rules_are_those_of_the_limit(call, run, fit, tmp_path):
     path = tmp_path / "rules.yml"
-    args = ("rules", run, "--slo", "loss<0.01", "--load-expr", LOAD, "--headroom", "0.2")
+    args = ("rules", run, "--slo", "loss<0.01", "--load-expr", LOAD)
     args += ("--for", "10m", "--label", "service=web")
     limit = fit.max_load(loss=0.01)
     assert limit.trusted

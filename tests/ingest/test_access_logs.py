@@ -374,3 +374,27 @@ def test_a_hundred_thousand_bad_lines_are_one_sentence(tmp_path):
         made = windows_from_events(Source(str(tmp_path / "access.log")), Cut(5.0))
     assert made.rows == 300
     assert len(caught) == 1
+
+
+def test_files_that_differ_only_at_the_end_are_both_read(tmp_path):
+    """They have one size and the same first 64 KiB."""
+    text = [nginx_line(1_700_000_000_000 + 100 * k, 20) for k in range(1000)]
+    last = nginx_line(1_700_000_000_000 + 100 * 1000, 20)
+    (tmp_path / "access.log.1").write_text("".join(text))
+    (tmp_path / "access.log").write_text("".join([*text[:-1], last]))
+    assert len("".join(text[:-1])) > 2**16
+    made = windows_from_events(Source(str(tmp_path / "access.log*")), Cut(5.0))
+    assert made.rows == 2000
+    assert not any("a copy of" in note for note in made.notes)
+
+
+def test_files_of_another_format_are_refused_by_name_and_empty_ones_left_out(tmp_path):
+    text = [nginx_line(1_700_000_000_000 + 100 * k, 20) for k in range(300)]
+    (tmp_path / "a.log").write_text("")
+    (tmp_path / "b.log").write_text("".join(text))
+    made = windows_from_events(Source(str(tmp_path / "*.log")), Cut(5.0))
+    assert made.rows == 300
+    assert any(note.endswith("a.log: it is empty") for note in made.notes)
+    (tmp_path / "c.log").write_text(f"{ENVOY}\n" * 5)
+    with pytest.raises(InputError, match=r"c\.log: this file is envoy, and .*b\.log is nginx"):
+        windows_from_events(Source(str(tmp_path / "*.log")), Cut(5.0))

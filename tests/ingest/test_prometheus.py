@@ -511,7 +511,7 @@ def test_the_command_says_what_was_left_out(call, served, tmp_path):
     assert (code, err) == (0, "")
     assert "load 0" in out
     assert "Left out 1 of 12 samples, at which the gauge has no value." in out
-    assert f"next: stationary fit '{path}' --model" in out
+    assert f"next: stationary plan '{path}' --slo" in out
     code, out, _ = call(*args, "-o", path, "--overwrite", "--json")
     told = json.loads(out)
     assert (code, told["windows"], told["rows"]) == (0, 2, 11)

@@ -241,9 +241,20 @@ def test_windows_are_as_long_as_the_load_is_steady(tmp_path, step, expected):
     log.to_parquet(tmp_path / "log.parquet", index=False)
     made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut())
     assert made.duration == pytest.approx(expected, rel=0.7 if step == 1e9 else 1e-12)
-    assert made.notes[-1].startswith(
-        f"windows of {made.duration:g} s were chosen: the load changes"
-    )
+    assert made.notes[-1].startswith(f"windows of {made.duration:g} s were chosen")
+    assert " 0% " not in made.notes[-1]  # a share of zero says nothing
+
+
+def test_windows_that_stand_out_are_named_by_their_start(tmp_path):
+    """Of four windows of 50 s, the load triples inside the third."""
+    rng = np.random.default_rng(3)
+    parts = [(0.0, 125.0, 20.0), (125.0, 200.0, 60.0), (200.0, 201.0, 60.0)]
+    arrival = np.concatenate([np.sort(rng.uniform(a, b, int((b - a) * r))) for a, b, r in parts])
+    arrival[0] = 0.0
+    log = pd.DataFrame({"arrival": arrival, "response": 0.01})
+    log.to_parquet(tmp_path / "log.parquet", index=False)
+    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(window=50.0))
+    assert "windows marked as 'load changes': 1, which start at 100" in made.notes
 
 
 def test_few_requests_make_few_windows_and_that_is_said(tmp_path):

@@ -192,6 +192,17 @@ def test_a_trend_is_logistic_regression():
     assert slope == pytest.approx(1.0, abs=0.1)
 
 
+def test_a_trend_gives_categories_never_counted_equal_shares():
+    loads = np.linspace(3.0, 7.0, 9)
+    counts = np.pad(1000.0 * (loads[:, None] / 10) ** np.arange(4), ((0, 0), (0, 30)))
+    shares = trend(counts, loads, loads)
+    np.testing.assert_allclose(shares.sum(-1), 1.0)
+    np.testing.assert_allclose(shares[:, 4:], shares[:, 4:5] * np.ones(30))
+    # Apart, with a count that is all but none, they are fitted one by one.
+    apart = trend(counts + 1e-12, loads, loads)
+    np.testing.assert_allclose(shares, apart, rtol=1e-3)
+
+
 def test_the_scalability_law_forecasts_what_it_describes():
     truth = M.UniversalScalability(capacity=8, service_rate=5.0, contention=0.3, coherency=0.02)
     seen = st.simulate(truth, np.tile(np.arange(2.0, 11.0), 6), 60.0, seed=1).observing(range(6))

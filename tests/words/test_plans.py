@@ -58,8 +58,8 @@ def test_the_answer_names_every_bound_and_the_one_that_binds():
     both = limit(120.0, 110.0, 130.0, P99, LOSS)
     text = words.plan_answer(both, [both, limit(150.0, 140.0, 160.0)], "req/s")
     assert text == (
-        "P99 < 200 ms and loss < 0.1% hold up to 120 req/s (95% interval 110 to 130). "
-        "P99 is missed first; alone, loss < 0.1% would hold up to 150 (140 to 160)."
+        "p99 < 200 ms and loss < 0.1% hold up to 120 req/s (95% interval 110 to 130). "
+        "p99 is missed first; alone, loss < 0.1% would hold up to 150 (140 to 160)."
     )
     assert words.plan_answer(limit(0.0, 0.0, 0.0)) == "Loss < 0.1% holds at no load."
     assert words.plan_answer(limit(math.inf, 90.0, math.inf)) == (

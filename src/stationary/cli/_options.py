@@ -271,6 +271,14 @@ def check_new(path: Path, overwrite: bool, *endings: str) -> None:
         raise InputError(f"{path}: there is no folder {path.parent}; make it first")
 
 
+def plan_command(file: Path, servers: int | None, capacity: int | None) -> str:
+    """Return the command that plans from a file, with as much of the system as is known."""
+    known = {"--servers": servers, "--capacity": capacity}
+    given = [text for name, value in known.items() if value for text in (name, str(value))]
+    words = ["stationary", "plan", str(file), *given, "--slo", "loss<0.1%", "-o", "plan/"]
+    return shlex.join(words)
+
+
 def command_line() -> str:
     """Return this command as a shell would take it, without passwords."""
     return shlex.join(["stationary", *map(hide_passwords, sys.argv[1:])])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from stationary.cli._options import check_new, command_of
+from stationary.cli._options import check_new, command_of, plan_command
 from stationary.cli._say import say
 from stationary.errors import InputError
 from stationary.terms.spans import Unit, parse_span
@@ -349,12 +348,7 @@ def finish(made: Ingested, output: Path, capacity: int | None, json: bool) -> No
         say(sentence(note))
     if "start" in made.table and len(made.table) > 1:
         say(f"load over time: {sparkline(made.table['start'], loads)}")
-    # Short queues are seen at light load and determine the service rate.
-    short = [k for k in range(4) if f"Q={k}" in made.table and k != capacity]
-    observe = f" --observe 0-{short[-1]}" if len(short) > 1 else ""
-    servers = made.likely_servers() or "SERVERS"
-    model = f"mmmk:servers={servers},capacity={capacity or made.likely_capacity() or 'CAPACITY'}"
-    say(f"next: stationary fit {shlex.quote(str(output))} --model {model}{observe}")
+    say(f"next: {plan_command(output, made.likely_servers(), capacity or made.likely_capacity())}")
 
 
 def sparkline(start: pd.Series, load: pd.Series, width: int = 60) -> str:

@@ -21,7 +21,7 @@ def rules(
     load_expr: str,
     slo: list[str] | None = None,
     output: Path | None = None,
-    headroom: float = 0.0,
+    headroom: float = 0.2,
     hold: str = "5m",
     label: list[str] | None = None,
     level: float | None = None,
@@ -30,7 +30,7 @@ def rules(
     """Write rules for Prometheus: the load, its limit, and alerts when it comes near or above.
 
     stationary rules run/ --slo 'loss<0.001' --load-expr 'sum(rate(http_requests_total[5m]))'
-    --headroom 0.2 -o rules.yml
+    -o rules.yml
 
     Exit codes: 0 fine; 1 the limit is not to be trusted, and the rules say so; 2 there is no
     limit to alert on.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from stationary.cli._models import ModelText
-from stationary.cli._options import check_new, command_of, refuse
+from stationary.cli._options import check_new, command_of, plan_command, refuse
 from stationary.cli._parse import parse_grid
 from stationary.cli._say import say
 from stationary.errors import InputError
@@ -49,7 +49,7 @@ def simulate(
     duration: Length of a window.
     scheme: events: the uniformized chain at its own events (the paper's Algorithm 1); arrivals: the
         state that each arriving request finds; poisson: independent counts; requests: a log of
-        every request, for stationary ingest.
+        every request, for stationary plan.
     gamma: Event rate for events; just enough by default.
     seed: Seed of the random numbers.
     """
@@ -122,4 +122,5 @@ def _write_requests(
     table = pd.DataFrame({"arrival": log.arrival, "response": log.response, "status": status})
     with replacing(output) as part:
         table.to_csv(part, index=False, lineterminator="\n")
-    say(f"wrote {len(log)} requests to {output}; next: stationary ingest {output}")
+    after = plan_command(output, chain.servers, chain.capacity)
+    say(f"wrote {len(log)} requests to {output}; next: {after}")

@@ -74,10 +74,11 @@ def choose(session: Session, requests: Rows) -> tuple[float, str]:
     steady = [length for length in usable if shares[length] <= _SELDOM]
     length = steady[-1] if steady else min(usable, key=lambda each: (shares[each], each))
     longer = [each for each in usable if each > length]
-    why = f"the load changes inside {shares[length]:.0%} of them"
+    said = [f"{shares[length]:.0%} of them"] if shares[length] >= 0.005 else []
     if longer:
-        why += f", and inside {shares[longer[0]]:.0%} of those of {longer[0]:g} s"
-    return length, f"windows of {length:g} s were chosen: {why}"
+        said.append(f"{shares[longer[0]]:.0%} of those of {longer[0]:g} s")
+    why = f": the load changes inside {' and '.join(said)}" if said else ""
+    return length, f"windows of {length:g} s were chosen{why}"
 
 
 def _arrivals(session: Session, requests: Rows, length: float) -> NDArray[np.float64]:

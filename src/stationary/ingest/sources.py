@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import codecs
 import glob
+import hashlib
 import operator
+import os
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +26,7 @@ from stationary.ingest.columns import (
     without_nan,
 )
 from stationary.ingest.engines import Session, real
-from stationary.ingest.formats import Format, format_of, load_format
+from stationary.ingest.formats import Format, format_of, load_format, other_format
 from stationary.terms.spans import Unit as Unit
 
 _OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
@@ -140,8 +143,21 @@ class Source:
         if self.format is not None:
             return self.format, load_format(self.format)
         files = self.files()
-        head = None if "://" in files[0] else _head(files[0])
-        return format_of(files[0], head)
+        if "://" in files[0]:
+            return format_of(files[0], None)
+        heads = {file: head for file in files if (head := _head(file)) is not None}
+        if not heads:
+            raise InputError(f"{self.name}: the file is empty")
+        first, *others = heads
+        name, kind = format_of(first, heads[first])
+        for file in others:
+            other = other_format(file, heads[file], name)
+            if other is not None:
+                raise InputError(
+                    f"{file}: this file is {other}, and {first} is {name}; ingest files of one "
+                    f"format at a time, or name the --format of all"
+                )
+        return name, kind
 
     def units(self) -> tuple[Unit | None, Unit | None]:
         """Return the units of times and of response times: the format's own, or the columns'."""
@@ -243,8 +259,8 @@ def _age(path: str) -> tuple[str, float, str]:
     return stem, -float(number[1]) if number else 1.0, path
 
 
-def _head(path: str) -> list[str]:
-    """Return the first lines of a file of text; nothing of a Parquet file."""
+def _head(path: str) -> list[str] | None:
+    """Return the first lines of a file of text; no line of a Parquet file, None of an empty one."""
     import pyarrow
 
     try:
@@ -253,7 +269,7 @@ def _head(path: str) -> list[str]:
     except (OSError, pyarrow.ArrowException) as error:
         raise InputError(f"{path}: cannot be read: {error}; is it damaged?") from None
     if not block:
-        raise InputError(f"{path}: the file is empty")
+        return None
     if block.startswith(b"PAR1"):
         return []
     if b"\0" in block:
@@ -264,17 +280,27 @@ def _head(path: str) -> list[str]:
 
 
 def _distinct(files: list[str], session: Session) -> list[str]:
-    """Leave out files that are there twice, byte by byte."""
+    """Leave out files that are empty, or there twice, byte by byte."""
+    if "://" in files[0]:
+        return files
+    sizes = {file: Path(file).stat().st_size for file in files}
+    if len(files) > 1:
+        session.notes += [f"left out {file}: it is empty" for file in files if not sizes[file]]
+        files = [file for file in files if sizes[file]] or files
+    alike = Counter(sizes.values())
     kept: dict[tuple[int, bytes], str] = {}
     for file in files:
-        if "://" in file:
-            return files
-        with Path(file).open("rb") as opened:
-            # A copy has the same size and begins alike; logs begin with different times.
-            key = Path(file).stat().st_size, opened.read(_HEAD)
+        # Only files of one size can be copies, so that most are not read for it.
+        digest = os.fsencode(file) if alike[sizes[file]] == 1 else _digest(file)
+        key = sizes[file], digest
         if kept.setdefault(key, file) != file:
             session.notes.append(f"left out {file}, a copy of {kept[key]}")
     return list(kept.values())
+
+
+def _digest(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def _say_rejected(session: Session) -> None:

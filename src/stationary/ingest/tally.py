@@ -34,6 +34,7 @@ from stationary.ingest.cut import Cut, Grid
 from stationary.ingest.lengths import load_changes
 from stationary.ingest.result import Dropped, Ingested
 from stationary.ingest.sweep import EDGES, LEVELS, Swept, lowest_level
+from stationary.words import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,8 +128,10 @@ def tally(
         frame.insert(2, "duration", frame["windows"] * cut.length)
     notes = list[str]()
     parts = _tables(frame, kept["key"], swept, cut, rows.name, labels, notes)
-    if cut.bin_load is None and not frame["steady"].all():
-        notes.append(f"{int((frame['steady'] == 0).sum())} windows are marked as not steady")
+    if cut.bin_load is None:
+        for mark, starts in frame[frame["marked"] != ""].groupby("marked")["start"]:
+            shown = listed([f"{start:.15g}" for start in starts], 10)
+            notes.append(f"windows marked as {mark!r}: {len(starts)}, which start at {shown}")
     if loads is not None:
         frame = frame.drop(columns=["sent", "lost", "marked"])
     table = pd.concat([frame.reset_index(drop=True), *parts], axis=1)

@@ -48,7 +48,12 @@ def trend(counts: Array, seen: Array, ahead: Array, log: bool = True) -> Array:
     if spread < 1e-9:  # one load has no trend
         return mean_shares(counts, seen, ahead)
     z = np.append((at - centre) / spread, 0.0)
-    counts = np.vstack([counts, np.full(counts.shape[1], _HALF)])
+    # Categories that were never counted have equal shares, so that they are fitted as one: windows
+    # of a deep queue name thousands of them.
+    known = counts.any(0)
+    group = np.where(known, known.cumsum() - 1, known.sum())
+    size = np.bincount(group)
+    counts = np.vstack([counts, np.full(counts.shape[1], _HALF)]) @ np.eye(len(size))[group]
     seen_in_all = counts.sum(-1, keepdims=True)
 
     def shares(b: Array, z: Array) -> Array:
@@ -68,7 +73,7 @@ def trend(counts: Array, seen: Array, ahead: Array, log: bool = True) -> Array:
     # Far beyond the load seen, a forecast shows digits of the slope that the value hardly does.
     tight = {"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9}
     best = minimize(objective, start, jac=True, method="L-BFGS-B", options=tight)
-    return shares(best.x.reshape(2, -1), (later - centre) / spread)
+    return (shares(best.x.reshape(2, -1), (later - centre) / spread) / size)[:, group]
 
 
 def scalability_law(seen: Windows, ahead: Windows) -> Array:

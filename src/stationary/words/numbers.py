@@ -83,15 +83,17 @@ def plural(count: int, what: str) -> str:
 def sentence(clause: str) -> str:
     """Return a clause as a sentence: with a capital letter and a full stop.
 
-    A name from a program, such as ``p_0``, stays as it is.
+    A name from a program, such as ``p_0`` or ``p99``, stays as it is.
 
     Examples
     --------
-    >>> sentence("the fit did not converge"), sentence("p_0 falls")
-    ('The fit did not converge.', 'p_0 falls.')
+    >>> sentence("the fit did not converge"), sentence("p_0 falls"), sentence("p99 is missed")
+    ('The fit did not converge.', 'p_0 falls.', 'p99 is missed.')
     """
     clause = clause.strip()
-    first = clause[:1] if "_" in clause.partition(" ")[0] else clause[:1].upper()
+    word = clause.partition(" ")[0]
+    is_name = "_" in word or (word[:1] == "p" and word[1:2].isdigit())
+    first = clause[:1] if is_name else clause[:1].upper()
     return first + clause[1:] + ("" if clause.endswith((".", "!", "?")) else ".")
 
 

@@ -136,7 +136,11 @@ def _taken(each: Assumed) -> str:
 
 def breakdown(found: Breakdown) -> str:
     """Return where the width of an interval comes from, as a clause."""
-    shares = sorted(found.shares.items(), key=lambda item: -item[1])
+    named = {name: share for name, share in found.shares.items() if name != "the rest"}
+    shares = [
+        *sorted(named.items(), key=lambda item: -item[1]),
+        ("other causes", found.shares.get("the rest", 0.0)),
+    ]
     parts = [f"{name} {100 * share:.0f}%" for name, share in shares if share >= 0.005]
     text = listed(parts, most=9) if parts else "unknown"
     if found.slowing > 0:
@@ -183,7 +187,7 @@ def plan_screen(
     lines += _labelled("Rests on", f"{rests_on(found.windows, unit)}; model {found.name}")
     if limit.doubt is None and found.horizon.load:
         lines += _labelled("Tested", answers.why_horizon(found.horizon))
-        lines += _labelled("Interval", f"from {breakdown(found.breakdown())}")
+        lines += _labelled("Interval", f"its width comes from {breakdown(found.breakdown())}")
     taken = found.assumed()
     if taken:
         lines += _labelled("Assumed", f"{assumed(taken)}; light load does not show this: check it")

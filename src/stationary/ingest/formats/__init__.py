@@ -11,6 +11,7 @@ from stationary.ingest.formats._base import (
     format_names,
     format_of,
     load_format,
+    other_format,
 )
 
-__all__ = ["Format", "LogLines", "format_names", "format_of", "load_format"]
+__all__ = ["Format", "LogLines", "format_names", "format_of", "load_format", "other_format"]

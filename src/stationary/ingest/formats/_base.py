@@ -123,3 +123,17 @@ def format_of(path: str, head: Sequence[str] | None) -> tuple[str, Format]:
         f"could not be read: {strange[:_SHOWN]!r}. Name its --format, or give the format string of "
         f"the server, as in --format '[$time_local] \"$request\" $status $request_time'"
     )
+
+
+def other_format(path: str, head: Sequence[str], name: str) -> str | None:
+    """Return the format that a file is in, if this can be told and is not the one of a name."""
+    rules = load_format(name).lines
+    if rules and head:
+        read = sum(re.search(rules.pattern, line) is not None for line in head)
+        if read >= _ENOUGH * len(head):
+            return None
+    try:
+        other = format_of(path, head)[0]
+    except InputError:  # lines of no format are left out, and counted, when the file is read
+        other = name if head else "parquet"
+    return None if other == name else other
