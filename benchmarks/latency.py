@@ -24,7 +24,7 @@ import torch
 import stationary as st
 from benchmarks.real import recordings
 from benchmarks.timing import table
-from stationary.data import Latencies
+from stationary.data import Latencies, Losses
 from stationary.data.demo import CAPACITY, LIGHT, recording
 from stationary.errors import ConvergenceWarning
 from stationary.learning.discrepancy import Discrepancy
@@ -143,14 +143,19 @@ def cost() -> None:
 
 def coverage(repeats: int) -> None:
     """Print how often 90 % intervals cover, for windows of simulated requests."""
-    truth = st.models.MMmK(servers=1, capacity=17, service_rate=100.0)
+    # So little room that some requests are lost at light load already.
+    truth = st.models.MMmK(servers=1, capacity=8, service_rate=100.0)
     loads = np.repeat([15.0, 25.0, 35.0, 45.0, 55.0, 65.0], 5)
     ahead = truth.measure("p99")(truth.at([95.0])).item()
-    hits: dict[str, list[tuple[bool, bool]]] = {kind: [] for kind in KINDS}
+    kinds = {**KINDS, "latencies and losses": ["latencies", "losses"]}
+    hits: dict[str, list[tuple[bool, bool]]] = {kind: [] for kind in kinds}
     for seed in range(repeats):
         windows = st.simulate(truth, loads, 10.0, seed, st.simulation.Responses())
-        for kind, used in KINDS.items():
-            fit = st.fit(st.models.MMmK(servers=1, capacity=17), windows, observations=used)
+        found = windows.counts
+        lost = Losses(torch.stack([found[:, -1], found[:, :-1].sum(-1)], -1))
+        windows = st.Windows(windows.x, observations=[*windows.observations, lost], duration=10.0)
+        for kind, used in kinds.items():
+            fit = st.fit(st.models.MMmK(servers=1, capacity=8), windows, observations=used)
             row = fit.table(level=_LEVEL).iloc[0]
             frame = fit.forecast([95.0], _LEVEL, ["p99"])
             inside = frame["p99_low"][0] <= ahead <= frame["p99_high"][0]

@@ -90,7 +90,11 @@ class Observation(ABC):
 
     rank: ClassVar[int] = 0
     """How much a kind tells of the same requests, as others do: of those with a rank a fit uses the
-    highest alone. 0 for a kind that is always used."""
+    highest alone. 0 for a kind that is always used, less for one that is used without others only.
+    """
+
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Kinds that do not tell what this one tells: beside them it is used, too."""
 
     reads_states: ClassVar[bool] = True
     """Whether its likelihood depends on the steady state."""

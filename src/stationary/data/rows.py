@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import stationary.data.lost
 import stationary.data.service_times  # noqa: F401 - a kind is known when its module is loaded
 from stationary._support.types import Array
 from stationary.data._base import Observation

@@ -239,7 +239,8 @@ class Windows:
         """The counts that checks read: of states, else of another kind; None without counts."""
         every = (*self.observations, *self.aside)
         kinds = [kind for kind in every if isinstance(kind, Counts)]
-        return next((kind for kind in kinds if isinstance(kind, States)), next(iter(kinds), None))
+        kinds.sort(key=lambda kind: (isinstance(kind, States), kind.rank), reverse=True)
+        return next(iter(kinds), None)
 
     @property
     def states(self) -> States:
@@ -373,13 +374,14 @@ class Windows:
 
         States, latencies and service times of the same requests depend on one another. Multiplying
         their likelihoods would count the same data several times, and gains nothing: the service
-        times alone determine a server better than all of them together. Kinds of a user's own are
-        always used.
+        times alone determine a server better than all of them together. Losses are used beside
+        latencies, which are those of served requests. Kinds of a user's own are always used.
         """
         models, every = list(models), (*self.observations, *self.aside)
         usable = [kind for kind in every if all(map(kind.explained_by, models))]
         best = max((kind.rank for kind in usable), default=0)
-        used = [kind for kind in usable if kind.rank in (0, best)]
+        chosen = {kind.kind for kind in usable if kind.rank == best}
+        used = [k for k in usable if k.rank in (0, best) or not chosen.isdisjoint(k.beside)]
         return self.using(used) if used else self
 
     def using(self, kinds: Iterable[Observation | str]) -> Windows:

@@ -31,6 +31,7 @@ _KINDS = {
     "states": "queue lengths that requests found",
     "service times": "service times of requests",
     "latencies": "response times of requests",
+    "losses": "lost requests",
 }
 """What was observed, as people say it."""
 
