@@ -69,6 +69,25 @@ def test_rankings_and_first_choices_as_in_choix(method):
     np.testing.assert_allclose(strengths(fit), choix.ilsr_top1(8, first, tol=1e-12), atol=1e-8)
 
 
+def test_menus_that_occur_twice_are_added_up():
+    random = np.random.default_rng(2)
+    menus = np.ones((6, 12))
+    menus[random.random((6, 12)) < 0.3] = 0.0
+    counts = random.integers(1, 9, (6, 12)) * menus
+    items = [f"item {k}" for k in range(12)]
+    fits = []
+    for times in (1, 3):
+        kind = Choices(np.tile(counts, (times, 1)), items)
+        windows = st.Windows(np.tile(menus, (times, 1)), inputs=items, observations=[kind])
+        likelihood = Likelihood(PlackettLuce(items), windows)
+        assert likelihood.x.shape == (6, 12)
+        fits.append(ILSR().run(likelihood, windows, 0))
+    assert fits[1].nll == pytest.approx(3 * fits[0].nll, rel=1e-12)
+    np.testing.assert_allclose(fits[1].theta, fits[0].theta, atol=1e-9)
+    value, _ = likelihood.value_and_gradient(fits[1].theta.numpy())
+    assert fits[1].nll == pytest.approx(value, rel=1e-12)
+
+
 def test_partial_rankings_leave_the_rest_in_no_order():
     windows = rankings([("c", "a")], menus=[("a", "b", "c", "d")])
     assert windows.x.tolist() == [[1, 1, 0, 1], [1, 1, 1, 1]]

@@ -93,8 +93,8 @@ class Choices(Counts):
                 f"{self._named(x[menu].nonzero()[:, 0].tolist())}, which does not offer it"
             )
         data = data + self.smoothing * x
-        menus, chosen = (scipy.sparse.csr_array(part.numpy()) for part in (x, data))
-        lost_to = menus.T @ chosen  # [j, i]: whether i was chosen where j could have been
+        # [j, i]: whether i was chosen where j could have been
+        lost_to = as_sparse(x).T @ as_sparse(data)
         self._check_connected(lost_to)
         return data
 
@@ -138,6 +138,13 @@ class Choices(Counts):
     def restored(cls, data: Tensor, facts: Mapping[str, Any]) -> Self:
         """Return the observation that `facts` and its data describe."""
         return cls(data, facts["items"], facts["smoothing"])
+
+
+def as_sparse(table: Tensor) -> scipy.sparse.csr_array:
+    """Return a table as a sparse matrix; scipy alone takes twice as long to find the entries."""
+    entries = table.numpy()
+    places = (entries != 0).nonzero()
+    return scipy.sparse.csr_array((entries[places], places), shape=entries.shape)
 
 
 def choices(

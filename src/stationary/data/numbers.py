@@ -16,6 +16,7 @@ from stationary.errors import DataWarning, InputError
 
 _LARGEST_COUNT = 2.0**53
 """Up to here every whole number is a float64."""
+_FEW_COLUMNS = 8
 
 
 def as_table(value: Any, name: str) -> Tensor:
@@ -28,6 +29,20 @@ def as_table(value: Any, name: str) -> Tensor:
         raise InputError(
             f"{name} must be a table of numbers, every row of the same length; got {value!r:.80}"
         ) from None
+
+
+def distinct_rows(table: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the distinct rows of a table, and for every row which of them it is.
+
+    They are sorted, but for wide tables, such as of menus, where sorting would take long: a random
+    sum of each row tells them apart.
+    """
+    if table.shape[1] > _FEW_COLUMNS:
+        sums = table @ torch.from_numpy(np.random.default_rng(0).random(table.shape[1]))
+        _, first, which = np.unique(sums.numpy(), return_index=True, return_inverse=True)
+        if torch.equal(table[first][which], table):  # no two of them have the same sum
+            return table[first], torch.from_numpy(which)
+    return torch.unique(table, dim=0, return_inverse=True)
 
 
 def input_names(inputs: str | Sequence[str]) -> tuple[str, ...]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from scipy.sparse import csr_array, diags_array
 
-from stationary.data.choices import Choices
+from stationary.data.choices import Choices, as_sparse
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.estimate import End, Ended, FitResult, Method, check_whole, largest_slope
@@ -50,18 +50,20 @@ class ILSR(Method):
                 f"ILSR() fits st.models.PlackettLuce to choices; got {likelihood.model!r:.80} and "
                 f"{', '.join(kind.kind for kind in kinds)}: use Newton()"
             )
-        menus, counts = (csr_array(part.numpy()) for part in (likelihood.x, likelihood.data))
-        strength = likelihood.start - likelihood.start.mean()
-        taken = 0
-        while taken < self.most:
+        menus, counts = as_sparse(likelihood.x), as_sparse(likelihood.data)
+        choices, won, offered = counts.sum(1), counts.sum(0), menus.T.tocsr()
+        strength, moved, taken = likelihood.start.numpy(), np.inf, 0
+        while moved > self.tolerance and taken < self.most:
             taken += 1
-            flows = diags_array(1 / (menus @ strength.exp().numpy())) @ counts
-            pi = steady_state(torch.from_numpy((menus.T @ flows).toarray())).pi
-            before, strength = strength, pi.log() - pi.log().mean()
-            if float((strength - before).abs().max()) <= self.tolerance:
-                break
-        value, gradient = likelihood.value_and_gradient(strength.numpy())
-        above = nats_above_minimum(likelihood, strength.numpy(), gradient)
+            total = menus @ np.exp(strength)
+            flows = counts / total[:, None]
+            logs = steady_state(torch.from_numpy((offered @ flows).toarray())).pi.log().numpy()
+            before, strength = strength, logs - logs.mean()
+            moved = np.abs(strength - before).max()
+        total = menus @ np.exp(strength)
+        value = float(choices @ np.log(total) - won @ strength)
+        gradient = np.exp(strength) * (offered @ (choices / total)) - won
+        above = nats_above_minimum(likelihood, strength, gradient)
         ended = Ended(End.CONVERGED if above <= NEAR else End.STALLED, above <= NEAR, above=above)
         slope = largest_slope(gradient, likelihood.total)
-        return FitResult(strength, value, slope, ended, taken)
+        return FitResult(torch.from_numpy(strength), value, slope, ended, taken)

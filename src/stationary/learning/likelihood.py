@@ -15,6 +15,7 @@ from torch import Tensor
 
 from stationary._support.types import Array
 from stationary.data import Counts
+from stationary.data.numbers import distinct_rows
 from stationary.data.states import States
 from stationary.data.windows import Windows
 from stationary.errors import InputError
@@ -57,7 +58,7 @@ class Likelihood:
             data, size = weights[:, None] * data, weights * size
             kept = weights > 0
             windows, data, size = windows.select(kept), data[kept], size[kept]
-        distinct, where = torch.unique(windows.x, dim=0, return_inverse=True)
+        distinct, where = distinct_rows(windows.x)
         self.model = model
         self.x = model.as_inputs(distinct)
         self.data = data.new_zeros(len(distinct), data.shape[1]).index_add(0, where, data)
@@ -268,7 +269,7 @@ def _derivatives(function: Callable[[Tensor], Tensor | float], z: Array) -> list
 @torch.no_grad()
 def solved(model: Model, windows: Windows, theta: Tensor | None = None) -> Point:
     """Return a model at the inputs of windows, each distinct one solved once."""
-    x, group = torch.unique(windows.x, dim=0, return_inverse=True)
+    x, group = distinct_rows(windows.x)
     theta = model.theta.detach() if theta is None else theta
     pi = steady_states(model, x, theta)
     return Point(model, model.as_inputs(windows.x), theta).with_pi(pi[group])
