@@ -47,7 +47,7 @@ _IN_HAND = 2
 """Tasks that a cluster holds for each of its threads: one that runs, and the next."""
 
 _WORTH_IT = 6.0
-"""Seconds of work from which processes pay: each takes some to load torch."""
+"""Seconds that processes must save: each takes some to load torch."""
 
 
 def in_parallel(
@@ -87,8 +87,9 @@ def in_parallel(
     began = time.monotonic()
     with one_thread():
         for place, item in enumerate(items):
-            spent = time.monotonic() - began
-            worth = place > 0 and spent / place * (len(items) - place) > _WORTH_IT
+            spent, ahead = time.monotonic() - began, len(items) - place
+            idle = 1 - 1 / min(joblib.effective_n_jobs(jobs), ahead)
+            worth = place > 0 and spent / place * ahead * idle >= _WORTH_IT
             if cluster is not None or (worth and jobs != 1):
                 break
             keep(place, function(item))

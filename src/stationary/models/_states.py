@@ -63,9 +63,20 @@ class NamedStates:
         parts = np.split(self.group_index.argsort(kind="stable"), ends)
         return dict(zip(self.visible, parts, strict=True))
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Positions of states by name: windows name thousands of them, and a search takes long."""
+        return {name: k for k, name in enumerate(self.states)}
+
+    def _place(self, name: str) -> int | None:
+        if isinstance(self.states, tuple):
+            return self._places.get(name)
+        # Names that are made on demand know their own places.
+        return self.states.index(name) if name in self.states else None
+
     def states_of(self, name: int | str) -> list[int]:
         """Positions of the states that a name stands for: one state, or all of a group."""
-        if str(name) not in self.states and str(name) in self._members:
+        if self._place(str(name)) is None and str(name) in self._members:
             return self._members[str(name)].tolist()
         return [self.state_index(name)]
 
@@ -73,8 +84,9 @@ class NamedStates:
         """Position of a state given by name, or by position where states are not grouped."""
         name, first, last = str(state), self.states[0], self.states[-1]
         grouped = self.groups is not self.states
-        if (grouped or isinstance(state, str)) and name in self.states:
-            return self.states.index(name)
+        place = self._place(name) if grouped or isinstance(state, str) else None
+        if place is not None:
+            return place
         if grouped and name in self.groups:
             some = [self.states[k] for k in self.states_of(name)]
             raise InputError(
