@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -406,11 +407,36 @@ def test_forecast_as_a_table(call, run):
     code, out, err = call("forecast", run, "--x", "10:40:10")
     assert (code, err) == (0, "")
     assert "95% intervals; the fit saw loads 11 to 15" in out
-    for word in ("loss", "mean queue", "throughput", "response time", "utilisation", "trusted"):
-        assert word in out
+    assert _headings(out) == [["load", "loss", "response time", "p99", "trusted"]]
     assert out.count("yes") == 1  # the others lie further than the loads could test
     assert "not trusted in 3 of 4 rows: no data tests the model at this load" in out
-    assert "[" in out
+    assert "--wide shows more: p50, p95, mean queue, throughput, utilisation." in out
+
+
+def test_a_wide_forecast_shows_all_measures_in_one_table(call, run):
+    _, out, _ = call("forecast", run, "--x", "10,40", "--wide")
+    measures = ["loss", "response time", "p50", "p95", "p99", "mean queue", "throughput"]
+    assert _headings(out) == [["load", *measures, "utilisation", "trusted"]]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_named_measures_are_stacked_within_the_width(call, run, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    named = ["loss", "p50", "p90", "p95", "p99", "throughput"]
+    _, out, _ = call("forecast", run, "--x", "10:40:10", "--measures", ",".join(named))
+    tables = _headings(out)
+    assert [name for names in tables for name in names[1:-1]] == named
+    assert len(tables) > 1
+    assert {(names[0], names[-1]) for names in tables} == {("load", "trusted")}
+    rows = [line for line in out.splitlines() if not line.startswith(("not trusted", "Forecast"))]
+    assert max(map(len, rows)) <= width
+
+
+def _headings(out):
+    """Return the columns of each table."""
+    lines = out.splitlines()
+    heads = [a for a, b in pairwise(lines) if set(b) == {"\u2500"}]
+    return [re.split(r"\s{2,}", head.strip()) for head in heads]
 
 
 def test_forecast_as_json_and_csv_is_the_librarys_answer(call, run, fit):
@@ -514,7 +540,7 @@ def test_the_next_experiment_as_a_table(call, run, fit):
     code, out, _ = call("forecast", run, "--slo", "loss<0.01", "--next-experiment")
     assert code == 0
     assert words.sentence(words.experiment(fit.next_experiment(loss=0.01))) in out
-    assert out.count("yes") + out.count(" no ") == 12
+    assert out.count("yes") + out.count(" no\n") == 12
 
 
 def test_the_plot_shows_the_limit_of_its_measure(call, run, tmp_path):
@@ -596,13 +622,16 @@ def test_models_can_be_made_as_listed(call):
         assert entry["about"].endswith(".")
 
 
-def test_models_as_a_table(call):
+def test_models_as_a_table(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = call("models")
     assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
     alike = ": loss, response_time, p50, p95, p99, mean_queue, throughput, utilisation."
     timed = "not by arriving requests: batch."
-    for word in ("mmmk", "rate_1, rate_2, rate_3", alike, timed, "--relax", "FromFunction"):
-        assert word in out
+    for word in ("mmmk", alike, timed, "--relax", "FromFunction"):
+        assert word in " ".join(out.split())
+    assert "rate_1, rate_2, rate_3" in call("models", "--wide")[1]
 
 
 # Progress.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from stationary.cli._say import printable, say
 
@@ -15,9 +15,27 @@ if TYPE_CHECKING:
 _PATIENCE = 2.0
 """Seconds of work before a progress bar shows."""
 
+_NO_EDGE = 10_000
+"""Columns of a table that may be as wide as it is."""
 
-def table(title: str, columns: list[str], rows: list[list[str]], left: int = 1) -> None:
-    """Print a table whose first ``left`` columns are text and the others numbers."""
+_USUAL = ("loss", "response_time", "p99")
+"""Measures of a forecast that planners ask for first."""
+
+
+def table(
+    title: str,
+    columns: list[str],
+    rows: list[list[str]],
+    left: int = 1,
+    wide: bool = False,
+    more: Sequence[str] = (),
+) -> None:
+    """Print a table whose first ``left`` columns are text and the others numbers.
+
+    It fits the terminal, or 80 columns where there is none. The columns that ``more`` names are
+    shown only if it may be as ``wide`` as it is.
+    """
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -25,37 +43,83 @@ def table(title: str, columns: list[str], rows: list[list[str]], left: int = 1) 
     def as_is(text: str) -> Text:  # not as markup, which a name from a file may look like
         return Text(printable(text))
 
-    shown = Table(title=as_is(title), title_justify="left", title_style="bold")
-    for k, name in enumerate(columns):
-        shown.add_column(as_is(name), justify="left" if k < left else "right", overflow="fold")
+    shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    chosen = [k for k, name in enumerate(columns) if wide or name not in more]
+    for k in chosen:
+        justify: Literal["left", "right"] = "left" if k < left else "right"
+        shown.add_column(as_is(columns[k]), justify=justify, overflow="fold")
     for row in rows:
-        shown.add_row(*map(as_is, row))
-    # When the output goes to a file there is no edge to fold at.
-    Console(width=None if sys.stdout.isatty() else 160, highlight=False).print(shown)
+        shown.add_row(*(as_is(row[k]) for k in chosen))
+    console = Console(width=_NO_EDGE if wide else None, highlight=False)
+    if title:
+        console.print(as_is(title), style="bold")
+    console.print(shown)
+    if more and not wide:
+        say(f"--wide shows more: {', '.join(more)}.")
 
 
-def forecast_table(frame: pd.DataFrame, title: str) -> None:
-    """Print a forecast: inputs, then each measure with its interval."""
+def forecast_table(
+    frame: pd.DataFrame, title: str, wide: bool = False, named: bool = False
+) -> None:
+    """Print a forecast: inputs, then each measure above its interval.
+
+    Of measures that the user has not ``named``, those that planners ask for first are shown, unless
+    the table may be ``wide``. What does not fit beside one another is printed one below the other.
+    """
+    from rich.cells import cell_len
+    from rich.console import Console
+
     from stationary.words import number, plain, untrusted_rows
 
-    # Of a single window only the ends are known; they stand behind those of the long run.
+    # Of a single window only the ends are known; they stand below those of the long run.
     ends = [name.removesuffix("_low") for name in frame if name.endswith("_low")]
     measures = [name for name in ends if not name.endswith("_seen")]
     inputs = list(frame.columns[: frame.columns.get_loc(measures[0])])
-    rows = []
-    for row in frame.to_dict("records"):
-        cells = [number(row[name]) for name in inputs]
-        for name in measures:
-            low, high = number(row[f"{name}_low"]), number(row[f"{name}_high"])
-            cells.append(f"{number(row[name])} [{low}, {high}]")
-            if f"{name}_seen" in ends:
-                low, high = number(row[f"{name}_seen_low"]), number(row[f"{name}_seen_high"])
-                cells[-1] += f"; one window {low} to {high}"
-        rows.append([*cells, "yes" if row["trusted"] else "no"])
-    table(title, [*inputs, *map(plain, measures), "trusted"], rows, 0)
+    usual = [name for name in _USUAL if name in measures]
+    left_out = [] if wide or named or not usual else [n for n in measures if n not in usual]
+
+    def cell(row: dict[Hashable, Any], name: str) -> str:
+        low, high = number(row[f"{name}_low"], 3), number(row[f"{name}_high"], 3)
+        text = f"{number(row[name], 3)}\n{low} to {high}"
+        if f"{name}_seen" in ends:
+            low, high = (number(row[f"{name}_seen_{end}"], 3) for end in ("low", "high"))
+            text += f"\none window\n{low} to {high}"
+        return text
+
+    rows = frame.to_dict("records")
+    around = {name: [number(row[name]) for row in rows] for name in inputs}
+    around["trusted"] = ["yes" if row["trusted"] else "no" for row in rows]
+    cells = {name: [cell(row, name) for row in rows] for name in measures if name not in left_out}
+
+    def width(name: str, texts: list[str]) -> int:
+        lines = (line for text in [plain(name), *texts] for line in text.splitlines())
+        return max(map(cell_len, lines)) + 2
+
+    edge = _NO_EDGE if wide else Console().width
+    room = edge - sum(width(*column) for column in around.items())
+    lines = _lines({name: width(name, texts) for name, texts in cells.items()}, room)
+    for k, names in enumerate(lines):
+        shown = [around[name] for name in inputs] + [cells[name] for name in names]
+        beside = [list(row) for row in zip(*shown, around["trusted"], strict=True)]
+        table("" if k else title, [*inputs, *map(plain, names), "trusted"], beside, 0, wide)
+    if left_out:
+        say(f"--wide shows more: {', '.join(map(plain, left_out))}.")
     for reason in sorted(set(frame.loc[~frame["trusted"], "reason"])):
         count = int((frame["reason"] == reason).sum())
         say(untrusted_rows(count, len(frame), reason))
+
+
+def _lines(widths: dict[str, int], room: int) -> list[list[str]]:
+    """Return the names in as many lines as it takes to keep each within the room."""
+    lines: list[list[str]] = []
+    left = 0
+    for name, width in widths.items():
+        if not lines or width > left:
+            lines.append([])
+            left = room
+        lines[-1].append(name)
+        left -= width
+    return lines
 
 
 @contextmanager

@@ -100,13 +100,13 @@ def _show(plan: Plan, known: Identifiability) -> None:
     say("Are the data what the method assumes?")
     for finding in findings:
         text = f"  {_MARKS[finding.verdict]} {finding.check}: {words.finding(finding)}"
-        say(fill(text, 100, subsequent_indent=" " * 10))
+        say(fill(text, 80, subsequent_indent=" " * 10))
     unknown = sum(finding.verdict == "unknown" for finding in findings)
     if unknown:
         say(words.unchecked(unknown, len(findings)))
     say("\nIs the answer determined?")
     say(words.identifiability(known))
     say("\nUp to which load can it be trusted?")
-    say(fill(words.sentence(words.horizon(plan.horizon)), 100))
+    say(fill(words.sentence(words.horizon(plan.horizon)), 80))
     for note in plan.warnings():
         say(f"WARNING: {note}")

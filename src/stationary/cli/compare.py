@@ -43,6 +43,7 @@ def compare(
     seed: int = 0,
     jobs: int = -1,
     cluster: str | None = None,
+    wide: bool = False,
     json: bool = False,
 ) -> None:
     """Compare models: fit each to the lightest loads, and score it on the heaviest measured.
@@ -111,14 +112,14 @@ def compare(
     if json:
         say(as_json(comparison_record(plan, frame, limit)))
     else:
-        _show(plan, frame, limit)
+        _show(plan, frame, limit, wide)
         if folder.output is not None:
             say(f"\nsaved in {folder.output}; next: stationary report {folder.output}")
     if plan.recommended is None or (limit is not None and not limit.met_at(limit.present)):
         raise typer.Exit(1)
 
 
-def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None) -> None:
+def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None, wide: bool) -> None:
     from textwrap import fill
 
     from stationary import words
@@ -126,20 +127,21 @@ def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None) -> None:
 
     ranking = plan.ranking()
     best = ranking["backtest"].min()
-    rows = [
-        [row["model"], row["kind"], *_cells(row, best), row["note"]]
-        for row in ranking.to_dict("records")
-    ]
+    rows = [[row["model"], row["kind"], *_cells(row, best)] for row in ranking.to_dict("records")]
     columns = [
         *("model", "kind", "parameters", "nll", "aic", "bic"),
-        *("nats per count behind", "misplaced", "weight", "note"),
+        *("nats per count behind", "misplaced", "weight"),
     ]
-    table("Fitted to light load, scored on heavier", columns, rows, left=2)
-    say(fill(words.RANKED, 88))
-    say(f"\n{fill(words.choice(plan.comparison.choice), 100)}")
+    table("Fitted to light load, scored on heavier", columns, rows, 2, wide, more=columns[1:6])
+    for name, note in zip(ranking["model"], ranking["note"], strict=True):
+        if note:
+            say(fill(f"{name}: {note}.", 80))
+    say(fill(words.RANKED, 80))
+    say(f"\n{fill(words.choice(plan.comparison.choice), 80)}")
     if frame is not None:
         say()
-        forecast_table(frame, f"Pooled forecast with {100 * plan.question.level:g}% intervals")
+        title = f"Pooled forecast with {100 * plan.question.level:g}% intervals"
+        forecast_table(frame, title, wide)
     if limit is not None:
         answering = [name for name, weight in plan.weights.items() if weight > 0]
         say(f"\n{words.limit_of(limit, answering)}")

@@ -32,6 +32,7 @@ def forecast(
     what_if: str | None = None,
     next_experiment: bool = False,
     level: float | None = None,
+    wide: bool = False,
     json: bool = False,
     csv: bool = False,
     output: Path | None = None,
@@ -51,7 +52,8 @@ def forecast(
     Options
     -------
     x: Loads: 10:60:2 or 10,20,30; name=loads for each of several inputs.
-    measures: Measures to forecast, as in loss,p99,p97.5; the usual ones by default.
+    measures: Measures to forecast, as in loss,p99,p97.5; the usual ones by default, of which a
+        table shows loss, response_time and p99.
     window: Also say what a single window of this length will show, as in 10s.
     what_if: Forecast a changed system: servers=5 or servers=+1, capacity=+50%, faster=1.2 (every
         server), several after commas.
@@ -135,7 +137,8 @@ def forecast(
             answering = {part.name for part in plan.draws.parts}
             whose = "several models" if len(answering) > 1 else plan.name
             title = f"Forecast of {whose} with {100 * plan.question.level:g}% intervals"
-            forecast_table(frame, f"{title}; the fit saw loads {low:g} to {high:g}")
+            title += f"; the fit saw loads {words.load_range(low, high)}"
+            forecast_table(frame, title, wide, named=names is not None)
         if plan.change is not None:
             say(f"WARNING: {words.what_if(plan.change)}")
         if limit is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from stationary.cli._options import command_of
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @command_of
-def models(*, json: bool = False) -> None:
+def models(*, wide: bool = False, json: bool = False) -> None:
     """List the models with their options, parameters and measures."""
     from stationary.cli._records import as_json
     from stationary.cli._show import table
@@ -34,11 +35,11 @@ def models(*, json: bool = False) -> None:
         for entry in found
     ]
     headings = ["model", "what it is", "options", "learnt parameters"]
-    table("Models for --model name:option=value,...", headings, rows, left=4)
+    table("Models for --model name:option=value,...", headings, rows, 4, wide, more=headings[3:])
     for measures in dict.fromkeys(", ".join(entry["measures"]) for entry in found):
         which = [e["name"] for e in found if ", ".join(e["measures"]) == measures]
         whose = "all" if len(which) == len(found) else ", ".join(which)
-        say(f"Measures of {whose}: {measures}.")
+        say(fill(f"Measures of {whose}: {measures}.", 80))
     timed = [entry["name"] for entry in found if entry["sampling"] == ["time"]]
     say(f"Only for counts at regular times, not by arriving requests: {', '.join(timed)}.")
     say("--relax ALPHA adds a free rate wherever the model has none.")
