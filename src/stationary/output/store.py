@@ -232,12 +232,12 @@ def _identity(folder: Path) -> tuple[int, ...]:
 def _read_whole(path: Path, own: Sequence[Model]) -> dict[str, Any]:
     content = _read_json(path)
     checksums = content["checksums"]
-    for name in sorted({ARRAYS, WINDOWS} | (FILES & checksums.keys())):
-        if not (path / name).is_file():
-            _damaged(path, f"{name} is missing")
-        if _checksum(path / name) != checksums.get(name):
-            _damaged(path, f"{name} is not what was saved")
-    try:
+    try:  # a file may also go away while it is read
+        for name in sorted({ARRAYS, WINDOWS} | (FILES & checksums.keys())):
+            if not (path / name).is_file():
+                _damaged(path, f"{name} is missing")
+            if _checksum(path / name) != checksums.get(name):
+                _damaged(path, f"{name} is not what was saved")
         return _read(path, content, own)
     except (MissingError, RunError):  # the run itself is intact
         raise
@@ -255,7 +255,7 @@ def _check_readable(plan: Record, folder: Path) -> None:
 
 
 def _read(path: Path, content: dict[str, Any], own: Sequence[Model]) -> dict[str, Any]:
-    # load_file() has an error of its own for a file that another writer just replaced.
+    # load_file() has an error of its own where the file is gone.
     arrays = safetensors.torch.load((path / ARRAYS).read_bytes())
     reader, hints = Reader(path, arrays, own), get_type_hints(Record)
     plan = {k: reader.read(hints[k], content[k], k) for k in hints if k not in _TABLES}
