@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from stationary.data._base import TINY, Counts
 from stationary.errors import InputError
 from stationary.models import Model, Point
 from stationary.terms.spans import parse_span
+from stationary.words import seconds
 
 _PATTERN = "rt_{}"
 _MORE = ("more", "inf", "+inf")
@@ -109,8 +111,10 @@ class Latencies(Counts):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Upper edge of each bucket."""
-        return tuple(f"{edge:.4g}" for edge in self.edges) + (("more",) if self.open else ())
+        """What each bucket holds: ``up to 10 ms``, ``10 ms to 20 ms``, ..., ``over 1 s``."""
+        ends = [seconds(edge) for edge in self.edges]
+        between = (f"{a} to {b}" for a, b in pairwise(ends))
+        return (f"up to {ends[0]}", *between, *([f"over {ends[-1]}"] if self.open else []))
 
     def percentile(self, share: float) -> Array:
         """Return the time ``[M]`` that so large a share of the requests stays below.

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from stationary.words import answers, headlines
-from stationary.words.numbers import listed, plural, sentence
+from stationary.words.numbers import few, listed, plural, sentence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,9 +114,7 @@ def observed(windows: Windows) -> str:
     if len(windows.inputs) > 1 and all(kind.independent for kind in windows.observations):
         loads = ""  # menus have none
     pooled = f" pooled into {len(windows)}" if windows.is_pooled else ""
-    kinds = [
-        ", ".join(getattr(kind, "labels", None) or kind.columns) for kind in windows.observations
-    ]
+    kinds = [few(kind.labels) for kind in windows.observations]
     return f"{plural(windows.recorded, 'window')}{pooled}{loads}, observed {'; '.join(kinds)}"
 
 
