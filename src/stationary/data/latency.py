@@ -232,11 +232,6 @@ class Latencies(Counts):
         """Edges, and whether longer times were counted."""
         return {"edges": list(self.edges)}
 
-    @classmethod
-    def restored(cls, data: Tensor, facts: Mapping[str, Any]) -> Self:
-        """Return the observation that `facts` and its data describe."""
-        return cls(data, facts["edges"])
-
 
 def _increasing(edges: Sequence[float]) -> tuple[float, ...]:
     try:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
-from stationary.models._point import Point
+if TYPE_CHECKING:
+    from stationary.models._point import Point
 
 
 @dataclass(frozen=True)

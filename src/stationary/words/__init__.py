@@ -55,7 +55,6 @@ from stationary.words.headlines import (
 )
 from stationary.words.identifiability import direction, directions, identifiability
 from stationary.words.numbers import (
-    few,
     listed,
     load_range,
     number,

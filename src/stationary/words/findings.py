@@ -153,10 +153,6 @@ def _queue(facts: Facts) -> str:
     return f"{facts['category']} or more" if facts["or_more"] else str(facts["category"])
 
 
-def _deep(facts: Facts) -> str:
-    return f"{'response times' if facts.get('times') else 'queues'} of {_queue(facts)}"
-
-
 def _long_queues(facts: Facts) -> Clauses:
     observed, expected, queue = facts["observed"], facts["expected"], _queue(facts)
     times = "more than 1000 times"
@@ -167,7 +163,7 @@ def _long_queues(facts: Facts) -> Clauses:
     if facts["sampling"] == "arrival":
         seen = f"{times} as many requests as with {arrivals} found {queue} others"
     if facts.get("times"):
-        seen = f"{_deep(facts)} are {times} as frequent as with {arrivals}"
+        seen = f"response times of {queue} are {times} as frequent as with {arrivals}"
     return (
         f"at light load (up to {number(facts['load'])}), {seen}, so arrivals come in bursts or "
         f"service times vary widely",
@@ -176,8 +172,9 @@ def _long_queues(facts: Facts) -> Clauses:
 
 def _usual_queues(facts: Facts) -> Clauses:
     more = "hardly" if facts["slightly"] else "no"
+    what = "response times" if facts.get("times") else "queues"
     return (
-        f"at light load (up to {number(facts['load'])}), {_deep(facts)} are {more} more "
+        f"at light load (up to {number(facts['load'])}), {what} of {_queue(facts)} are {more} more "
         f"frequent than the model says",
     )
 

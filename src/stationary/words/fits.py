@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from stationary.words import answers, headlines
-from stationary.words.numbers import few, listed, plural, sentence
+from stationary.words.numbers import listed, plural, sentence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,8 +114,8 @@ def observed(windows: Windows) -> str:
     if len(windows.inputs) > 1 and all(kind.independent for kind in windows.observations):
         loads = ""  # menus have none
     pooled = f" pooled into {len(windows)}" if windows.is_pooled else ""
-    kinds = [few(kind.labels) for kind in windows.observations]
-    return f"{plural(windows.recorded, 'window')}{pooled}{loads}, observed {'; '.join(kinds)}"
+    kinds = "; ".join(kind.shown for kind in windows.observations)
+    return f"{plural(windows.recorded, 'window')}{pooled}{loads}, observed {kinds}"
 
 
 def left_out(estimate: Estimate) -> str:

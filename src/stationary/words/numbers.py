@@ -122,16 +122,3 @@ def plain(name: str) -> str:
     """
     mean = "mean " if name in ("response_time", "waiting_time") else ""
     return name if name.startswith("p_") else mean + name.replace("_", " ")
-
-
-def few(names: Sequence[str], most: int = 24) -> str:
-    """Return names after one another; of more than ``most`` the ends, and how many there are.
-
-    Examples
-    --------
-    >>> few(["0", "1", "2"]), few(["0", "1", "2"], 2)
-    ('0, 1, 2', '0, ..., 2 (3 in all)')
-    """
-    if len(names) <= most:
-        return ", ".join(names)
-    return f"{names[0]}, ..., {names[-1]} ({len(names)} in all)"

@@ -17,7 +17,7 @@ from stationary.errors import InputError, RateError
 from stationary.generator import Generator
 from stationary.models._params import Param
 from stationary.models._point import Point
-from stationary.models.latency import Shifted, Times
+from stationary.models.latency import Times
 from stationary.models.latency.tagged import Tagged
 from stationary.models.measures import FLOW_MEASURES, Flows, Measure
 from stationary.models.rules.base import (
@@ -328,9 +328,7 @@ class RuleModel(FormulaModel):
         """How long accepted requests that are served stay, by following one of them."""
         tagged = self._tagged
         rates = super().rates(*point.x.split(1, -1), point.p)
-        times = tagged.times(rates, rates * point.pi[..., self._follower.moves.source])
-        overhead = vars(point.p).get("overhead")
-        return times if overhead is None else Shifted(times, overhead)
+        return tagged.times(rates, rates * point.pi[..., self._follower.moves.source])
 
     def flows(self, point: Point) -> Flows:
         """Requests that the rules let in, turn away or throw out."""

@@ -19,7 +19,7 @@ from stationary.output.report.answer import Answer
 from stationary.output.report.forecasts import round_loads
 from stationary.terms.findings import Finding, Verdict
 from stationary.trust.identifiability import Identifiability
-from stationary.words import few, load_range, number, plain
+from stationary.words import load_range, number, plain
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
@@ -164,7 +164,7 @@ def data_facts(plan: Plan) -> list[tuple[str, str]]:
         called = "loads" if windows.inputs == ("load",) else name
         facts.append((called, load_range(float(column.min()), float(column.max()))))
     for kind in windows.observations:
-        facts.append(("observed", few(kind.labels)))
+        facts.append(("observed", kind.shown))
         facts.append(("counts", f"{float(kind.size.sum()):.0f}"))
         if isinstance(kind, States):
             how = "by arriving requests" if windows.by_arrivals else "independently of arrivals"
