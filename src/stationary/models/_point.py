@@ -55,6 +55,11 @@ class Point:
         """Parameters by name, each ``[..., size]``."""
         return self.model.named(self.theta)
 
+    @property
+    def values(self) -> dict[str, Tensor]:
+        """Inputs and parameters by name, each ``[..., 1]``."""
+        return dict(zip(self.model.inputs, self.x.split(1, -1), strict=True)) | vars(self.p)
+
     @cached_property
     def pi(self) -> Tensor:
         """Steady states ``[..., n]``, solved when first asked for."""

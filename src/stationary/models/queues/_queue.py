@@ -19,7 +19,7 @@ from stationary.models.latency import Times
 from stationary.models.latency.erlangs import Erlangs, geometric
 from stationary.models.latency.orders import SHARED, Follower, queue_moves
 from stationary.models.latency.tagged import Tagged
-from stationary.models.measures import FLOW_MEASURES, Flows, Measure, reward
+from stationary.models.measures import FLOW_MEASURES, Flows, Measure, mean_of_states, reward
 
 _DISCIPLINES = ("fcfs", "ps")
 
@@ -136,7 +136,7 @@ class Queue(Model):
         if name in FLOW_MEASURES:
             return FLOW_MEASURES[name]
         if name == "mean_queue":
-            return reward(self.levels, 0.0, float(self.levels.max()), "mean requests in the system")
+            return mean_of_states(self.levels, "mean requests in the system")
         if name == "utilisation" and name in self.measures:
             return reward(self.serving / self.servers, 0.0, 1.0, "mean share of busy servers")
         return super().measure(name)
