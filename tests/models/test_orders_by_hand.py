@@ -154,6 +154,14 @@ def generator(rates, place):
     return Q - np.diag(Q.sum(1))
 
 
+def steady(moves):
+    """Probability of every state of the whole system."""
+    rates, place = explored((0, 0), lambda s: ((t, rate) for t, rate, _ in moves(*s)))
+    Q = generator(rates, place)
+    pi = np.linalg.lstsq(np.vstack([Q.T, np.ones(len(Q))]), np.eye(len(Q) + 1)[-1])[0]
+    return {state: pi[k] for state, k in place.items()}
+
+
 def served_by(moves, servers, share, waiting, times):
     """Probability of being served by each time, of a request that is let in and served."""
 
@@ -183,15 +191,12 @@ def served_by(moves, servers, share, waiting, times):
                     where = "served" if waiting and where <= servers else (m, then, where)
                 yield where, rate * chance
 
-    whole, place = explored((0, 0), lambda s: ((t, rate) for t, rate, _ in moves(*s)))
-    Q = generator(whole, place)
-    pi = np.linalg.lstsq(np.vstack([Q.T, np.ones(len(Q))]), np.eye(len(Q) + 1)[-1])[0]
     arriving = defaultdict(float)
-    for n, phase in place:
+    for (n, phase), here_now in steady(moves).items():
         for (m, then), rate, what in moves(n, phase):
             for k in range(n + 1, m + 1) if what == "arrive" else ():
                 here = "served" if waiting and k <= servers else (m, then, k)
-                arriving[here] += pi[place[n, phase]] * rate
+                arriving[here] += here_now * rate
     tagged, place = explored("start", lambda s: arriving.items() if s == "start" else followed(s))
     Q = generator({pair: rate for pair, rate in tagged.items() if pair[0] != "start"}, place)
     start = np.zeros(len(place))
@@ -204,6 +209,18 @@ def served_by(moves, servers, share, waiting, times):
 
 def test_every_named_queue_is_in_the_table():
     assert {*queues.names()} == {*TABLE} - {"spilling"} | UNLIKE
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_steady_state_is_that_of_the_chain_by_hand(name):
+    model, by_hand = TABLE[name]
+    for load in LOADS:
+        expected = defaultdict(float)
+        for (n, phase), share in steady(by_hand(load)).items():
+            expected["overload" if phase == "failed" else str(n)] += share
+        pi = model.at([load]).pi.detach()[0]
+        found = {group: pi[model.states_of(group)].sum().item() for group in model.visible}
+        assert found == pytest.approx(dict(expected), abs=1e-12)
 
 
 CASES = [
