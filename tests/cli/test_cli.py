@@ -379,7 +379,7 @@ def test_a_limit_that_no_load_breaks_is_null_for_programs(call, data):
     args = ("fit", data, "--model", MODEL, "--slo", "response_time<10")
     code, out, _ = call(*args)
     assert code == 0
-    assert "Response time stays at or below 10 at any load; not to be trusted" in out
+    assert "Mean response time stays at or below 10 at any load; not to be trusted" in out
     assert json.loads(call(*args, "--json")[1])["limit"]["load"] is None
 
 
@@ -407,7 +407,7 @@ def test_forecast_as_a_table(call, run):
     code, out, err = call("forecast", run, "--x", "10:40:10")
     assert (code, err) == (0, "")
     assert "95% intervals; the fit saw loads 11 to 15" in out
-    assert _headings(out) == [["load", "loss", "response time", "p99", "trusted"]]
+    assert _headings(out) == [["load", "loss", "mean response time", "p99", "trusted"]]
     assert out.count("yes") == 1  # the others lie further than the loads could test
     assert "not trusted in 3 of 4 rows: no data tests the model at this load" in out
     assert "--wide shows more: p50, p95, mean queue, throughput, utilisation." in out
@@ -415,7 +415,7 @@ def test_forecast_as_a_table(call, run):
 
 def test_a_wide_forecast_shows_all_measures_in_one_table(call, run):
     _, out, _ = call("forecast", run, "--x", "10,40", "--wide")
-    measures = ["loss", "response time", "p50", "p95", "p99", "mean queue", "throughput"]
+    measures = ["loss", "mean response time", "p50", "p95", "p99", "mean queue", "throughput"]
     assert _headings(out) == [["load", *measures, "utilisation", "trusted"]]
 
 

@@ -93,7 +93,10 @@ def test_the_first_of_several_slos_to_be_missed_is_the_headline(fit, tmp_path):
     assert "response time = 0.1" in shown.text("measure")
     assert "the dashed line is its bound, 0.01" in shown.text("measures")
     [(head, *_)] = shown.tables["forecast"]
-    assert [name for name in head if name in ("loss", "response time")] == ["response time", "loss"]
+    assert [name for name in head if name in ("loss", "mean response time")] == [
+        "mean response time",
+        "loss",
+    ]
     assert answer(fit, ["loss<0.1%", "response_time<100ms"]).measure == "loss"
 
 
@@ -194,7 +197,7 @@ def test_the_forecast_table_is_the_closed_form(fit, tmp_path):
     assert "Forecasts are trusted up to a load of" in shown.text("answer")
     [(head, *rows)] = shown.tables["forecast"]
     interval = "95% interval"
-    assert head == ["load", "trusted", "loss", interval, "response time", interval, "data"]
+    assert head == ["load", "trusted", "loss", interval, "mean response time", interval, "data"]
     assert 6 <= len(rows) <= 14
     for load, trusted, lost, between, _, _, where in rows:
         expected = loss(value(load), fit.estimates["service_rate"])
@@ -264,7 +267,7 @@ def test_what_is_not_determined(fit, tmp_path, monkeypatch):
     assert "Multiplying one_rate and another by one common factor" in text
     [table] = shown.tables["identifiability"]
     assert table[1] == ["150", "loss", "0.25", "0.125", "0.5", "yes"]
-    assert table[2] == ["200", "response time", "2.5", "2", "3", "no"]
+    assert table[2] == ["200", "mean response time", "2.5", "2", "3", "no"]
     of_two = identified(ranges=reports.RANGES.rename(columns={"load": "warmth"}))
     [(head, *_)] = page(fit, tmp_path, identifiability=of_two).tables["identifiability"]
     assert head == ["warmth", "measure", "forecast", "at least", "at most", "determined"]

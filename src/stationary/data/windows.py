@@ -205,9 +205,7 @@ class Windows:
         rows = f"pooled into {len(self)}, " if self.is_pooled else ""
         parts = [f"{self.recorded} windows, {rows}{self.inputs[0]} {low:g}..{high:g}"]
         for kind in self.observations:
-            names = kind.labels
-            shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            parts.append(f"categories {shown}, {kind.size.sum():.0f} counts")
+            parts.append(f"categories {kind.shown}, {kind.size.sum():.0f} counts")
             if isinstance(kind, States):
                 parts.append(f"sampling={kind.sampling}")
         if self.duration is not None:

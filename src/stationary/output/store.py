@@ -157,14 +157,15 @@ def _read_windows(
         return torch.from_numpy(frame[names].to_numpy(dtype=np.float64, copy=True))
 
     kinds = []
-    for number, facts in enumerate(content["observations"]):
-        kind = Observation.kinds.get(facts["kind"], _OURS.get(facts["kind"]))
+    for number, entry in enumerate(content["observations"]):
+        facts = {name: value for name, value in entry.items() if name not in ("kind", "columns")}
+        kind = Observation.kinds.get(entry["kind"], _OURS.get(entry["kind"]))
         if kind is None:
             raise RunError(
-                f"the run holds observations of a kind of your own, {facts['kind']!r}: import the "
+                f"the run holds observations of a kind of your own, {entry['kind']!r}: import the "
                 f"module that defines it first"
             )
-        kinds.append(kind.restored(table(f"{number}:"), facts))
+        kinds.append(kind(table(f"{number}:"), **facts))
     used, aside = kinds[: content["used"]], kinds[content["used"] :]
     moments = None
     if "windows" in frame:

@@ -117,7 +117,8 @@ def plain(name: str) -> str:
 
     Examples
     --------
-    >>> plain("service_rate"), plain("p_0")
-    ('service rate', 'p_0')
+    >>> plain("service_rate"), plain("p_0"), plain("response_time")
+    ('service rate', 'p_0', 'mean response time')
     """
-    return name if name.startswith("p_") else name.replace("_", " ")
+    mean = "mean " if name in ("response_time", "waiting_time") else ""
+    return name if name.startswith("p_") else mean + name.replace("_", " ")

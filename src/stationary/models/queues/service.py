@@ -46,7 +46,7 @@ from stationary.errors import InputError
 from stationary.models._params import Param, Values, rate
 from stationary.models._point import Point
 from stationary.models._rates import join_rates
-from stationary.models.latency import Gammas, Shifted, Times, incomplete_gamma
+from stationary.models.latency import Gammas, Times, incomplete_gamma
 from stationary.models.measures import FLOW_MEASURES, Flows, Measure
 from stationary.models.queues._birth_death import BirthDeathQueue
 
@@ -230,30 +230,25 @@ class Service(BirthDeathQueue):
             return replace(usual, function=lambda point: point.response_times.mean)
         return super().measure(name)
 
-    def response_times(self, point: Point) -> Times:
-        """Overhead, wait and service of accepted requests.
+    def times_in_order(self, point: Point, waiting: bool) -> Times:
+        """Wait, and service, of accepted requests.
 
         Wait and service together are taken as shifted gamma distributed, with the first three
         moments of their sum: exact for one exponential server, within about 1 % elsewhere.
         """
         weights, (mean, variance, third) = self._accepted(point)
+        if waiting:
+            # What takes no time has no spread: any small one will do.
+            small = (1e-6 / point.p.service_rate) * torch.ones_like(mean)
+            waits = self.levels[:-1] >= self.servers
+            moments = torch.where(waits, mean, small), torch.where(waits, variance, small**2)
+            return Gammas.of_moments(weights, *moments, torch.where(waits, third, 2 * small**3))
         slower = self.slowdown(point.p, self.levels[:-1] + 1)
         own = (1.0 if slower is None else slower) / point.p.service_rate
         c2 = point.p.variability
-        times = Gammas.of_moments(
+        return Gammas.of_moments(
             weights, mean + own, variance + c2 * own**2, third + 2 * c2**2 * own**3
         )
-        overhead = vars(point.p).get("overhead")
-        return times if overhead is None else Shifted(times, overhead)
-
-    def waiting_times(self, point: Point) -> Times:
-        """The wait alone; requests that find a free server do not wait."""
-        weights, (mean, variance, third) = self._accepted(point)
-        # What takes no time has no spread: any small one will do.
-        small = (1e-6 / point.p.service_rate) * torch.ones_like(mean)
-        waits = self.levels[:-1] >= self.servers
-        moments = torch.where(waits, mean, small), torch.where(waits, variance, small**2)
-        return Gammas.of_moments(weights, *moments, torch.where(waits, third, 2 * small**3))
 
     def _accepted(self, point: Point) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
         """What accepted requests find ``[..., K]``, and three central moments of their waits."""

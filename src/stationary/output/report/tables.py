@@ -164,8 +164,7 @@ def data_facts(plan: Plan) -> list[tuple[str, str]]:
         called = "loads" if windows.inputs == ("load",) else name
         facts.append((called, load_range(float(column.min()), float(column.max()))))
     for kind in windows.observations:
-        names = kind.labels if isinstance(kind, States) else kind.columns
-        facts.append(("observed", ", ".join(names)))
+        facts.append(("observed", kind.shown))
         facts.append(("counts", f"{float(kind.size.sum()):.0f}"))
         if isinstance(kind, States):
             how = "by arriving requests" if windows.by_arrivals else "independently of arrivals"
