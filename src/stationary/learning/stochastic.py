@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from stationary._support.files import remove_abandoned
 from stationary.data.windows import Windows
-from stationary.errors import InputError, RunError
+from stationary.errors import InputError
 from stationary.gradients import Exact, Gradient
 from stationary.learning import checkpoints
 from stationary.learning.estimate import (
@@ -41,7 +40,6 @@ _EVERY = 2.0
 _SHARE = 0.05
 """Share of the time that checkpoints may take: those of large chains hold one guess per window."""
 
-_CHECKPOINT = "checkpoint.safetensors"
 _COUNTS = ("epoch", "position", "step", "stale")
 _COLUMNS = ("step", "epoch", "loss", "gradient_norm", "terms")
 
@@ -232,26 +230,16 @@ class Trainer(Iterates):
             self.ended = Ended(End.PATIENCE, False, epochs=self.epoch, stale=self.stale)
 
     def _open(self, folder: Path, resume: bool) -> None:
-        file = folder / _CHECKPOINT
-        if file.exists() and not resume:
-            raise checkpoints.unfinished(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        remove_abandoned(folder.glob(".*.part"))
-        if not file.exists():
+        state = checkpoints.taken_up(folder, self._owner(), resume)
+        if state is None:
             return
-        state = checkpoints.read(file)
-        if state.get("fingerprint") != self._fingerprint():
-            raise RunError(
-                f"{folder} holds the checkpoint of another run (other data, model, gradient or "
-                f"step rule); delete it, or start with the same arguments"
-            )
         try:
             self._restore(state)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:  # of torch, too
-            raise checkpoints.damaged(file, error) from None
+            raise checkpoints.damaged(folder / checkpoints.CHECKPOINT, error) from None
         self._end()  # unless more epochs or more patience are given than last time
 
-    def _fingerprint(self) -> dict[str, Any]:
+    def _owner(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to be this run's."""
         kept = ("rule", "batch", "clip", "floor", "start", "average")
         return {
@@ -262,14 +250,14 @@ class Trainer(Iterates):
         }
 
     def _save(self, folder: Path) -> None:
-        checkpoints.write(folder / _CHECKPOINT, self._state())
+        checkpoints.write(folder / checkpoints.CHECKPOINT, self._state())
 
     def _state(self) -> checkpoints.State:
         return {
             **{name: getattr(self, name) for name in _COUNTS},
             "loss_sum": self.loss_sum,
             "best": self.best,
-            "fingerprint": self._fingerprint(),
+            "owner": self._owner(),
             "history": torch.tensor(self._rows(), dtype=torch.float64),
             "theta": self.theta,
             "permutation": self.permutation,
