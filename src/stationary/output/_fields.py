@@ -79,7 +79,7 @@ class Reader:
             return self.arrays[value].numpy()
         if kind is Model:
             return self._model(value)
-        if is_dataclass(kind):
+        if isinstance(kind, type) and is_dataclass(kind):
             hints = _saved(kind)
             return kind(**{k: self.read(of_k, value[k], k) for k, of_k in hints.items()})
         if isinstance(value, dict):
