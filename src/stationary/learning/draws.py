@@ -22,7 +22,7 @@ from torch import Tensor
 from stationary._support.types import Array
 from stationary.learning.curve import Curves, is_costly
 from stationary.learning.estimate import Estimate
-from stationary.learning.solved_points import FAR, UNSOLVABLE, within
+from stationary.learning.solved_points import FAR, UNSOLVABLE, each_solvable, within
 from stationary.models import Model, Point
 from stationary.models.chunks import chunk_size, in_chunks, is_large
 from stationary.models.scales import Scale
@@ -283,11 +283,9 @@ def _solvable(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> A
     try:
         return _measured(model, x, theta, names)
     except UNSOLVABLE:
-        if x.shape[:2] == (1, 1):
-            return np.full((1, 1, len(names)), np.nan)
-    # Draws first; then the loads of one draw, because it may fail at one of them alone.
-    axis = 0 if len(x) > 1 else 1
-    theta = theta if axis == 0 else theta.expand(-1, x.shape[1], -1)
-    half = x.shape[axis] // 2
-    pairs = zip(x.tensor_split([half], axis), theta.tensor_split([half], axis), strict=True)
-    return np.concatenate([_solvable(model, a, b, names) for a, b in pairs], axis)
+        batch = np.broadcast_shapes(x.shape[:-1], theta.shape[:-1])
+    # A draw may fail at one load alone.
+    pairs = (part.expand(*batch, -1).flatten(0, 1)[:, None] for part in (x, theta))
+    shapes = [(1, len(names))]
+    found = each_solvable(lambda *rows: (_measured(model, *rows, names),), shapes, *pairs)
+    return found[0].reshape(*batch, -1)

@@ -271,20 +271,20 @@ def _read_json(path: Path) -> dict[str, Any]:
     check_run(path)
     old = (path / OLD).exists() and not (path / JSON).exists()
     try:
-        content = json.loads((path / (OLD if old else JSON)).read_text(encoding="utf-8"))
+        content: Any = json.loads((path / (OLD if old else JSON)).read_text(encoding="utf-8"))
     except FileNotFoundError:
         _damaged(path, f"{JSON} is missing")
     except UnicodeDecodeError:
         _damaged(path, f"{JSON} is not text")
     except (ValueError, OSError) as error:
         _damaged(path, f"{JSON}: {getattr(error, 'strerror', None) or error}")
-    number = content.get("format") if isinstance(content, dict) else None
+    content = content if isinstance(content, dict) else {}
+    number = content.get("format")
     if old or (isinstance(number, int) and number < FORMAT):
-        recipe = content.get("recipe") or {}
+        recipe = (content.get("recipe") or {}).get("command", "stationary fit ... -o")
         raise RunError(
             f"{path} was saved by an older stationary, in a form that is no longer read; make it "
-            f"again with '{recipe.get('command', 'stationary fit ... -o')}' (--overwrite to "
-            f"replace it)"
+            f"again with '{recipe}' (--overwrite to replace it)"
         )
     if not isinstance(number, int):
         _damaged(path, f"{JSON} does not say its format")
@@ -294,10 +294,7 @@ def _read_json(path: Path) -> dict[str, Any]:
             f"({content.get('versions', {}).get('stationary', 'unknown')}); this is "
             f"{__version__}: upgrade"
         )
-    for name in ("checksums", "checksum"):
-        if name not in content:
-            _damaged(path, f"{JSON}: {name} is missing")
-    if content.pop("checksum") != _digest(content):
+    if content.pop("checksum", None) != _digest(content) or "checksums" not in content:
         _damaged(path, f"{JSON} is not what was saved")
     return dict(content)
 

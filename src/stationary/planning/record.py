@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -191,8 +192,8 @@ class Record:
 
     @property
     def model(self) -> Model:
-        """The main model, at its estimates; the changed one of a what-if."""
-        return self.estimate.model if self.changed is None else self.draws.first
+        """A copy of the main model, at its estimates; of the changed one of a what-if."""
+        return deepcopy(self.estimate.model if self.changed is None else self.draws.first)
 
     @property
     def change(self) -> Change | None:

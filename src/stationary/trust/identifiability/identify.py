@@ -182,7 +182,7 @@ def identify(
         if not (value > 0 and math.isfinite(value)):
             raise InputError(f"{name} must be positive and finite; got {value!r}")
     model, bound = estimate.model, nats * dispersion
-    likelihood = Likelihood(model, windows)
+    likelihood = Likelihood(model, windows, estimate.solver)
     z = likelihood.scale.free(estimate.theta).numpy()
     if not estimate.converged:
         z = _settled(likelihood, z)
