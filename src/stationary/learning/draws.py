@@ -19,6 +19,7 @@ import torch
 from scipy.stats import chi2, norm, qmc
 from torch import Tensor
 
+from stationary._support.threads import one_thread
 from stationary._support.types import Array
 from stationary.learning.curve import Curves, is_costly
 from stationary.learning.estimate import Estimate
@@ -104,9 +105,12 @@ class Part:
                 accuracy = Point(self.model, x, self.model.theta.detach()).accuracy
         return accuracy is Accuracy.ENTRYWISE
 
-    def drawn(self, x: Tensor, names: Sequence[str]) -> Array:
-        """Measures ``[B, G, K]`` of every draw at inputs ``[1 or B, G, d]``: NaN if unsolvable."""
-        theta = self.theta[:, None]
+    def drawn(self, x: Tensor, names: Sequence[str], which: Array | None = None) -> Array:
+        """Measures ``[B, G, K]`` of every draw at inputs ``[1 or B, G, d]``: NaN if unsolvable.
+
+        Of ``which`` draws, if that is given.
+        """
+        theta = (self.theta if which is None else self.theta[which])[:, None]
         if self.costly:
             return self._curves(names).values(x, theta, names)
         return _solvable(self.model, x.expand(len(theta), -1, -1), theta, names)
@@ -275,7 +279,8 @@ def _measured(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> A
         return torch.cat(in_chunks(of_part, model.edges, *rows)).reshape(*batch, -1).numpy()
     some = side_by_side // batch[-1]
     parts = zip(x.split(some), theta.split(some), strict=True)
-    return torch.cat([of_part(*part) for part in parts]).numpy()
+    with one_thread():
+        return torch.cat([of_part(*part) for part in parts]).numpy()
 
 
 def _solvable(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> Array:

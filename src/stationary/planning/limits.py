@@ -183,7 +183,7 @@ def limit(
         if earlier is not None:
             starts, step, of_estimates = earlier
             met_again |= of_estimates
-            found, which = excess.roots(starts, step)
+            found, which = excess.roots_of(np.arange(len(starts)), starts, step)
         roots.append(np.exp(found))
         binds.append(which)
     centres = np.array([found[0] for found in roots])
