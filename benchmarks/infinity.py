@@ -45,7 +45,6 @@ def time_per_window() -> None:
 
         strategies = {
             "Infinity(p=0.1)": st.Infinity(p=0.1, seed=0),
-            "Infinity(p=0.1, shared=True)": st.Infinity(p=0.1, seed=0, shared=True),
             "Infinity(p=0.1, series=Doubling())": st.Infinity(
                 p=0.1, seed=0, series=st.gradients.Doubling()
             ),
