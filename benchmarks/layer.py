@@ -245,7 +245,8 @@ def main() -> None:
             yield [f"{n:,}", f"{batch:,}", *cells, ", ".join(faster)]
 
     table(
-        "Value and gradient of dense chains, ms of processor time (largest relative error of pi, of the gradient)",
+        "Value and gradient of dense chains, processor time in ms (largest relative error of pi, "
+        "of the gradient)",
         ["states", "chains", *WAYS, "times faster than solve"],
         rows(),
     )

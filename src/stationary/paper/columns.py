@@ -92,9 +92,11 @@ TABLE: list[Column] = [
 """The columns of the main tables."""
 
 _BY_P: dict[float, Column] = {
-    p: Trained(f"p-{p:g}", f"infinity-SGD, p = {p:g}", partial(_infinity, p))
+    p: PAPER
+    if p == TABLE_P
+    else Trained(f"p-{p:g}", f"infinity-SGD, p = {p:g}", partial(_infinity, p))
     for p in sorted({p for row in rows().values() for p in row.p or _DEFAULTS["p"]}, reverse=True)
-} | {TABLE_P: PAPER}
+}
 
 _BY_ALPHA: dict[float, Column] = {
     alpha: _relaxed("alpha", "infinity-SGD", partial(_infinity, TABLE_P), alpha)
