@@ -35,7 +35,7 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments and set every printed number beside ours.
 
-    Every repeat is kept: a run that was interrupted goes on where it was. The full setting takes
+    Finished tasks are kept: an interrupted run goes on where it was. The full setting takes
     under half an hour on two cores, --quick under three minutes.
 
     stationary reproduce mape --quick

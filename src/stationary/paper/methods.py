@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -44,7 +44,7 @@ class Outcome:
     """
 
     predicted: Tensor
-    seconds: float
+    seconds: float = math.nan
     theta: list[float] = field(default_factory=list)
     nll: list[float] = field(default_factory=list)
     steady: Tensor | None = None
@@ -52,7 +52,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Column(ABC):
+class Column:
     """A column of the tables: a way to learn, with its settings.
 
     Parameters
@@ -79,9 +79,18 @@ class Column(ABC):
     effort = 1.0
     """Rough work of a repeat on a small model; the longest runs start first."""
 
-    @abstractmethod
     def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
         """Learn from every problem, with one seed each and a share of the row's epochs."""
+        outcomes = []
+        for problem, seed in zip(problems, seeds, strict=True):
+            began = time.perf_counter()
+            outcome = self.learn(problem, seed, share)
+            outcomes.append(replace(outcome, seconds=time.perf_counter() - began))
+        return outcomes
+
+    def learn(self, problem: Problem, seed: int, share: float) -> Outcome:
+        """Learn from one problem; a column overrides this, or `run`."""
+        raise NotImplementedError
 
     def settings(self, row: Row) -> Any:
         """Return all settings of a run on a row, as plain data; they identify kept runs."""
@@ -131,7 +140,8 @@ class Trained(Column):
         seconds = (time.perf_counter() - began) / len(problems)
         outcomes = []
         for problem, path in zip(problems, paths, strict=True):
-            own = _outcome(model, problem, path, seconds, gradient=way.gradient)
+            own = _outcome(model, problem, path, gradient=way.gradient)
+            own = replace(own, seconds=seconds)
             if not way.gradient.exact_forward:
                 own = replace(own, steady=_forecast(model, problem, path[-1:], st.Exact())[0])
             outcomes.append(own)
@@ -183,19 +193,13 @@ class MaximumLikelihood(Column):
 
     effort = 10.0
 
-    def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
-        """Take second-order steps on each problem."""
+    def learn(self, problem: Problem, seed: int, share: float) -> Outcome:
+        """Take second-order steps."""
         del share
-
-        def one(problem: Problem, seed: int) -> Outcome:
-            began = time.perf_counter()
-            model, windows = self.model(problem.row), problem.observed()
-            newton = st.Newton(starts=problem.row.starts)
-            found = newton.run(Likelihood(model, windows), windows, seed)
-            seconds = time.perf_counter() - began
-            return _outcome(model, problem, found.theta[None], seconds, found.ended.converged)
-
-        return list(map(one, problems, seeds))
+        model, windows = self.model(problem.row), problem.observed()
+        newton = st.Newton(starts=problem.row.starts)
+        found = newton.run(Likelihood(model, windows), windows, seed)
+        return _outcome(model, problem, found.theta[None], found.ended.converged)
 
 
 @dataclass(frozen=True)
@@ -216,19 +220,12 @@ class LeastSquares(Column):
     trains = True
     effort = 5e3
 
-    def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
-        """Run Adam on the Lagrangian of each problem."""
-        del seeds
-        steps = round(self.steps * share)
-
-        def one(problem: Problem) -> Outcome:
-            began = time.perf_counter()
-            model = self.model(problem.row)
-            found = conditional_least_squares(model, problem.observed(), self.weight, steps)
-            seconds = time.perf_counter() - began
-            return _outcome(model, problem, found.theta[None], seconds, found.converged)
-
-        return list(map(one, problems))
+    def learn(self, problem: Problem, seed: int, share: float) -> Outcome:
+        """Run Adam on the Lagrangian."""
+        del seed
+        model, steps = self.model(problem.row), round(self.steps * share)
+        found = conditional_least_squares(model, problem.observed(), self.weight, steps)
+        return _outcome(model, problem, found.theta[None], found.converged)
 
 
 @dataclass(frozen=True)
@@ -243,16 +240,10 @@ class Baseline(Column):
 
     forecast: Callable[[st.Windows, Tensor], Tensor]
 
-    def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
+    def learn(self, problem: Problem, seed: int, share: float) -> Outcome:
         """Evaluate it."""
-        del seeds, share
-
-        def one(problem: Problem) -> Outcome:
-            began = time.perf_counter()
-            predicted = self.forecast(problem.windows, problem.x[:, 0])[None]
-            return Outcome(predicted, seconds=time.perf_counter() - began)
-
-        return list(map(one, problems))
+        del seed, share
+        return Outcome(self.forecast(problem.windows, problem.x[:, 0])[None])
 
 
 def zero(windows: st.Windows, x: Tensor) -> Tensor:
@@ -330,7 +321,6 @@ def _outcome(
     model: st.Model,
     problem: Problem,
     path: Tensor,
-    seconds: float,
     converged: bool = True,
     gradient: Gradient | None = None,
 ) -> Outcome:
@@ -338,7 +328,6 @@ def _outcome(
     known = len(problem.row.family().param_names)
     return Outcome(
         predicted=_forecast(model, problem, path, gradient or st.Exact()),
-        seconds=seconds,
         theta=path[-1, :known].tolist(),
         nll=_losses(model, problem, path),
         converged=converged,
