@@ -314,6 +314,7 @@ def judged(likelihood: Likelihood, theta: Tensor, ended: Ended, evaluations: int
     """Return parameters that were found in another way, judged by the exact likelihood."""
     z = likelihood.scale.free(theta).numpy()
     nll, slope = likelihood.value_and_gradient(z)
-    gap = nats_above_minimum(likelihood, z, slope)
+    # At zero nothing was learnt, and logarithms have no slope that would say so.
+    gap = nats_above_minimum(likelihood, z, slope) if bool(theta.any()) else math.inf
     ended = replace(ended, converged=gap <= NEAR, above=gap)
     return FitResult(theta, nll, largest_slope(slope, likelihood.total), ended, evaluations)
