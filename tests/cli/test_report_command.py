@@ -80,7 +80,7 @@ def test_a_fit_that_did_not_converge_is_exit_code_1(call, fit, tmp_path):
         (["-o", "report.pdf"], "report.pdf: give the file the ending .html"),
         (["-o", "nowhere/r.html"], "nowhere/r.html: there is no folder nowhere"),
         (["--slo", "loss"], "an SLO is written measure<bound"),
-        (["--slo", "delay<1"], "has no measure 'delay'"),
+        (["--slo", "delay<1"], "no measure 'delay'"),
         (["--present", "-3"], "the present load must be positive and finite; got -3.0"),
         (["--level", "95"], "level must lie between 0 and 1"),
     ],

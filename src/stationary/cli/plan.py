@@ -73,7 +73,7 @@ def plan(
     output: Folder for the plan and its report.html.
     seed: Seed of draws and starts.
     """
-    asking.check(level, of_run=True)
+    asking.check(level, of_run=True, of_queues=True)
     grows = None if growth is None else Growth.parse(growth)
     numbers = {"servers": servers, "capacity": capacity}
     known: dict[str, Any] = {

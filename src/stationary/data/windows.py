@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from stationary.data._base import Counts, Observation, as_observations
+from stationary.data.columns import Columns
 from stationary.data.latency import Latencies
 from stationary.data.losses import ObservationMap
 from stationary.data.moments import Moments, Pool
@@ -28,7 +29,7 @@ from stationary.data.numbers import (
     find_bad,
     input_names,
 )
-from stationary.data.rows import Columns, Rows, name_rows, no_load
+from stationary.data.rows import Rows, name_rows, no_load
 from stationary.data.states import Sampling, States
 from stationary.data.tables import FrameTable
 from stationary.data.writers import write_windows

@@ -55,6 +55,7 @@ from stationary.words.headlines import (
 )
 from stationary.words.identifiability import direction, directions, identifiability
 from stationary.words.numbers import (
+    about,
     listed,
     load_range,
     number,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stationary.words.answers import choice, doubt, limit, verdict, whose
-from stationary.words.numbers import listed, number, percent, plain, plural, sentence
+from stationary.words.numbers import about, listed, number, percent, plain, plural, sentence
 
 if TYPE_CHECKING:
     from stationary.planning.limits import Limit
@@ -35,12 +35,12 @@ def headroom(found: Limit) -> str:
     if found.load == 0:
         return f"{present}, misses the limit, as does any other."
     if found.headroom < 0:
-        return f"{present}, is over the limit by {percent(found.present / found.load - 1)}."
+        return f"{present}, is over the limit by {about(found.present / found.load - 1)}."
     if found.low < found.present:
-        return f"{present}, may be over the limit already: it lies inside the interval."
+        return f"{present}, may already be over the limit: it lies inside the interval."
     least, most = (end / found.present - 1 for end in (found.low, found.high))
-    ends = "" if found.low == found.high else f" ({percent(least)} to {percent(most)})"
-    return f"{present}, may grow by {percent(found.headroom)}{ends} before the limit is reached."
+    ends = "" if found.low == found.high else f" ({about(least)} to {about(most)})"
+    return f"{present}, may grow by {about(found.headroom)}{ends} before the limit is reached."
 
 
 def limit_facts(found: Limit) -> Facts:
@@ -50,21 +50,21 @@ def limit_facts(found: Limit) -> Facts:
     elif found.load == math.inf:
         grow = "unlimited"
     elif found.headroom >= 0:
-        grow = percent(found.headroom)
+        grow = about(found.headroom)
     elif found.load == 0:
         grow = "none"
     else:
-        grow = f"none ({percent(found.present / found.load - 1)} over)"
+        grow = f"none ({about(found.present / found.load - 1)} over)"
     return (
         ("largest load", _load(found.load) + ("" if found.trusted else ", not trusted")),
         (interval(found.level), f"{_load(found.low)} to {_load(found.high)}"),
-        (_present(found.present_given), number(found.present)),
+        (_present(found.present_given), number(found.present, 3)),
         ("headroom", grow),
     )
 
 
 def _load(load: float) -> str:
-    return {0.0: "none", math.inf: "any"}.get(load, number(load))
+    return {0.0: "none", math.inf: "any"}.get(load, number(load, 3))
 
 
 def _present(given: bool) -> str:
@@ -74,6 +74,14 @@ def _present(given: bool) -> str:
 def interval(level: float) -> str:
     """Name an interval by its coverage, as in ``95% interval``."""
     return f"{100 * level:g}% interval"
+
+
+def covers(found: Limit) -> str:
+    """Say what the interval of a limit means."""
+    return (
+        f"if the model and the assumptions hold, it contains the true limit in "
+        f"{100 * found.level:g} of 100 cases"
+    )
 
 
 def at_load(measure: str, load: float, values: Sequence[float], level: float, reason: str) -> str:

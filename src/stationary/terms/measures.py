@@ -1,0 +1,46 @@
+"""Measures of queues by name, and what a bound on one may be: known before torch is loaded."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+
+from stationary.errors import InputError, did_you_mean
+from stationary.terms.slo import Slo
+
+USUAL = ("loss", "response_time", "p50", "p95", "p99", "mean_queue", "throughput", "utilisation")
+"""Measures that a forecast shows, as a suggestion for a name that is none."""
+
+_UNITS = {
+    "time": re.compile(r"response_time|waiting_time|(wait_)?p\d+(\.\d+)?"),
+    "share": re.compile(r"loss|utilisation|busy|(wait_)?slower_[\d.e-]+|p_.+"),
+    "": re.compile(r"mean_queue|throughput"),
+}
+"""What the measures of queues are: times, shares, or numbers without a unit."""
+
+
+def unit_of(measure: str) -> str | None:
+    """Return ``time``, ``share`` or nothing for a measure of queues; None for another name."""
+    return next((unit for unit, name in _UNITS.items() if name.fullmatch(measure)), None)
+
+
+def check_measures(names: Iterable[str]) -> None:
+    """Raise unless these are measures of queues."""
+    for name in names:
+        if unit_of(name) is None:
+            raise InputError(f"there is no measure {name!r}{did_you_mean(name, USUAL)}")
+
+
+def check_bounds(slos: Iterable[Slo]) -> None:
+    """Raise unless these are measures of queues, with bounds that they may have."""
+    for slo in slos:
+        check_measures([slo.measure])
+        unit = unit_of(slo.measure)
+        if slo.unit not in ("", unit):
+            raise InputError(f"{slo.measure} is not a {slo.unit}: give its bound as a number")
+        most = 1.0 if unit == "share" else math.inf
+        if not 0 < slo.bound < most:
+            raise InputError(
+                f"a bound on {slo.measure} must lie between 0 and {most:g}; got {slo.bound!r}"
+            )
