@@ -489,14 +489,15 @@ def test_a_limit_from_a_run(call, run, fit):
 def test_what_if_decides_the_exit_code_and_stands_beside_what_is(call, run, fit):
     new = fit.what_if(servers=2, capacity=15)
     now, then = fit.max_load(loss=0.01), new.max_load(loss=0.01)
-    load = f"{(now.load + then.load) / 2:.4g}"
+    load = f"{(now.load + then.load) / 2:.3g}"
     args = ("forecast", run, "--slo", "loss<0.01", "--present", load)
     assert call(*args)[0] == 1
     code, out, _ = call(*args, "--what-if", "servers=+1,capacity=+50%")
     assert code == 0
-    change = "servers 1 -> 2, capacity 10 -> 15"
+    change = "2 servers instead of 1, capacity 15 instead of 10"
     assert f"WARNING: what if: {change}; not observed" in out
-    assert f"Limit now {now.load:.4g}; with {change}: {then.load:.4g}." in out
+    loads = words.number(now.load, 3), words.number(then.load, 3)
+    assert f"The limit is {loads[0]} now, and {loads[1]} with {change}." in out
     assert f"The present load, {load}, meets the limit." in out
     assert words.limit(new.max_load(present=float(load), loss=0.01))[1:] in out
     code, out, _ = call(*args, "--what-if", "faster=0.5")
@@ -514,7 +515,7 @@ def test_what_if_over_loads(call, run, fit):
     rows = pd.DataFrame(json.loads(out))  # rows only, as without a limit
     pd.testing.assert_frame_equal(rows, fit.what_if(faster=1.2).forecast([20.0, 30.0]))
     out = call("forecast", run, "--x", "20,30", "--what-if", "faster=1.2")[1]
-    assert "WARNING: what if: servers 1.2 times as fast; not observed" in out
+    assert "WARNING: what if: every server 1.2 times as fast; not observed" in out
 
 
 def test_everything_as_json(call, run, fit):
@@ -532,7 +533,7 @@ def test_everything_as_json(call, run, fit):
     answer = json.loads(call(*args, "--what-if", "servers=2")[1])
     assert answer["limit"]["load"] == fit.what_if(servers=2).max_load(loss=0.01).load
     assert answer["limit_now"]["load"] == limit.load
-    assert answer["what_if"] == ["servers 1 -> 2"]
+    assert answer["what_if"] == ["2 servers instead of 1"]
     assert (answer["forecast"], answer["next_experiment"]) == ([], [])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -200,6 +201,15 @@ class Windows:
             and self.observations == other.observations
             and self.aside == other.aside
         )
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        columns = {name: self.x[:, k].numpy() for k, name in enumerate(self.inputs)}
+        for kind in self.observations:
+            columns |= {name: kind.data[:, k].numpy() for k, name in enumerate(kind.columns)}
+        shown = pd.DataFrame(columns).to_html(max_rows=10, max_cols=12)
+        return f"<p>{escape(repr(self))}</p>{shown}"
 
     def __repr__(self) -> str:
         low, high = self.loads.min(), self.loads.max()

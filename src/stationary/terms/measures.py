@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 
 from stationary.errors import InputError, did_you_mean
 from stationary.terms.slo import Slo
+from stationary.words import unit_of
 
 USUAL = ("loss", "response_time", "p50", "p95", "p99", "mean_queue", "throughput", "utilisation")
 """Measures that a forecast shows, as a suggestion for a name that is none."""
-
-_UNITS = {
-    "time": re.compile(r"response_time|waiting_time|(wait_)?p\d+(\.\d+)?"),
-    "share": re.compile(r"loss|utilisation|busy|(wait_)?slower_[\d.e-]+|p_.+"),
-    "": re.compile(r"mean_queue|throughput"),
-}
-"""What the measures of queues are: times, shares, or numbers without a unit."""
-
-
-def unit_of(measure: str) -> str | None:
-    """Return ``time``, ``share`` or nothing for a measure of queues; None for another name."""
-    return next((unit for unit, name in _UNITS.items() if name.fullmatch(measure)), None)
 
 
 def check_measures(names: Iterable[str]) -> None:

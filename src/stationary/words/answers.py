@@ -206,10 +206,14 @@ def choice(found: Choice) -> str:
 
 
 def change(made: Change) -> str:
-    """Return what a what-if changed, as in ``servers 4 -> 5``."""
-    parts = [f"{name} {before} -> {after}" for name, (before, after) in made.options.items()]
+    """Return what a what-if changed, as in ``5 servers instead of 4``."""
+    parts = [
+        f"{plural(after, 'server') if name == 'servers' else f'{plain(name)} {after}'} instead of "
+        f"{before}"
+        for name, (before, after) in made.options.items()
+    ]
     if made.faster != 1:
-        parts.append(f"servers {made.faster:g} times as fast")
+        parts.append(f"every server {made.faster:g} times as fast")
     return ", ".join(parts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING
 
 from stationary.words.answers import choice, doubt, limit, verdict, whose
@@ -43,8 +44,9 @@ def headroom(found: Limit) -> str:
     return f"{present}, may grow by {about(found.headroom)}{ends} before the limit is reached."
 
 
-def limit_facts(found: Limit) -> Facts:
+def limit_facts(found: Limit, unit: str = "") -> Facts:
     """Return a limit, its interval, the present load and the headroom as numbers."""
+    unit = f" {unit}" if unit else ""
     if not found.trusted:
         grow = "unknown"
     elif found.load == math.inf:
@@ -56,15 +58,15 @@ def limit_facts(found: Limit) -> Facts:
     else:
         grow = f"none ({about(found.present / found.load - 1)} over)"
     return (
-        ("largest load", _load(found.load) + ("" if found.trusted else ", not trusted")),
-        (interval(found.level), f"{_load(found.low)} to {_load(found.high)}"),
-        (_present(found.present_given), number(found.present, 3)),
+        ("largest load", _load(found.load, unit) + ("" if found.trusted else ", not trusted")),
+        (interval(found.level), f"{_load(found.low)} to {_load(found.high, unit)}"),
+        (_present(found.present_given), _load(found.present, unit)),
         ("headroom", grow),
     )
 
 
-def _load(load: float) -> str:
-    return {0.0: "none", math.inf: "any"}.get(load, number(load, 3))
+def _load(load: float, unit: str = "") -> str:
+    return {0.0: "none", math.inf: "any"}.get(load, f"{number(load, 3)}{unit}")
 
 
 def _present(given: bool) -> str:
@@ -82,6 +84,12 @@ def covers(found: Limit) -> str:
         f"if the model and the assumptions hold, it contains the true limit in "
         f"{100 * found.level:g} of 100 cases"
     )
+
+
+def as_html(title: str, facts: Facts) -> str:
+    """Return numbers with their names as a table of HTML, for notebooks."""
+    rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts)
+    return f"<table><caption>{escape(title)}</caption><tbody>{rows}</tbody></table>"
 
 
 def at_load(measure: str, load: float, values: Sequence[float], level: float, reason: str) -> str:

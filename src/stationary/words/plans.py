@@ -93,8 +93,10 @@ def plan_answer(found: Limit, alone: Sequence[Limit] = (), unit: str = "") -> st
         return sentence(text)
     others = [each for each in alone if each.binding.measure != found.binding.measure]
     first = f"{plain(found.binding.measure)} is missed first"
-    rest = [f"{bound(each.binding)} alone would hold {up_to(each)}" for each in others]
-    return f"{sentence(text)} {sentence('; '.join([first, listed(rest, most=9)] if rest else [first]))}"
+    if others:
+        rest = [f"{bound(each.binding)} alone would hold {up_to(each)}" for each in others]
+        first += f"; {listed(rest, most=9)}"
+    return f"{sentence(text)} {sentence(first)}"
 
 
 def used_up(found: Limit, growth: Growth, today: date) -> str:
@@ -136,17 +138,15 @@ def assumed(found: Sequence[Assumed], answer: float = math.nan) -> str:
     """
     parts = []
     for each in found:
-        asides = [] if each.given or each.name == "retries" else [f"assumed, --{each.name} says"]
+        asides = [] if each.given or each.name == "retries" else [f"a guess: set --{each.name}"]
         if each.others:
             size = seconds if each.name == "patience" else number
-            values = listed([size(value) for value, _ in each.others], most=9).replace(
-                " and", " or"
-            )
+            values = " or ".join(size(value) for value, _ in each.others)
             if all(abs(load - answer) < _SAME * answer for _, load in each.others):
                 asides.append(f"the limit is the same with {values}")
             else:
-                loads = listed([number(load, 3) for _, load in each.others], most=9)
-                asides.append(f"with {values} the limit is {loads.replace(' and', ' or')}")
+                loads = " or ".join(number(load, 3) for _, load in each.others)
+                asides.append(f"with {values} the limit is {loads}")
         parts.append(_taken(each) + (f" ({'; '.join(asides)})" if asides else ""))
     return listed(parts, most=9)
 

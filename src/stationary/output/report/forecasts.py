@@ -12,15 +12,14 @@ from matplotlib.ticker import MaxNLocator
 
 from stationary import words
 from stationary.errors import InputError
-from stationary.models.latency import percentile_of
 from stationary.output.charts import ROUND_STEPS, ForecastChart, Points
-from stationary.output.report.answer import Answer, forecast_at, is_compared
+from stationary.output.report.answer import Answer, forecast_at, is_compared, is_timed
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
 
-_POINTS = 49
-"""Loads of a curve."""
+_POINTS = 15
+"""Loads of a curve, beside those of the table; more would take longer and look the same."""
 
 _ROWS = 12
 """About how many loads the table has."""
@@ -49,7 +48,7 @@ def forecast_chart(
     exact = [limit.load] if limit is not None and low < limit.load < high else []
     shown = sorted({low, high, *round_loads(low, high), *exact})
     names = names[: max(_MOST_MEASURES, len(answer.bounds))]
-    curve = _curve(plan, sorted({*fine, *shown}), shown, level, names)
+    curve = forecast_at(plan, sorted({*fine, *shown}), level, names)
     pooled, sentence = _of_all_models(plan, answer, fine)
     chart = ForecastChart(
         curve,
@@ -64,26 +63,9 @@ def forecast_chart(
         limit,
         None if answer.present in seen else answer.present,
         pooled,
+        is_timed(plan),
     )
     return chart, sentence
-
-
-def _curve(
-    plan: Plan, loads: list[float], shown: list[float], level: float, names: list[str]
-) -> pd.DataFrame:
-    """Forecast over a fine range of loads; percentiles, which take long, between coarser ones.
-
-    Rows of the loads that the page shows as numbers are computed, not interpolated.
-    """
-    quick = [name for name in names if percentile_of(name) is None]
-    if not quick or quick == names:
-        return forecast_at(plan, loads, level, names)
-    exact = forecast_at(plan, shown, level, names).set_index("load")
-    curve = forecast_at(plan, loads, level, quick).set_index("load")
-    for column in exact.columns.difference(curve.columns):
-        curve[column] = np.interp(curve.index, exact.index, exact[column])
-    curve.loc[exact.index, ["trusted", "reason"]] = exact[["trusted", "reason"]]
-    return curve[exact.columns].astype({"trusted": bool}).reset_index()
 
 
 def round_loads(low: float, high: float) -> list[float]:
