@@ -9,6 +9,7 @@ of that type takes all options of the group and gets them as one object.
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import shlex
 import sys
@@ -82,6 +83,7 @@ _COMPLETED: dict[str, Callable[[str], list[str]]] = {
     "time_unit": _start_with(*Unit),
     "engine": _start_with("duckdb", "spark"),
     "growth": _start_with("3%/month"),
+    "preset": _start_with("http", "opentelemetry", "spring", "ingress-nginx", "traefik"),
 }
 """What a shell completes, by the name of the option."""
 
@@ -172,7 +174,9 @@ class Reading:
     counts: Columns of counts: a pattern whose {} is the state, or column=states,... as in
         idle=0,busy=1-20.
     latency: Columns of a latency histogram: a pattern whose {} is the upper edge of a bucket, as in
-        rt_{} for rt_0.1ms, ..., rt_more; by default rt_{}, where there are such columns.
+        rt_{} for rt_0.1ms, ..., rt_more; by default rt_{}, where there are such columns. Of a
+        Prometheus, an expression: 'sum by (le) (increase(request_seconds_bucket[W]))', W the
+        window.
     observe: States to learn from, as in 0,1 or 0-3; all by default. Service times and latencies in
         the file come before states.
     loads: Learn only from windows with a load in LOW:HIGH.
@@ -312,6 +316,7 @@ def check_saved(
     from stationary.output.folders import check_run, described
 
     check_run(run)
+    use_one_thread()
     models = described(run)
     if not models or any(each.get("name") not in names() for each in models):
         return
@@ -324,6 +329,11 @@ def check_saved(
             raise InputError(
                 f"what-if: there is no {name!r} to change{did_you_mean(name, options)}"
             )
+
+
+def use_one_thread() -> None:
+    """Keep torch from starting threads: for chains of this size they take three times as long."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def refuse(*cases: tuple[Any, str]) -> None:
