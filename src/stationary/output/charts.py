@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-from scipy.interpolate import PchipInterpolator
 
 from stationary.planning.limits import Limit
 from stationary.words import load_range, number, percent, plain, value
@@ -40,9 +39,6 @@ _DECADES = 3
 
 _SMALLEST = 1e-15
 """A probability below this is drawn as zero."""
-
-_SMOOTH = 200
-"""Points of a curve that is drawn through fewer loads."""
 
 _TALLEST = 1.3
 """How many times as high as the curve its interval is shown."""
@@ -222,19 +218,9 @@ def _draw_curve(
     band: dict[str, Any],
 ) -> None:
     """Draw a measure as a line and its interval as a band."""
-    loads = np.linspace(frame["load"].min(), frame["load"].max(), _SMOOTH)
-    curves = []
-    for end in ("", "_low", "_high"):
-        values = frame[f"{measure}{end}"].clip(*view)
-        logs = ax.get_yscale() == "log"
-        known = values.notna() & (frame["load"].diff() != 0)
-        drawn = np.full(_SMOOTH, np.nan)
-        if known.sum() > 1:  # between the loads that were solved, a curve that does not overshoot
-            exact = np.log(values[known]) if logs else values[known]
-            drawn = PchipInterpolator(frame["load"][known], exact, extrapolate=False)(loads)
-        curves.append(np.exp(drawn) if logs else drawn)
-    ax.plot(loads, curves[0], **line)
-    ax.fill_between(loads, *curves[1:], alpha=0.2, linewidth=0, **band)
+    middle, low, high = (frame[f"{measure}{end}"].clip(*view) for end in ("", "_low", "_high"))
+    ax.plot(frame["load"], middle, **line)
+    ax.fill_between(frame["load"], low, high, alpha=0.2, linewidth=0, **band)
 
 
 def _draw_points(ax: Axes, points: Points, measure: str, bottom: float) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from stationary.words import answers, headlines
 from stationary.words.findings import clause
+from stationary.words.measures import unit_of
 from stationary.words.numbers import (
     about,
     listed,
@@ -58,7 +59,9 @@ def bound(given: Slo) -> str:
     >>> bound(Slo.parse("loss<0.1%")), bound(Slo.parse("p99<200ms")), bound(Slo("mean_queue", 5))
     ('loss < 0.1%', 'p99 < 200 ms', 'mean queue < 5')
     """
-    shown = {"share": percent, "time": seconds}.get(given.unit, number)
+    is_share = unit_of(given.measure) == "share"
+    unit = given.unit or ("share" if is_share else "")
+    shown = {"share": percent, "time": seconds}.get(unit, number)
     return f"{plain(given.measure)} < {shown(given.bound)}"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.ticker import MaxNLocator
+from scipy.interpolate import PchipInterpolator
 
 from stationary import words
 from stationary.errors import InputError
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
     from stationary.facade import Plan
 
 _POINTS = 15
-"""Loads of a curve, beside those of the table; more would take longer and look the same."""
+"""Loads of a curve that are solved, beside those of the table."""
+
+_SMOOTH = 150
+"""Loads of a curve that is drawn: between those that are solved it bends, and never overshoots."""
+
+_WIDE = 100.0
+"""Ratio of values from which on they are compared by their logarithms."""
 
 _ROWS = 12
 """About how many loads the table has."""
@@ -51,7 +58,7 @@ def forecast_chart(
     curve = forecast_at(plan, sorted({*fine, *shown}), level, names)
     pooled, sentence = _of_all_models(plan, answer, fine)
     chart = ForecastChart(
-        curve,
+        _smooth(curve),
         level,
         seen,
         plan.horizon.load,
@@ -66,6 +73,28 @@ def forecast_chart(
         is_timed(plan),
     )
     return chart, sentence
+
+
+def _smooth(curve: pd.DataFrame) -> pd.DataFrame:
+    """Return a forecast with rows between its own, which stay as they are."""
+    exact = curve.set_index("load")
+    fine = np.linspace(exact.index.min(), exact.index.max(), _SMOOTH)
+    frame = exact.reindex(np.union1d(exact.index, fine))
+    frame[["trusted", "reason"]] = frame[["trusted", "reason"]].ffill().astype(exact.dtypes)
+    for name in exact.columns.difference(["trusted", "reason"]):
+        known = exact[name][np.isfinite(exact[name])]
+        if len(known) > 1:
+            # Small probabilities are drawn by their logarithms.
+            small = bool((known > 0).all() and known.max() / known.min() > _WIDE)
+            values = PchipInterpolator(known.index, np.log(known) if small else known)(
+                frame.index, extrapolate=False
+            )
+            frame[name] = (
+                exact[name]
+                .reindex(frame.index)
+                .fillna(pd.Series(np.exp(values) if small else values, frame.index))
+            )
+    return frame.reset_index(names="load")
 
 
 def round_loads(low: float, high: float) -> list[float]:
