@@ -1,5 +1,6 @@
 """The commands as people and programs run them: answers, exit codes, files."""
 
+import html
 import io
 import json
 import os
@@ -15,6 +16,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+import pictures
 import stationary as st
 from stationary import words
 from stationary.cli import _show
@@ -91,6 +93,19 @@ def test_demo_for_real(tmp_path):
         for file in (ours, folder / "forecast.png")
     )
     pd.testing.assert_frame_equal(drawn, now, rtol=0.02, obj="run `make pictures`")
+    # So do those of the terminal and of the report, word for word; only numbers may differ a bit.
+    shown = (ours.with_name("terminal.svg")).read_text(encoding="utf-8")
+    screen = [html.unescape(text) for text in re.findall(r"<text[^>]*>(.*)</text>", shown)]
+    now = [line for line in pictures.screen_of(done.stdout) if line]
+    assert without_numbers(screen) == without_numbers(now), "run `make pictures`"
+    shown = Image.open(ours.with_name("report.png")).text["Description"]
+    now = pictures.words_of((folder / "plan" / "report.html").read_text(encoding="utf-8"))
+    assert without_numbers([shown]) == without_numbers([now]), "run `make pictures`"
+
+
+def without_numbers(lines):
+    """The words of lines, whose breaks and numbers may move from machine to machine."""
+    return re.sub(r"[\d.,]+|stationary-demo/|build/demo/", "#", " ".join(lines)).split()
 
 
 def test_simulate_fit_forecast_for_real(tmp_path):

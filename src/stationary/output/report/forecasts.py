@@ -80,7 +80,8 @@ def _smooth(curve: pd.DataFrame) -> pd.DataFrame:
     exact = curve.set_index("load")
     fine = np.linspace(exact.index.min(), exact.index.max(), _SMOOTH)
     frame = exact.reindex(np.union1d(exact.index, fine))
-    frame[["trusted", "reason"]] = frame[["trusted", "reason"]].ffill().astype(exact.dtypes)
+    frame["trusted"] = exact["trusted"].reindex(frame.index, method="ffill")
+    frame["reason"] = exact["reason"].reindex(frame.index, method="ffill")
     for name in exact.columns.difference(["trusted", "reason"]):
         known = exact[name][np.isfinite(exact[name])]
         if len(known) > 1:
