@@ -39,7 +39,7 @@ def test_a_fit_recovers_the_service_rate(call, log, tmp_path, sampling, ending):
     assert (code, err) == (0, "")
     assert f"wrote 99 windows to {file}" in out
     assert f"sampling={sampling}, duration=20" in out
-    assert "not whole (the last)" in out
+    assert "the last, which is incomplete" in out
     model = f"mmmk:servers=1,capacity={CAPACITY}"
     code, out, err = call("fit", file, "--model", model, "--observe", "0-3", "-o", run)
     assert (code, err) == (0, ""), out

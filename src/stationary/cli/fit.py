@@ -165,10 +165,10 @@ def fit(
     )
     if training.of_the_paper:
         reading = replace(reading, drop_empty=True)
-    asking.check(level)
     folder.check()
     named.check()
-    reading.check(windows)
+    asking.check(level, of_queues=named.is_queue)
+    reading.check(windows, named.columns(reading.x))
 
     from stationary.cli._parse import parse_errors
     from stationary.cli._records import as_json, fit_record

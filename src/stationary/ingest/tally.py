@@ -376,5 +376,5 @@ def _dropped(windows: pd.DataFrame, grid: Grid, rows: int) -> tuple[Dropped, ...
         empty, counted = sums.get("empty", (0, 0))
         sums["empty"] = (empty + missing, counted)
     if outside > 0:
-        sums["not whole (the last)"] = (1, outside)
+        sums["the last, which is incomplete"] = (1, outside)
     return tuple(Dropped(why, *numbers) for why, numbers in sorted(sums.items()))

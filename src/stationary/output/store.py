@@ -49,8 +49,9 @@ from stationary.output.folders import (
 )
 from stationary.planning.record import Record
 
-FORMAT = 5
-"""Number of the layout: 4 is read by the types of fields, where 3 named a type in every record."""
+FORMAT = 6
+"""Number of the layout: 4 is read by the types of fields, where 3 named a type in every record; 6
+has the limits that were found."""
 
 _TABLES = ("windows", "history")
 """Fields of a plan that have files of their own."""
@@ -76,6 +77,7 @@ def write(plan: Record, folder: str | os.PathLike[str], overwrite: bool = False)
         known_studies=plan.studies,
         known_comparison=plan.comparison,
         known_draws=_draws(plan),
+        known_limits=plan.having().known_limits,
     )
     target = Path(folder).resolve()  # so that a link is followed, not replaced
     try:

@@ -95,7 +95,7 @@ class Record:
         Of a what-if: a system that was not observed itself.
     discrepancy : Discrepancy, optional
         Model error that answers allow for; none for the sampling error alone.
-    known_studies, known_comparison, known_draws
+    known_studies, known_comparison, known_draws, known_limits
         What was computed before, such as by the plan that was saved.
     """
 
@@ -113,6 +113,7 @@ class Record:
     known_studies: Mapping[str, Study] = field(default_factory=dict)
     known_comparison: Comparison | None = None
     known_draws: Draws | None = None
+    known_limits: tuple[Limit, ...] = ()
 
     @cached_property
     def studies(self) -> dict[str, Study]:
@@ -225,7 +226,9 @@ class Record:
         anew = {"fitted", "pooled", "refits", "discrepancy"}
         if not changes.keys() & anew and self.changed is None:
             kept["known_draws"] = self.__dict__.get("draws", self.known_draws)
-        return replace(self, **{"known_comparison": None, "known_draws": None, **kept, **changes})
+            kept["known_limits"] = tuple(self._limits.values())
+        none = {"known_comparison": None, "known_draws": None, "known_limits": ()}
+        return replace(self, **{**none, **kept, **changes})
 
     def asking(self, slos: Any, level: float | None, present: float | None) -> Question:
         """Return a checked question; the plan's own level and present load are the default."""
@@ -239,7 +242,7 @@ class Record:
 
     @cached_property
     def _limits(self) -> dict[tuple[tuple[Slo, ...], float], Limit]:
-        return {}
+        return {(found.slos, found.level): found for found in self.known_limits}
 
     def limit_of(self, question: Question) -> Limit:
         """Answer a question; the same one is computed once."""
