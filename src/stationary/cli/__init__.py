@@ -32,6 +32,7 @@ from stationary.cli.report import report
 from stationary.cli.reproduce import reproduce
 from stationary.cli.rules import rules
 from stationary.cli.simulate import simulate
+from stationary.cli.studio import studio
 from stationary.cli.testbed import testbed
 from stationary.errors import ConvergenceWarning, DataWarning, StationaryError, hide_passwords
 
@@ -46,6 +47,7 @@ for command in (
     *(
         demo,
         plan,
+        studio,
         explain,
         fit,
         check,

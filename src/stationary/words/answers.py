@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stationary.words.findings import clause
-from stationary.words.numbers import listed, load_range, number, percent, plain, plural, sentence
+from stationary.words.numbers import (
+    listed,
+    load_range,
+    number,
+    percent,
+    plain,
+    plural,
+    seconds,
+    sentence,
+)
 
 if TYPE_CHECKING:
     from stationary.planning.experiment import Experiment
@@ -204,10 +213,19 @@ def choice(found: Choice) -> str:
 
 def change(made: Change) -> str:
     """Return what a what-if changed, as in ``servers 4 -> 5``."""
-    parts = [f"{name} {before} -> {after}" for name, (before, after) in made.options.items()]
+    parts = [
+        f"{name} {_option(name, before)} -> {_option(name, after)}"
+        for name, (before, after) in made.options.items()
+    ]
     if made.faster != 1:
         parts.append(f"servers {made.faster:g} times as fast")
     return ", ".join(parts)
+
+
+def _option(name: str, value: float) -> str:
+    if name != "patience":
+        return str(value)
+    return "without end" if value == math.inf else seconds(value)
 
 
 def what_if(made: Change) -> str:

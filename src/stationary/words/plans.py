@@ -80,8 +80,10 @@ def plan_answer(found: Limit, alone: Sequence[Limit] = (), unit: str = "") -> st
         return sentence(text)
     others = [each for each in alone if each.binding.measure != found.binding.measure]
     first = f"{plain(found.binding.measure)} is missed first"
-    rest = listed([f"{bound(each.binding)} would hold {up_to(each)}" for each in others], most=9)
-    return f"{sentence(text)} {sentence(f'{first}; alone, {rest}' if others else first)}"
+    if others:
+        each = [f"{bound(each.binding)} would hold {up_to(each)}" for each in others]
+        first += f"; alone, {listed(each, most=9)}"
+    return f"{sentence(text)} {sentence(first)}"
 
 
 def used_up(found: Limit, growth: Growth, today: date) -> str:
