@@ -7,8 +7,7 @@ from pathlib import Path
 
 from stationary.cli._options import command_of
 from stationary.cli._say import say
-from stationary.errors import MissingError
-from stationary.output.folders import JSON
+from stationary.errors import InputError, MissingError
 
 
 @command_of
@@ -42,12 +41,14 @@ def studio(
         raise MissingError(
             f"the studio needs {error.name}: install it with pip install 'stationary[studio]'"
         ) from error
+    from stationary.studio.app import Studio
     from stationary.studio.library import Library
 
-    is_plan = source is not None and (source.is_dir() or (source / JSON).exists())
+    is_plan = source is not None and source.is_dir()
+    if source is not None and not source.exists():
+        raise InputError(f"{source}: there is no such plan, log or table; check the path")
     library = Library(output, source if is_plan else None)
-    for name in library.places():
-        if is_plan:
-            _ = library.view(name).facts  # before the address is said: the first page comes at once
-            break
-    serve(library, port, browser, say)
+    made = Studio(library, None if is_plan else source)
+    if is_plan:
+        _ = library.view(next(iter(library.places()))).facts  # so that the first page comes at once
+    serve(made, port, browser, say)

@@ -12,18 +12,17 @@ import uvicorn
 from stationary.errors import InputError
 from stationary.studio.app import Studio
 from stationary.studio.guard import Guard
-from stationary.studio.library import Library
 
 
 def serve(
-    library: Library, port: int = 0, open_browser: bool = True, say: Callable[[str], None] = print
+    studio: Studio, port: int = 0, open_browser: bool = True, say: Callable[[str], None] = print
 ) -> None:
-    """Serve a library of plans until somebody stops it.
+    """Serve the studio until somebody stops it.
 
     Parameters
     ----------
-    library : Library
-        The plans.
+    studio : Studio
+        The pages.
     port : int
         Where to listen on 127.0.0.1; 0 for one that is free.
     open_browser : bool
@@ -39,7 +38,7 @@ def serve(
         raise InputError(f"port {port} cannot be used: {error.strerror}; choose another") from error
     port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
     address = f"http://127.0.0.1:{port}/{token}/"
-    guarded = Guard(Studio(library).app(), token, port)
+    guarded = Guard(studio.app(), token, port)
     config = uvicorn.Config(
         guarded, log_level="warning", access_log=False, server_header=False, date_header=False
     )

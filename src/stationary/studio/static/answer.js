@@ -1,8 +1,8 @@
 // The answer: curves over load, bounds that can be dragged, and every measure at one load.
 
 import { Chart, between, crossing } from "./chart.js";
-import { ask, data, fill, id, later, remember, showCautions, showFacts, state } from "./page.js";
-import { formatOf, number } from "./words.js";
+import { ask, data, figure, fill, id, later, remember, showCautions, showFacts, state, title } from "./page.js";
+import { formatOf, number, span } from "./words.js";
 
 const TONES = { loss: "accent", p99: "accent", p95: "second", p50: "third" };
 const PERCENTILE = /^p[\d.]+$/;
@@ -26,13 +26,8 @@ const groups = [
 ].flat().filter((names) => names.length);
 
 const charts = groups.map((names, k) => {
-  const figure = document.createElement("figure");
-  const title = document.createElement("h3");
-  const place = document.createElement("div");
   const what = names.length > 1 ? "response time" : data.measures[names[0]].name;
-  title.textContent = what[0].toUpperCase() + what.slice(1);
-  figure.append(title, place);
-  id("charts").append(figure);
+  const place = figure(what);
   const made = new Chart(place, {
     id: `chart-${k}`,
     label: `${what} over load`,
@@ -88,7 +83,7 @@ function read() {
   const rows = Object.entries(curves).map(([name, curve]) => {
     const [value, low, high] = ["value", "low", "high"].map((end) =>
       curve[end] ? formats[name](between(loads, curve[end], load)) : "…");
-    return [data.measures[name].name, value, curve.low ? `${low} to ${high}` : "…"];
+    return [data.measures[name].name, value, curve.low ? span(low, high) : "…"];
   });
   id("reading").replaceChildren(...rows.map((row) => {
     const line = document.createElement("tr");
@@ -143,7 +138,7 @@ function tell(limit) {
     ? `up to ${number(limit.load, 3)} ${data.unit}`.trim() : "at every load shown";
   const holds = what.length > 1 ? "hold" : "holds";
   const text = `${what.join(" and ")} ${holds} ${end}${interval}.`;
-  id("answer").textContent = text[0].toUpperCase() + text.slice(1);
+  id("answer").textContent = title(text);
   for (const name of charted) id(`alone-${name}`).textContent = "";
 }
 

@@ -74,7 +74,8 @@ export class Chart {
   }
 
   // view: x [low, high], curves [{ name, tone, load, value, low, high }], points [[load, value]],
-  // seen [low, high], tested, bounds [{ measure, value, name }], limit { load, low, high }, load.
+  // seen [low, high], tested, bounds [{ measure, value, name }], limit { load, low, high }, load;
+  // also lines, values with a dashed line across, and y, the ends of the value axis.
   show(view) {
     this.view = view;
     this.draw();
@@ -84,7 +85,7 @@ export class Chart {
     const { curves, bounds, points, x } = this.view;
     const width = Math.max(this.place.clientWidth, 240);
     const height = Math.round(Math.min(340, Math.max(230, 0.52 * width)));
-    const bound = Math.max(0, ...bounds.map((each) => each.value));
+    const bound = Math.max(0, ...bounds.map((each) => each.value), ...(this.view.lines ?? []));
     const share = this.options.share;
     const log = share && (bound === 0 || bound < 0.1);
     const tops = curves.flatMap((each) => each.value.filter(Number.isFinite));
@@ -93,7 +94,7 @@ export class Chart {
       ? [Math.min(bound || 1e-3, 1e-3) * 10 ** -DECADES * 10, 1]
       : [0, share ? Math.min(1.08 * most, 1) : 1.08 * most];
     // While a handle is dragged the axis stays, or the handle would run away from the pointer.
-    this.y = this.held && this.y ? this.y : y;
+    this.y = this.view.y ?? (this.held && this.y ? this.y : y);
     Object.assign(this, { width, height, log, x });
     const inner = height - MARGIN.top - MARGIN.bottom;
     const flat = (value) => (this.log ? Math.log(Math.max(value, 1e-300)) : value);
@@ -159,8 +160,9 @@ export class Chart {
     }
     const axis = { class: "axis", x1: MARGIN.left, x2: width - MARGIN.right, y1: bottom, y2: bottom };
     const label = { class: "tick", x: width - MARGIN.right, y: bottom + 35, "text-anchor": "end" };
-    const unit = this.options.unit ? `load (${this.options.unit})` : "load";
-    return [...parts, node("line", axis), node("text", label, unit)];
+    const name = this.options.axis ?? "load";
+    const text = this.options.unit ? `${name} (${this.options.unit})` : name;
+    return [...parts, node("line", axis), node("text", label, text)];
   }
 
   lines() {
@@ -181,8 +183,12 @@ export class Chart {
       inside.append(node("path", { class: `line ${curve.tone}`, d: `M${along(curve.value).join("L")}` }));
       names.push(...this.nameOf(curve));
     }
-    for (const [load, value] of this.view.points) {
-      inside.append(node("circle", { class: "point", cx: this.toX(load), cy: this.toY(value), r: 2.6 }));
+    for (const value of this.view.lines ?? []) {
+      const y = this.toY(value);
+      inside.append(node("line", { class: "dash", x1: MARGIN.left, x2: this.width, y1: y, y2: y }));
+    }
+    for (const [load, value, kind = ""] of this.view.points) {
+      inside.append(node("circle", { class: `point ${kind}`, cx: this.toX(load), cy: this.toY(value), r: 2.6 }));
     }
     return [clip, inside, ...names];
   }

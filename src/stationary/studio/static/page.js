@@ -6,6 +6,18 @@ const tab = Math.random().toString(36).slice(2);
 
 export const id = (name) => document.getElementById(name);
 
+export const title = (name) => (/^p\d/.test(name) ? name : name[0].toUpperCase() + name.slice(1));
+
+export function figure(name) {
+  // A chart's place on the page, below its title.
+  const made = document.createElement("figure");
+  const [head, place] = ["h3", "div"].map((tag) => document.createElement(tag));
+  head.textContent = title(name);
+  made.append(head, place);
+  id("charts").append(made);
+  return place;
+}
+
 export function state() {
   return new URLSearchParams(location.search);
 }

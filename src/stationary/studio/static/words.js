@@ -6,7 +6,8 @@ export function number(value, digits = 4) {
   if (value === null || Number.isNaN(value)) return "unknown";
   if (!Number.isFinite(value)) return value > 0 ? "any" : "none";
   if (value === 0) return "0";
-  const power = Math.floor(Math.log10(Math.abs(value)));
+  if (value < 0) return `−${number(-value, digits)}`;
+  const power = Math.floor(Math.log10(value));
   if (power > -5 && power < digits) return String(Number(value.toPrecision(digits)));
   if (power >= digits && power < 6) return value.toFixed(0);
   const mantissa = Number((value / 10 ** power).toPrecision(digits));
@@ -21,6 +22,13 @@ export function percent(share) {
 export function seconds(value) {
   if (value < 1) return `${number(1000 * value, 3)} ms`;
   return value < 120 ? `${number(value, 3)} s` : `${number(value / 60, 3)} min`;
+}
+
+export function span(low, high) {
+  // Two values with one unit, where they share it.
+  const [a, b] = [low.split(" "), high.split(" ")];
+  const shared = a.length === 2 && b.length === 2 && a[1] === b[1];
+  return `${shared ? a[0] : low} to ${high}`.replaceAll(" ", "\u00a0");
 }
 
 export function formatOf(measure) {
