@@ -12,11 +12,13 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
+STATIONARY = [sys.executable, "-c", "from stationary.cli import main; main()"]
+
 
 @contextmanager
 def running(*args, output):
     """Run ``stationary studio`` as a user does; yield its address, which ends with a slash."""
-    command = [sys.executable, "-m", "stationary", "studio", "--no-browser", "-o", output, *args]
+    command = [*STATIONARY, "studio", "--no-browser", "-o", output, *args]
     with subprocess.Popen(
         list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -67,7 +69,7 @@ def log_of(folder: Path, windows: int = 12) -> Path:
     """Write a log of requests, simulated, as CSV."""
     file = folder / "requests.csv"
     command = [
-        *(sys.executable, "-m", "stationary", "simulate"),
+        *(*STATIONARY, "simulate"),
         "mmmk:servers=2,capacity=12,service_rate=10",
         *("--x", "4:14:2", "--windows", windows, "--duration", 30, "--scheme", "requests"),
         *("--seed", 1, "-o", file),

@@ -41,14 +41,12 @@ def studio(
         raise MissingError(
             f"the studio needs {error.name}: install it with pip install 'stationary[studio]'"
         ) from error
-    from stationary.studio.app import Studio
     from stationary.studio.library import Library
 
     is_plan = source is not None and source.is_dir()
     if source is not None and not source.exists():
         raise InputError(f"{source}: there is no such plan, log or table; check the path")
     library = Library(output, source if is_plan else None)
-    made = Studio(library, None if is_plan else source)
     if is_plan:
         _ = library.view(next(iter(library.places()))).facts  # so that the first page comes at once
-    serve(made, port, browser, say)
+    serve(library, None if is_plan else source, port, browser, say)

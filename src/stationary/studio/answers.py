@@ -243,8 +243,9 @@ def points(view: View) -> dict[str, list[list[float]]]:
             known["loss"] = [[load, lost / (lost + served)] for load, (lost, served) in sums]
         if isinstance(kind, Latencies):
             pooled = kind.with_data(torch.from_numpy(np.stack([total for _, total in sums])))
-            for name in filter(percentile_of, view.measures):
-                values = pooled.percentile(percentile_of(name))
+            shares = {name: percentile_of(name) for name in view.measures}
+            for name, share in ((name, share) for name, share in shares.items() if share):
+                values = pooled.percentile(share)
                 pairs = [[load, at] for (load, _), at in zip(sums, values, strict=True)]
                 known[name] = [pair for pair in pairs if math.isfinite(pair[1])]
     return known

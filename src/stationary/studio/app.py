@@ -41,7 +41,7 @@ _PAGES = {
 """Pages of a plan, and what they are called."""
 
 
-_FILES = {
+_FILES: dict[str, tuple[Callable[..., str], str]] = {
     "report.html": (slow.report, "text/html"),
     "forecast.csv": (slow.table, "text/csv"),
     "rules.yml": (slow.rules, "application/yaml"),
@@ -266,7 +266,7 @@ def _finite(item: Any) -> Any:
 
 async def _complain(request: Request, error: Exception) -> Response:
     """Say what was wrong: as a sentence to a script, as a page to a person."""
-    text = words.sentence(str(error))
+    text = str(error)
     if "/api/" in request.url.path:
         return Record({"error": text}, 400)
     return HTMLResponse(f"<!DOCTYPE html><title>stationary</title><p>{escape(text)}</p>", 400)

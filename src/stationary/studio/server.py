@@ -6,23 +6,31 @@ import secrets
 import socket
 import webbrowser
 from collections.abc import Callable
+from pathlib import Path
 
 import uvicorn
 
 from stationary.errors import InputError
 from stationary.studio.app import Studio
 from stationary.studio.guard import Guard
+from stationary.studio.library import Library
 
 
 def serve(
-    studio: Studio, port: int = 0, open_browser: bool = True, say: Callable[[str], None] = print
+    library: Library,
+    source: Path | None = None,
+    port: int = 0,
+    open_browser: bool = True,
+    say: Callable[[str], None] = print,
 ) -> None:
     """Serve the studio until somebody stops it.
 
     Parameters
     ----------
-    studio : Studio
-        The pages.
+    library : Library
+        The plans.
+    source : Path, optional
+        A file to plan from.
     port : int
         Where to listen on 127.0.0.1; 0 for one that is free.
     open_browser : bool
@@ -34,11 +42,13 @@ def serve(
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(("127.0.0.1", port))
+        listening.listen()  # who opens the address before the server is up waits for it
     except OSError as error:
+        listening.close()
         raise InputError(f"port {port} cannot be used: {error.strerror}; choose another") from error
     port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
     address = f"http://127.0.0.1:{port}/{token}/"
-    guarded = Guard(studio.app(), token, port)
+    guarded = Guard(Studio(library, source).app(), token, port)
     config = uvicorn.Config(
         guarded, log_level="warning", access_log=False, server_header=False, date_header=False
     )
