@@ -26,7 +26,7 @@ def running(*args, output):
             said = process.stdout.readline()
             found = re.search(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", said)
             assert found, said + process.stderr.read()
-            yield Studio(found[0], process)
+            yield Studio(found[0], process, Path(output))
         finally:
             process.terminate()
             process.wait(30)
@@ -35,8 +35,8 @@ def running(*args, output):
 
 
 class Studio:
-    def __init__(self, address, process):
-        self.address, self.process = address, process
+    def __init__(self, address, process, output):
+        self.address, self.process, self.output = address, process, output
         self.host = address.split("/")[2]
 
     def get(self, path="", **headers):

@@ -224,9 +224,8 @@ class Studio:
 
     async def cancel(self, request: Request) -> Response:
         """Stop a plan that is being made."""
-        job = self.jobs.get(request.path_params["job"])
-        job.cancel()
-        return Record(job.state)
+        self.jobs.get(request.path_params["job"]).cancel()
+        return Record({})
 
     def _view(self, request: Request) -> tuple[View, Asked]:
         view = self.library.view(request.path_params["name"])

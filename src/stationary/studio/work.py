@@ -131,9 +131,7 @@ def main() -> None:
         made = make(task, lambda text: tell(text=text))
         tell(plan=Path(task["output"]).name, notes=made.recipe.get("notes", "").split("\n"))
     except StationaryError as error:
-        tell(
-            error=words.sentence(str(error).replace(task.get("source", "\0"), task.get("name", "")))
-        )
+        tell(error=str(error).replace(task.get("source", "\0"), task.get("name", "")))
 
 
 if __name__ == "__main__":

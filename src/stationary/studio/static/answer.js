@@ -138,6 +138,8 @@ function tell(limit) {
     ? `up to ${number(limit.load, 3)} ${data.unit}`.trim() : "at every load shown";
   const holds = what.length > 1 ? "hold" : "holds";
   const text = `${what.join(" and ")} ${holds} ${end}${interval}.`;
+  // What is below the headline must not move while a handle is dragged.
+  id("answer").style.minHeight = `${id("answer").offsetHeight}px`;
   id("answer").textContent = title(text);
   for (const name of charted) id(`alone-${name}`).textContent = "";
 }
