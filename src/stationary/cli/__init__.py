@@ -33,6 +33,7 @@ from stationary.cli.report import report
 from stationary.cli.reproduce import reproduce
 from stationary.cli.rules import rules
 from stationary.cli.simulate import simulate
+from stationary.cli.studio import studio
 from stationary.cli.testbed import testbed
 from stationary.errors import ConvergenceWarning, DataWarning, StationaryError, hide_passwords
 
@@ -43,7 +44,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (demo, plan, explain, forecast, report, rules, fit, check, compare, simulate):
+for command in (
+    demo,
+    plan,
+    studio,
+    explain,
+    forecast,
+    report,
+    rules,
+    fit,
+    check,
+    compare,
+    simulate,
+):
     app.command()(command)
 app.command()(models)
 app.command()(reproduce)

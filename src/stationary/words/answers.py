@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stationary.words.findings import clause
-from stationary.words.numbers import about, listed, load_range, number, plain, plural, sentence
+from stationary.words.numbers import (
+    about,
+    listed,
+    load_range,
+    number,
+    plain,
+    plural,
+    seconds,
+    sentence,
+)
 
 if TYPE_CHECKING:
     from stationary.planning.experiment import Experiment
@@ -207,14 +216,20 @@ def choice(found: Choice) -> str:
 
 def change(made: Change) -> str:
     """Return what a what-if changed, as in ``5 servers instead of 4``."""
-    parts = [
-        f"{plural(after, 'server') if name == 'servers' else f'{plain(name)} {after}'} instead of "
-        f"{before}"
-        for name, (before, after) in made.options.items()
-    ]
+    parts = [_changed(name, *values) for name, values in made.options.items()]
     if made.faster != 1:
         parts.append(f"every server {made.faster:g} times as fast")
     return ", ".join(parts)
+
+
+def _changed(name: str, before: float, after: float) -> str:
+    if name == "servers":
+        return f"{plural(int(after), 'server')} instead of {before}"
+    if name == "patience":
+        before, after = (
+            "without end" if value == math.inf else seconds(value) for value in (before, after)
+        )
+    return f"{plain(name)} {after} instead of {before}"
 
 
 def what_if(made: Change) -> str:

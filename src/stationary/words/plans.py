@@ -254,6 +254,30 @@ def windows_left_out(count: int, why: str) -> str:
     return f"{plural(count, 'window')} {'was' if count == 1 else 'were'} left out: {why}"
 
 
+def checked(count: int, bad: int, unsaid: int) -> str:
+    """Say how the checks of the data ended."""
+    if not count:
+        return "The checks are of the data, which show the system before the change."
+    warned_of = f"{bad} of {plural(count, 'check')} {'warns' if bad == 1 else 'warn'}"
+    text = warned_of if bad else "No check warns"
+    return f"{text}; on {unsaid} the data do not say enough." if unsaid else f"{text}."
+
+
+def odd_window(off: float) -> str:
+    """Say that a window lies far from the model, by how many times the usual scatter."""
+    how = "fuller or slower" if off > 0 else "emptier or faster"
+    return sentence(
+        f"{how} than the model expects at this load, by {number(abs(off), 2)} times the usual "
+        f"scatter"
+    )
+
+
+def felt_window(change: float) -> str:
+    """Say what the limit would be without a window."""
+    side = "higher" if change > 0 else "lower"
+    return f"Without it the limit would be {percent(abs(change))} {side}."
+
+
 def warned(found: Plan) -> Iterator[str]:
     """Yield the warnings of the checks, and what else a reader must know, as clauses."""
     if found.change is None:

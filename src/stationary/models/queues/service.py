@@ -115,7 +115,7 @@ class Service(BirthDeathQueue):
         draws; of a number that is not whole, the last request is let in with the rest of it as its
         probability. A parameter where it is given, which data at light load do not determine.
     patience : float, optional
-        Longest time that a request waits; one that would wait longer is lost.
+        Longest time that a request waits before it is lost; infinite by default.
     """
 
     params = {"service_rate": rate(), "variability": Param(1.0)}
@@ -136,7 +136,7 @@ class Service(BirthDeathQueue):
         patience: float | None = None,
         **values: Any,
     ) -> None:
-        if patience is not None and not 0 < patience < math.inf:
+        if patience is not None and not patience > 0:
             raise InputError(f"patience must be a positive time; got {patience!r}")
         given = {
             "overhead": (overhead, -1),
@@ -149,7 +149,7 @@ class Service(BirthDeathQueue):
             for name, (value, per_time) in given.items()
             if value is not None
         }
-        self.patience = patience
+        self.patience = None if patience == math.inf else patience
         # Where every level has a service time of its own, so has every sum over arrivals.
         self.seconds_per_state = 1e-7 if slowing is None else 1.5e-6
         super().__init__(servers, capacity, params={**self.params, **more}, **values)
@@ -159,6 +159,12 @@ class Service(BirthDeathQueue):
         """Constructor arguments; those of optional parameters say that there are these."""
         more = {name: value for name, value in self.estimates.items() if name not in self.params}
         return {**super().options, **more}
+
+    @property
+    def changeable(self) -> dict[str, int | float]:
+        """Numbers of the system; the patience among them, where requests wait for ever, too."""
+        waits = math.inf if self.patience is None else self.patience
+        return {**super().changeable, "patience": waits}
 
     def with_parameter(self, name: str, value: float) -> Service:
         """Return the same model with one more of its optional parameters, behind the others."""
