@@ -64,7 +64,7 @@ def time_per_window() -> None:
             )
     table(
         "One step, forward and backward, M/M/1/K of 21 states",
-        ["windows a step", "gradient", "ms a window", "times the exact one"],
+        ["windows per step", "gradient", "ms per window", "times the exact one"],
         rows,
     )
 
