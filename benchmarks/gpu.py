@@ -37,7 +37,7 @@ def seconds(function: Callable[[], object], times: int = 15) -> float:
 
 
 def copy_bandwidth() -> float:
-    """Bytes read and written a second by a large copy."""
+    """Bytes read and written per second by a large copy."""
     a = torch.rand(2**29, dtype=torch.float64, device=DEVICE)
     b = torch.empty_like(a)
     return 2 * 8 * a.numel() / seconds(lambda: b.copy_(a))

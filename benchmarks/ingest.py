@@ -2,11 +2,11 @@
 
 A single server with room for 20 requests, driven through loads from light to overload, is simulated
 into Parquet files; windows of so many seconds are made of them. `stationary` makes counts, latency
-buckets and service times; the rivals, pandas and polars (where it is installed) on all in memory,
-make the counts only, and get at most as many requests as `_RIVAL` says. DuckDB adds up the columns
-of the file: the cost of reading. Each runs in a process of its own, and times itself without its
-imports, by the clock and by the time of processors, which other work on the machine hardly changes.
-An access log of nginx of so many lines is read at the end.
+buckets and service times. The rivals, pandas and polars (where it is installed), hold everything in
+memory and make the counts only, of at most `_RIVAL` requests. DuckDB adds up the columns of the
+file, which shows the cost of reading. Each runs in a process of its own, and times itself without
+its imports, by the clock and by the time of processors, which other work on the machine hardly
+changes. At the end an access log of nginx with ``lines`` lines is read.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _served(arrivals, services, leaves, head, inside):  # numba infers the types
 
 
 def simulate(path: Path, rows: int, seed: int = 0) -> None:
-    """Write requests whose load swings between a fifth and one and a fifth of what is served."""
+    """Write requests whose load swings between 0.2 and 1.2 times the service rate."""
     import pyarrow
     import pyarrow.parquet
 

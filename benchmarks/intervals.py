@@ -1,8 +1,8 @@
 """Do intervals cover what they promise? Simulated truth, fresh data sets, nominal 90 %.
 
-Every data set is one of the paper's: windows of one second at light load, by its Algorithm 1. The
-interval is of the loss at a heavy load, where nothing was observed. Fewer data sets: ``python -m
-benchmarks intervals 20``.
+Every data set is made as in the paper: windows of one second at light load, by its Algorithm 1. The
+interval is for the loss at a heavy load, where nothing was observed. ``python -m benchmarks
+intervals 20`` runs fewer data sets.
 """
 
 from __future__ import annotations

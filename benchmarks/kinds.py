@@ -55,7 +55,7 @@ def _lognormal(c2: float) -> Callable[[np.random.Generator, int], np.ndarray]:
 
 
 def _two(random: np.random.Generator, size: int) -> np.ndarray:
-    """Cheap and dear requests: nine of ten take half as long, the others ten times that."""
+    """Cheap and dear requests: nine of ten take half the mean, the others 5.5 times the mean."""
     return random.exponential(np.where(random.random(size) < 0.9, 0.5, 5.5))
 
 

@@ -1,7 +1,7 @@
-"""Is the true family found, and what does choosing cost? Data of each family, fresh every time.
+"""Is the true model found, and what does a wrong choice cost? Fresh data of each model every time.
 
 One server with room for 20, observed as 0..3 in windows of 20 s at loads 6 to 20. The error is that
-of the loss at load 30, in e-folds of its odds; the oracle fits the family the data came from.
+of the loss at load 30, in e-folds of its odds; the oracle fits the model that the data came from.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FAMILIES: dict[str, Model] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """What the ladder makes of one data set."""
+    """What is chosen for one data set, and how well it forecasts."""
 
     family: str
 
@@ -86,7 +86,7 @@ class Trial:
 
 
 def main() -> None:
-    """Print how often the true family is chosen, and the regret."""
+    """Print how often the true model is chosen, and how much worse than the oracle a choice is."""
     lines = []
     for name in FAMILIES:
         trials = in_parallel(Trial(name), range(SETS))

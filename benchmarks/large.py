@@ -2,7 +2,7 @@
 
 Each chain is solved in a process of its own, so that its peak memory is its own. The rival is
 algebraic multigrid as one would take it from a library: pyamg's Ruge-Stueben hierarchy of the
-transposed generator without its ground, and GMRES around it. It is told the best ground.
+transposed generator without its ground, and GMRES around it. It is given the best ground.
 
     python -m benchmarks large [1e4 1e5 1e6]
 """

@@ -39,13 +39,13 @@ _LEVEL = 0.9
 
 
 def percentile(counts: np.ndarray, edges: tuple[float, ...], share: float) -> float:
-    """Read a percentile off a histogram, linear within its bucket."""
+    """Return a percentile of a histogram, interpolated linearly within its bucket."""
     below = np.append(0.0, counts.cumsum() / counts.sum())
     return float(np.interp(share, below[: len(edges) + 1], [0.0, *edges]))
 
 
 def measured_from_buckets() -> tuple[st.Windows, pd.DataFrame]:
-    """Return the light windows of the bundled recording, and percentiles of its overload."""
+    """Return the bundled recording at light load, and percentiles of its overload."""
     windows = recording(latencies=True)
     heavy = windows.between(LIGHT, None)
     (seen,) = (kind for kind in heavy.observations if isinstance(kind, Latencies))

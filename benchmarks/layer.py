@@ -60,7 +60,7 @@ def ours(Q: Tensor) -> Tensor:
 
 
 def on_edges(Q: Tensor) -> Tensor:
-    """The same for who knows where the chain may move, as models do."""
+    """The same where the possible moves of the chain are known, as in models."""
     n = Q.shape[-1]
     if n not in EDGES:
         step = torch.arange(n - 1)

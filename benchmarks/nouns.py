@@ -2,9 +2,9 @@
 
     python -m benchmarks nouns [base=path/to/other/src]
 
-Each tree answers in a process of its own and they take turns, so that both meet the same noise. The
-other tree may be one from before observations were objects and plans held everything; what it calls
-things is said in `_before`. Without it, times are printed alone.
+Each version runs in a process of its own, and they take turns, so that both meet the same noise.
+The other version may be older than observations and plans as objects; `_before` has the names of
+its day. Without another version, times are printed without ratios.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TURN = 0.05
 
 
 def _tasks() -> dict[str, Task]:
-    """Every part, as this process's tree does it."""
+    """Every part, as the version of this process does it."""
     queue = st.models.MMmK(servers=1, capacity=20, service_rate=25.0)
     few = st.simulate(queue, np.linspace(11.0, 15.0, 50), duration=4.0, seed=0).observing([0, 1])
     light = recording().between(None, LIGHT).observing(OBSERVED)
@@ -152,7 +152,7 @@ class _Tree:
 
 
 def main() -> None:
-    """Print a line per part: its time, and its ratio to the other tree's."""
+    """Print a line per part: its time, and its ratio to the other version's."""
     given = dict(word.split("=", 1) for word in sys.argv if "=" in word)
     trees = {"now": _Tree(Path(st.__file__).parents[1])}
     if "base" in given:

@@ -1,8 +1,8 @@
 """Intervals against the paper's own testbed recording: fitted below load 1000, tested above.
 
 Needs the recording, which is not part of the project: python -m benchmarks recording
-path/to/volte-testbed-aaai20.csv. An interval is of the long-run share of overload; what a window of
-a second measures scatters around that, so covering it is the harder test.
+path/to/volte-testbed-aaai20.csv. An interval is meant for the long-run share of overload. What a
+window of a second measures scatters around that share, so covering it is the harder test.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Forecast against truth on a recording of the testbed: fitted below 2000 a second, judged above.
+"""Forecast against truth on a recording of the testbed: fitted below 2000 per second, tested above.
 
 The bundled recording, or one of your own: python -m benchmarks testbed windows.csv.
 """

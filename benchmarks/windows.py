@@ -1,8 +1,8 @@
 """Does a fit grow with the number of windows? Files of 100 to 10 million, at 100 different loads.
 
 Each line is a process of its own, so that its peak of memory is its own: read a Parquet file with
-``pooled=True``, fit, sandwich covariance included; then the same without pooling, as far as that
-is bearable.
+``pooled=True``, fit, sandwich covariance included; then the same without pooling, but not for
+the largest files.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def measure(path: Path, pooled: bool) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a line a size."""
+    """Print one line per size."""
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         for windows in SIZES:

@@ -13,6 +13,7 @@ import torch
 import problems
 import stationary as st
 from stationary.errors import InputError
+from stationary.models.queues._birth_death import BirthDeathQueue
 
 M = st.models
 
@@ -395,3 +396,24 @@ def test_erlang_against_ciw():
     ours = levels(erlang(phases, capacity), load).numpy()
     assert (error < 0.1 * ours).all()  # otherwise the comparison says nothing
     assert (np.abs(share.mean(0) - ours) < 4 * error).all()
+
+
+class Impatient(BirthDeathQueue):
+    params = {"service_rate": 1.0, "giving_up": 1.0}
+
+    def deaths(self, p):
+        return super().deaths(p) + p.giving_up * (self.levels[1:] - self.servers).clamp(min=0)
+
+    def flows(self, point):
+        waiting = (self.levels - self.servers).clamp(min=0)
+        return super().flows(point)._replace(dropped=point.p.giving_up * waiting)
+
+
+def test_requests_that_give_up_are_lost_and_their_times_are_not_guessed():
+    model = Impatient(servers=2, capacity=5, service_rate=1.5, giving_up=0.5)
+    pi = problems.birth_death([LOAD] * 5, [1.5, 3.0, 3.5, 4.0, 4.5]).pi
+    given_up = sum(Fraction(n - 2, 2) * pi[n] for n in (3, 4, 5))
+    assert measure(model, "loss") == pytest.approx(float(pi[5] + given_up / 3), rel=1e-14)
+    for discipline in ("fcfs", "ps"):
+        with pytest.raises(InputError, match=r"Impatient .*unserved.*ask for loss"):
+            measure(model.changed(discipline=discipline), "p99")

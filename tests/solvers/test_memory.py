@@ -1,4 +1,4 @@
-"""Memory of the gradient of a million states: what the edges take, and the factor."""
+"""Memory of the gradient of a large chain: what the edges take, and the factor."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ print(json.dumps({
 """
 
 
-@pytest.mark.parametrize(("solver", "side"), [("SparseLU", 1000), ("Multigrid", 500)])
+@pytest.mark.parametrize(("solver", "side"), [("SparseLU", 500), ("Multigrid", 300)])
 def test_a_gradient_takes_its_factor_and_a_few_copies_of_the_edges(solver, side):
     path = str(Path(__file__).parent.parent)
     done = subprocess.run(

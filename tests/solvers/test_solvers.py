@@ -159,12 +159,12 @@ def test_sparse_lu_finds_a_likely_ground(load):
     )
 
 
-@pytest.mark.parametrize("solver", [st.solvers.LU(), st.solvers.SparseLU()])
 @hypothesis.given(gen=problems.ergodic_chains())
 @hypothesis.settings(max_examples=200)
-def test_lu_is_right_normwise_or_refuses(solver, gen):
+def test_lu_is_right_normwise_or_refuses(gen):
+    # test_large.py asks the same of the solvers of large chains.
     try:
-        pi = st.steady_state(gen, solver).pi
+        pi = st.steady_state(gen, st.solvers.LU()).pi
     except SolverError:
         return
     assert float((pi - problems.floats(problems.steady(gen))).abs().max()) < 1e-8
@@ -235,9 +235,8 @@ def test_a_batch_is_its_chains_one_by_one(solver, batch):
 
 @pytest.mark.parametrize("solver", [st.solvers.GTH(), st.solvers.BirthDeath()], ids=name)
 def test_threads_change_nothing(solver, monkeypatch):
-    batch, n = (2000, 21) if solver == st.solvers.GTH() else (50_001, 21)
-    work = n**3 // 3 if solver == st.solvers.GTH() else 4 * n
-    assert batch * work > _batches._WORTH_A_THREAD
+    batch, n = 501, 21
+    monkeypatch.setattr(_batches, "_WORTH_A_THREAD", 0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     gen = on_edges(solver, problems.random_rates(batch, n=n, seed=3))
     g = problems.random_rates(batch, n=n, seed=4)[..., 0]
@@ -248,7 +247,7 @@ def test_threads_change_nothing(solver, monkeypatch):
         return factor.pi, factor.rate_gradient(g), factor.solve(g), factor.solve_transposed(g)
 
     together = everything(gen, g)
-    for k in range(0, batch, batch // 50):
+    for k in range(0, batch, 10):
         alone = everything(st.Generator(gen.edges, gen.rates[k]), g[k])
         for ours, theirs in zip(together, alone, strict=True):
             assert torch.equal(ours[k], theirs)

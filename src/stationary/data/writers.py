@@ -70,8 +70,9 @@ def write_windows(windows: Windows, path: Path) -> None:
     for kind in (*windows.observations, *windows.aside):
         if kind.kind != "states" and kind.find_columns(kind.columns) != kind.columns:
             raise InputError(
-                f"a file of windows would not show again what {', '.join(kind.columns[:9])} are; "
-                f"use save() of a fit"
+                f"a file of windows cannot hold the columns {', '.join(kind.columns[:9])}: "
+                f"{type(kind).__name__}.find_columns does not claim them, so they would be read "
+                f"back as inputs; use save() of a fit"
             )
     counted = windows.counted
     states = [windows.states] if counted is not None and counted.kind == "states" else []

@@ -86,7 +86,9 @@ class Factor(ABC):
 class Solver(ABC):
     """A method for steady states.
 
-    A new solver overrides `factor`. A complete one, by the pseudo-inverse:
+    A new solver overrides `factor`. As `LU`, it asks `Generator.recurrent` for the states that are
+    not transient, which refuses several closed classes; it does not depend on the unit of time;
+    and it raises `SolverError` where a residual is large. The shortest, by the pseudo-inverse:
 
     >>> import torch
     >>> from stationary import Generator, steady_state

@@ -14,13 +14,19 @@ import torch
 from torch import Tensor
 
 from stationary.edges import Edges
+from stationary.errors import InputError
 from stationary.models._params import Values
+from stationary.models._point import Point
 from stationary.models._rates import join_rates, repeated
 from stationary.models.queues._queue import ServerQueue
 
 
 class BirthDeathQueue(ServerQueue):
-    """States ``0..capacity``; a model says at which rates the queue grows and shrinks."""
+    """States ``0..capacity``; a model says at which rates the queue grows and shrinks.
+
+    Deaths are services. Where some are requests that leave unserved, `flows` must say how many, or
+    they count as served.
+    """
 
     def births(self, load: Tensor, p: Values) -> Tensor:
         """Rates ``[..., capacity]`` up from ``0..capacity-1``: the load, unless a model differs."""
@@ -39,6 +45,14 @@ class BirthDeathQueue(ServerQueue):
     def rates(self, load: Tensor, p: Values) -> Tensor:
         """Births, then deaths."""
         return join_rates(self.births(load, p), self.deaths(p))
+
+    def _dropped_each(self, point: Point) -> None:
+        """Refuse what drops requests: a death does not say which of them it takes."""
+        if super()._dropped_each(point) is not None:
+            raise InputError(
+                f"{type(self).__name__} does not say which requests leave unserved, so their "
+                f"response times are unknown; ask for loss, throughput or mean_queue"
+            )
 
     def closed_form(self, x: Any) -> Tensor:
         """Steady state ``[..., n]`` by the product formula, in log space."""

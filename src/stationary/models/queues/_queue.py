@@ -187,10 +187,13 @@ class Queue(Model):
             follower = Follower(moves, levels[None], [servers], waiting, behind)
             self._tagged[waiting] = follower.chain()
         rates = self.edge_rates(point.x, point.theta)
-        gone = self.flows(point).dropped
-        dropped = gone / self.levels.clamp_min(1.0) if isinstance(gone, Tensor) else None
         flow = rates * point.pi[..., self.edges.src]
-        return self._tagged[waiting].times(rates, flow, dropped)
+        return self._tagged[waiting].times(rates, flow, self._dropped_each(point))
+
+    def _dropped_each(self, point: Point) -> Tensor | None:
+        """Rate ``[..., n]`` at which each request is dropped unserved; None if none is."""
+        gone = self.flows(point).dropped
+        return gone / self.levels.clamp_min(1.0) if isinstance(gone, Tensor) else None
 
     def found(self, point: Point) -> Tensor:
         """Probability ``[..., K]`` that an accepted request finds ``0..K-1`` others.
@@ -286,11 +289,6 @@ class ServerQueue(Queue):
         first, *others = (value * multiple for value, multiple in terms)
         return sum(others, first)
 
-    def dropping(self, point: Point) -> Tensor | None:
-        """Rate ``[..., 1]`` at which each request is dropped unserved; None if none is."""
-        del point
-        return None
-
     def times_in_order(self, point: Point, waiting: bool) -> Times:
         """Of exponential services: with n >= m others, n - m + 1 must end, at all servers' rate."""
         if not self.exponential:
@@ -302,8 +300,9 @@ class ServerQueue(Queue):
             times = Erlangs(torch.nn.functional.pad(stages, (1, 0)), point.p.service_rate)
         elif not waiting:
             times = Erlangs(geometric(stages, m), times.rate)
-        dropping = self.dropping(point)
-        return times if dropping is None else times.before(dropping)
+        dropped = self._dropped_each(point)
+        # What drops requests drops all of them, so that each goes at the rate of state 1.
+        return times if dropped is None else times.before(dropped[..., 1:2])
 
     def start(self, x: Tensor) -> Tensor:
         """Service that just keeps up with the mean load, other rates in proportion to it."""
