@@ -1,4 +1,4 @@
-"""Multigrid beyond the battery of `test_large.py`: random, long and slowly mixing chains, starts."""
+"""Multigrid beyond the battery of `test_large.py`: random, long and slow chains, and starts."""
 
 import itertools
 
