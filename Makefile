@@ -30,8 +30,10 @@ bench: $(INSTALLED) ## run the benchmarks
 
 pictures: $(INSTALLED) ## draw the pictures of README.md and docs/architecture.md
 	$(BIN)/python tests/rooms.py
-	$(BIN)/stationary demo -o build/demo
+	mkdir -p build
+	$(BIN)/stationary demo -o build/demo > build/demo.txt
 	cp build/demo/forecast.png docs/images/demo-forecast.png
+	$(BIN)/python tests/pictures.py build
 
 lint: $(INSTALLED) ## ruff check, ruff format --check, mypy
 	$(BIN)/ruff check .

@@ -45,7 +45,6 @@ def time_per_window() -> None:
 
         strategies = {
             "Infinity(p=0.1)": st.Infinity(p=0.1, seed=0),
-            "Infinity(p=0.1, shared=True)": st.Infinity(p=0.1, seed=0, shared=True),
             "Infinity(p=0.1, series=Doubling())": st.Infinity(
                 p=0.1, seed=0, series=st.gradients.Doubling()
             ),
@@ -174,7 +173,7 @@ def epochs_to_the_optimum() -> None:
                 [name, f"`{method}`", *_race(model, windows, gradient, likelihood, best, lr)]
             )
     table(
-        "Adam, one window a step, 50 epochs: until within 1e-3 nats of the optimum",
+        "Adam, one window per step, 50 epochs: until within 1e-3 nats of the optimum",
         ["row", "gradient", "epochs", "seconds", "nats above the optimum after 50"],
         rows,
     )

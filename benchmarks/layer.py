@@ -2,15 +2,21 @@
 
 Chains are birth-death chains handed over as dense matrices, the loss is the logarithm of the
 probability of the last state: the value and all derivatives are known in closed form, so that the
-digits of each way can be counted beside its time. Writes docs/images/layer.png.
+digits of each way can be counted beside its time, which is the processor's: other programs on the
+machine matter less. JAX takes part where it is installed. Writes docs/images/layer.png.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
+import math
+import os
 import time
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -117,26 +123,68 @@ def squarings(Q: Tensor) -> Tensor:
     return st.steady_state(Q, gradient=st.DivideAndConquerBPTT(steps)).pi
 
 
-WAYS: dict[str, Callable[[Tensor], Tensor]] = {
-    "steady_state": ours,
-    "steady_state, edges known": on_edges,
-    "autograd through solve": solve,
-    "implicit, lstsq and pinv": lstsq,
-    "eigenvector": eigenvector,
-    "power iteration": powers,
-    "DC-BPTT": squarings,
-}
+Slope = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""From matrices to ``pi`` and the gradient of the sum of the logarithms of its last entries."""
 
 
-def gradient(way: Callable[[Tensor], Tensor], Q: Tensor) -> tuple[Tensor, Tensor]:
+def by_torch(way: Callable[[Tensor], Tensor], Q: Tensor) -> tuple[Tensor, Tensor]:
     leaf = Q.detach().requires_grad_()
     pi = way(leaf)
     return pi.detach(), torch.autograd.grad(pi[:, -1].log().sum(), leaf)[0]
 
 
-def digits(way: Callable[[Tensor], Tensor], Q: Tensor) -> tuple[float, float]:
+@cache
+def compiled_by_jax() -> Callable[[Any], Any]:
+    """JAX's implicit differentiation of the balance equations, compiled for batches."""
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+
+    def steady(Q: Any) -> Any:
+        n = Q.shape[-1]
+
+        def balance(pi: Any) -> Any:
+            off = Q * (1 - jnp.eye(n))
+            return (pi @ off - pi * off.sum(-1)).at[0].set(pi.sum() - 1)
+
+        def solved(f: Callable[[Any], Any], y: Any) -> Any:
+            return jnp.linalg.solve(jax.jacfwd(f)(jnp.zeros(n)), y)
+
+        def root(f: Callable[[Any], Any], _: Any) -> Any:
+            return solved(lambda pi: f(pi) - f(jnp.zeros(n)), -f(jnp.zeros(n)))
+
+        return jax.lax.custom_root(balance, jnp.full(n, 1 / n), root, solved)
+
+    def loss(Q: Any) -> Any:
+        pi = jax.vmap(steady)(Q)
+        return jnp.log(pi[:, -1]).sum(), pi
+
+    return jax.jit(jax.grad(loss, has_aux=True))
+
+
+def by_jax(Q: Tensor) -> tuple[Tensor, Tensor]:
+    slope, pi = compiled_by_jax()(Q.numpy())
+    return torch.from_numpy(np.array(pi)), torch.from_numpy(np.array(slope))
+
+
+WAYS: dict[str, Slope] = {
+    "steady_state": partial(by_torch, ours),
+    "steady_state, edges known": partial(by_torch, on_edges),
+    "autograd through solve": partial(by_torch, solve),
+    "implicit, lstsq and pinv": partial(by_torch, lstsq),
+    "eigenvector": partial(by_torch, eigenvector),
+    "power iteration": partial(by_torch, powers),
+    "DC-BPTT": partial(by_torch, squarings),
+}
+if importlib.util.find_spec("jax"):
+    WAYS["JAX, custom_root"] = by_jax
+
+
+def digits(way: Slope, Q: Tensor) -> tuple[float, float]:
     """Largest relative errors of ``pi`` and of the elasticities by birth rates."""
-    pi, slope = gradient(way, Q)
+    pi, slope = way(Q)
     exact, elastic = closed_form(Q.shape[-1])
     found = (slope * Q).diagonal(1, -2, -1).numpy()
     return (
@@ -158,21 +206,22 @@ def measured(
         if took * (n / size) ** 3 > PATIENCE:
             continue
         try:
-            gradient(way, Q[:1])  # compiles
-            began = time.perf_counter()
-            gradient(way, Q[:1])
-            one = time.perf_counter() - began
+            way(Q[:1])  # compiles
+            began = time.process_time()
+            way(Q[:1])
+            one = time.process_time() - began
             last[name] = n, one
             if one * max(1, batch / 20) > PATIENCE:  # kernels do many chains faster than one each
                 continue
-            began = time.perf_counter()
-            errors[name] = digits(way, Q)
-            times[name] = time.perf_counter() - began
+            errors[name] = digits(way, Q)  # compiles for this size
+            began = time.process_time()
+            way(Q)
+            times[name] = time.process_time() - began
         except (RuntimeError, st.errors.StationaryError):
             continue
         if times[name] < PATIENCE / 10:  # once is enough of what takes long
-            ways[name] = lambda way=way: gradient(way, Q)
-    times |= compare(ways, seconds) if ways else {}
+            ways[name] = partial(way, Q)
+    times |= compare(ways, seconds, time.process_time) if ways else {}
     return {name: (times[name], *errors[name]) for name in errors}
 
 
@@ -191,12 +240,13 @@ def main() -> None:
                 else "-"
                 for name in WAYS
             ]
-            rival = found["autograd through solve"][0]
+            rival = found.get("autograd through solve", (math.nan,))[0]
             faster = [f"{rival / found[name][0]:.1f}" for name in list(WAYS)[:2]]
             yield [f"{n:,}", f"{batch:,}", *cells, ", ".join(faster)]
 
     table(
-        "Value and gradient of dense chains, ms (largest relative error of pi, of the gradient)",
+        "Value and gradient of dense chains, processor time in ms (largest relative error of pi, "
+        "of the gradient)",
         ["states", "chains", *WAYS, "times faster than solve"],
         rows(),
     )

@@ -192,7 +192,10 @@ class Page(HTMLParser):
 
     @property
     def section(self) -> str:
-        return next((name for tag, name in reversed(self.open) if tag == "section"), "")
+        return next(
+            (name for tag, name in reversed(self.open) if tag in ("section", "details") and name),
+            "",
+        )
 
     def text(self, name: str) -> str:
         """Text inside an element, by its tag or id, with single spaces."""

@@ -28,6 +28,7 @@ ROOMS = {
     "planner": 290,
     "testbed": 1795,
     "paper": 2710,
+    "studio": 1100,
     "cli": 3805,
 }
 """From the ground up: a room imports only from rooms that stand before it.
@@ -114,6 +115,7 @@ FLOORS = {
     "facade: Plan, fit, compare, plan": ("facade", "planner"),
     "testbed": ("testbed",),
     "paper": ("paper",),
+    "studio": ("studio",),
     "cli": ("cli",),
 }
 """Rooms as the picture shows them, from the ground up."""

@@ -35,7 +35,7 @@ class Edges:
     Parameters
     ----------
     src, dst : Tensor
-        Integer state indices, one pair an edge, without self-loops or repeats.
+        Integer state indices, one pair per edge, without self-loops or repeats.
     n : int
         Number of states.
     """

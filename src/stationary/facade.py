@@ -25,7 +25,7 @@ from stationary.planning.influence import influence
 from stationary.planning.limits import Limit
 from stationary.planning.prediction import check_window, predictable, prediction
 from stationary.planning.record import Record, Refits
-from stationary.planning.tables import parameters, ranking
+from stationary.planning.tables import criteria, parameters, ranking
 from stationary.planning.what_if import what_if
 from stationary.terms.findings import Finding
 from stationary.terms.slo import as_slos
@@ -56,6 +56,20 @@ class Plan(Record):
     def nll(self) -> float:
         """Negative log-likelihood at the estimates, penalty included."""
         return self.estimate.nll
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, which takes counts as independent; of two models take the lower."""
+        return float(criteria(self.estimate, float(self.windows.size.sum()))["aic"])
+
+    @property
+    def bic(self) -> float:
+        """The Bayesian criterion, read in the same way."""
+        return float(criteria(self.estimate, float(self.windows.size.sum()))["bic"])
+
+    def conf_int(self, level: float = 0.95) -> pd.DataFrame:
+        """Intervals of the parameters: columns ``low`` and ``high``, rows by name."""
+        return self.table(level).set_index("parameter")[["low", "high"]]
 
     @property
     def converged(self) -> bool:
@@ -364,6 +378,24 @@ class Plan(Record):
         write_report(shown, path, **options)
         return shown
 
+    def plot(self, measure: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw a measure from light load to well beyond the data and the limit.
+
+        Parameters
+        ----------
+        measure : str, optional
+            What to draw; by default what the plan's limit is on, or else the first measure.
+        ax : Axes, optional
+            Where to draw; a new figure by default.
+        """
+        slos, low, high = self.question.slos, float(self.windows.loads.min()), self.heaviest
+        binding = self.limit.binding if slos else None
+        name = measure or (binding.measure if binding else self.draws.measures[0])
+        bound = next((slo.bound for slo in slos if slo.measure == name), None)
+        end = min(max(1.6 * high, 1.2 * self.limit.high if slos else 0.0), 10 * high)
+        loads = [low / 2 + (end - low / 2) * k / 24 for k in range(25)]
+        return self.plot_forecast(loads, name, bound=bound, ax=ax)
+
     def plot_forecast(self, x: Any, measure: str = "loss", **options: Any) -> Axes:
         """Draw a forecast over the fitted loads; see `output.plots.plot_forecast`."""
         from stationary.output.plots import plot_forecast
@@ -395,7 +427,10 @@ class Plan(Record):
         return words.plan(self)
 
     def _repr_html_(self) -> str:
-        return self.table(self.question.level).to_html(index=False)
+        level = self.question.level
+        limit = self.limit._repr_html_() if self.question.slos else ""
+        shown = self.ranking() if self.pooled else self.table(level)
+        return limit + shown.to_html(index=False, float_format=lambda size: f"{size:.4g}")
 
     def __repr__(self) -> str:
         return f"Plan({', '.join(self.fitted)}; {words.observed(self.windows)})"

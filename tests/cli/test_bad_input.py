@@ -186,7 +186,7 @@ FIT = {
         r"category '2': state '2' is not in the model: its 2 states are 0\.\.1",
     ),
     "unknown model": (("good.csv", "--model", "mm1"), "no model 'mm1'; did you mean 'mmmk'"),
-    "unknown model option": (("good.csv", "--model", "mmmk:k=3"), "MMmK has no .*option 'k'"),
+    "unknown model option": (("good.csv", "--model", "mmmk:k=3"), "mmmk has no .*option 'k'"),
     "bad model option": (
         ("good.csv", "--model", "mmmk:capacity=x"),
         "capacity must be a number",
@@ -292,7 +292,7 @@ FORECAST = {
     "change of nothing": (("run", "--x", "10", "--what-if", ""), "say what changes"),
     "change of no option": (
         ("run", "--x", "10", "--what-if", "server=2"),
-        "no 'server' to change; there are servers, capacity, faster",
+        "no 'server' to change; did you mean 'servers'",
     ),
     "change to nonsense": (("run", "--x", "10", "--what-if", "servers=0"), "servers must be a who"),
     "change below nothing": (("run", "--x", "10", "--what-if", "servers=-1"), "whole .*got 0"),
@@ -332,9 +332,9 @@ FORECAST = {
     "level in percent": (("run", "--x", "10", "--level", "95"), "level must lie between 0 and 1"),
     "unknown measure": (
         ("run", "--x", "10", "--plot", "p.png", "--measure", "delay"),
-        "the measure 'delay'.*has the measures loss, response_time",
+        "no measure 'delay'; there are: loss, response_time",
     ),
-    "no measure": (("run", "--x", "10", "--plot", "p.png", "--measure", "x"), "the measure 'x'"),
+    "no measure": (("run", "--x", "10", "--plot", "p.png", "--measure", "x"), "no measure 'x'"),
     "plot without ending": (("run", "--x", "10", "--plot", "p"), "p: give the plot an ending"),
     "plot of no format": (("run", "--x", "10", "--plot", "p.doc"), "p.doc: the plot cannot be wri"),
     "plot nowhere": (("run", "--x", "10", "--plot", "no/p.png"), "no/p.png: the plot cannot be"),
@@ -375,7 +375,7 @@ SIMULATE = {
     ),
     "a parameter of zero": (("mmmk:service_rate=0", "--x", "11"), "service_rate must be positive"),
     "unknown model": (("mm1:service_rate=3", "--x", "11"), "no model 'mm1'"),
-    "unknown parameter": (("mmmk:rate=3", "--x", "11"), "MMmK has no .*option 'rate'"),
+    "unknown parameter": (("mmmk:rate=3", "--x", "11"), "mmmk has no .*option 'rate'"),
     "a run that is not there": (("nowhere", "--x", "11"), "no model 'nowhere'"),
     "a folder that is no run": (("notes", "--x", "11"), "notes is not a run"),
     "no loads": ((FULL,), "Missing option '--x'"),

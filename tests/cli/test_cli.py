@@ -1,5 +1,6 @@
 """The commands as people and programs run them: answers, exit codes, files."""
 
+import html
 import io
 import json
 import os
@@ -15,6 +16,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+import pictures
 import stationary as st
 from stationary import words
 from stationary.cli import _show
@@ -91,6 +93,19 @@ def test_demo_for_real(tmp_path):
         for file in (ours, folder / "forecast.png")
     )
     pd.testing.assert_frame_equal(drawn, now, rtol=0.02, obj="run `make pictures`")
+    # So do those of the terminal and of the report, word for word; only numbers may differ a bit.
+    shown = (ours.with_name("terminal.svg")).read_text(encoding="utf-8")
+    screen = [html.unescape(text) for text in re.findall(r"<text[^>]*>(.*)</text>", shown)]
+    now = [line for line in pictures.screen_of(done.stdout) if line]
+    assert without_numbers(screen) == without_numbers(now), "run `make pictures`"
+    shown = Image.open(ours.with_name("report.png")).text["Description"]
+    now = pictures.words_of((folder / "plan" / "report.html").read_text(encoding="utf-8"))
+    assert without_numbers([shown]) == without_numbers([now]), "run `make pictures`"
+
+
+def without_numbers(lines):
+    """The words of lines, whose breaks and numbers may move from machine to machine."""
+    return re.sub(r"[\d.,]+|stationary-demo/|build/demo/", "#", " ".join(lines)).split()
 
 
 def test_simulate_fit_forecast_for_real(tmp_path):
@@ -379,7 +394,7 @@ def test_a_limit_that_no_load_breaks_is_null_for_programs(call, data):
     args = ("fit", data, "--model", MODEL, "--slo", "response_time<10")
     code, out, _ = call(*args)
     assert code == 0
-    assert "Response time stays at or below 10 at any load; not to be trusted" in out
+    assert "Mean response time stays at or below 10 at any load; not to be trusted" in out
     assert json.loads(call(*args, "--json")[1])["limit"]["load"] is None
 
 
@@ -407,7 +422,7 @@ def test_forecast_as_a_table(call, run):
     code, out, err = call("forecast", run, "--x", "10:40:10")
     assert (code, err) == (0, "")
     assert "95% intervals; the fit saw loads 11 to 15" in out
-    assert _headings(out) == [["load", "loss", "response time", "p99", "trusted"]]
+    assert _headings(out) == [["load", "loss", "mean response time", "p99", "trusted"]]
     assert out.count("yes") == 1  # the others lie further than the loads could test
     assert "not trusted in 3 of 4 rows: no data tests the model at this load" in out
     assert "--wide shows more: p50, p95, mean queue, throughput, utilisation." in out
@@ -415,7 +430,7 @@ def test_forecast_as_a_table(call, run):
 
 def test_a_wide_forecast_shows_all_measures_in_one_table(call, run):
     _, out, _ = call("forecast", run, "--x", "10,40", "--wide")
-    measures = ["loss", "response time", "p50", "p95", "p99", "mean queue", "throughput"]
+    measures = ["loss", "mean response time", "p50", "p95", "p99", "mean queue", "throughput"]
     assert _headings(out) == [["load", *measures, "utilisation", "trusted"]]
 
 
@@ -489,14 +504,15 @@ def test_a_limit_from_a_run(call, run, fit):
 def test_what_if_decides_the_exit_code_and_stands_beside_what_is(call, run, fit):
     new = fit.what_if(servers=2, capacity=15)
     now, then = fit.max_load(loss=0.01), new.max_load(loss=0.01)
-    load = f"{(now.load + then.load) / 2:.4g}"
+    load = f"{(now.load + then.load) / 2:.3g}"
     args = ("forecast", run, "--slo", "loss<0.01", "--present", load)
     assert call(*args)[0] == 1
     code, out, _ = call(*args, "--what-if", "servers=+1,capacity=+50%")
     assert code == 0
-    change = "servers 1 -> 2, capacity 10 -> 15"
+    change = "2 servers instead of 1, capacity 15 instead of 10"
     assert f"WARNING: what if: {change}; not observed" in out
-    assert f"Limit now {now.load:.4g}; with {change}: {then.load:.4g}." in out
+    loads = words.number(now.load, 3), words.number(then.load, 3)
+    assert f"The limit is {loads[0]} now, and {loads[1]} with {change}." in out
     assert f"The present load, {load}, meets the limit." in out
     assert words.limit(new.max_load(present=float(load), loss=0.01))[1:] in out
     code, out, _ = call(*args, "--what-if", "faster=0.5")
@@ -514,7 +530,7 @@ def test_what_if_over_loads(call, run, fit):
     rows = pd.DataFrame(json.loads(out))  # rows only, as without a limit
     pd.testing.assert_frame_equal(rows, fit.what_if(faster=1.2).forecast([20.0, 30.0]))
     out = call("forecast", run, "--x", "20,30", "--what-if", "faster=1.2")[1]
-    assert "WARNING: what if: servers 1.2 times as fast; not observed" in out
+    assert "WARNING: what if: every server 1.2 times as fast; not observed" in out
 
 
 def test_everything_as_json(call, run, fit):
@@ -532,7 +548,7 @@ def test_everything_as_json(call, run, fit):
     answer = json.loads(call(*args, "--what-if", "servers=2")[1])
     assert answer["limit"]["load"] == fit.what_if(servers=2).max_load(loss=0.01).load
     assert answer["limit_now"]["load"] == limit.load
-    assert answer["what_if"] == ["servers 1 -> 2"]
+    assert answer["what_if"] == ["2 servers instead of 1"]
     assert (answer["forecast"], answer["next_experiment"]) == ([], [])
 
 

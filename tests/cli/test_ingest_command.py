@@ -39,7 +39,7 @@ def test_a_fit_recovers_the_service_rate(call, log, tmp_path, sampling, ending):
     assert (code, err) == (0, "")
     assert f"wrote 99 windows to {file}" in out
     assert f"sampling={sampling}, duration=20" in out
-    assert "not whole (the last)" in out
+    assert "the last, which is incomplete" in out
     model = f"mmmk:servers=1,capacity={CAPACITY}"
     code, out, err = call("fit", file, "--model", model, "--observe", "0-3", "-o", run)
     assert (code, err) == (0, ""), out
@@ -168,7 +168,7 @@ def test_classes_of_requests_have_files_of_their_own(call, tmp_path):
     made = {file.name for file in tmp_path.glob("w*.csv")}
     assert made == {"w-slow.csv", "w-api-users.csv", "w-.csv"}
     rows = [line for line in out.splitlines() if "w-" in line]
-    assert [row.split()[1] for row in rows] == ["/slow", "/", "/api/users/*"]
+    assert [row.split()[0] for row in rows] == ["/slow", "/", "/api/users/*"]
     sent = {file: pd.read_csv(tmp_path / file, comment="#")["sent"].sum() for file in made}
     assert sent["w-api-users.csv"] == pytest.approx((kind == 0).sum(), rel=0.2)
     code, out, _ = call(*command, "--where", "path ~ ^/api", "--where", "status = 200", "--json")

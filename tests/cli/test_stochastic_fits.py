@@ -129,7 +129,19 @@ def test_the_papers_way_is_one_option(call, data, tmp_path):
     assert "start=5.0" in st.load(tmp_path / "other").recipe["method"]
 
 
-@pytest.mark.parametrize("args", [("--method", "newton"), ("--start", 1)])
+def test_a_fit_that_starts_at_zero_and_stays_there_has_not_converged(call, tmp_path):
+    """From zero, 128 steps make the observed states so unlikely that there is no gradient."""
+    heavy = [f"{load},3,4" for load in range(200, 1000, 100)]
+    (tmp_path / "w.csv").write_text("\n".join(["load,Q=1,Q=2", *heavy]))
+    chain = ("--model", "uppertriangular:states=22", "--method", "paper", "--epochs", 1)
+    args = ("--gradient", "dc-bptt:steps=128", "--floor", 0, "-o", tmp_path / "run")
+    code, out, _ = call("fit", tmp_path / "w.csv", *chain, *args)
+    assert code == 1
+    assert "NOT converged: 1 epoch, far from an optimum" in out
+    assert set(st.load(tmp_path / "run").estimates.values()) == {0.0}
+
+
+@pytest.mark.parametrize("args", [("--method", "newton"), ("--start", 1), ("--floor", 0)])
 def test_methods_that_there_are_not(call, data, args):
     code, _, err = call("fit", data, *MODEL, *args)
     assert code == 2

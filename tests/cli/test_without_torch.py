@@ -7,6 +7,8 @@ import sys
 import pytest
 
 import stationary as st
+from stationary.models.registry import check_options
+from stationary.words import unit_of
 
 BLOCK = """
 import sys
@@ -43,12 +45,27 @@ def here(tmp_path_factory):
     (folder / "taken.csv").write_text("kept")
     (folder / "run").mkdir()
     (folder / "run" / "plan.json").write_text("{}")
+    (folder / "queue").mkdir()
+    saved = '{"fitted": {"mmmk": {"model": {"description": {"name": "mmmk", "servers": 2}}}}}'
+    (folder / "queue" / "plan.json").write_text(saved)
     return folder
 
 
+@pytest.mark.parametrize("name", st.models.registry.names())
+def test_the_front_knows_options_and_measures_of_every_queue(name):
+    model = st.models.registry.model_class(name)()
+    single = [key for key in model.param_names if key.rpartition("_")[2].isalpha()]
+    check_options(name, [*model.options, *single])
+    for measure in (*model.measures, "p_0"):
+        found = model.measure(measure)
+        share = (found.low, found.high) == (0.0, 1.0)
+        assert unit_of(measure) == ("time" if found.time else "share" if share else "")
+
+
 def test_the_front_loads_without_torch(here):
-    front = "errors words terms.slo terms.spans terms.categories terms.findings terms.trust"
-    front += " models.registry data.tables output.folders ingest.sources ingest.formats cli"
+    front = "errors words terms.slo terms.spans terms.measures terms.categories terms.findings"
+    front += " terms.trust data.columns data.tables models.registry output.folders"
+    front += " ingest.sources ingest.formats cli"
     code = "".join(f"import stationary.{name}\n" for name in front.split())
     done = run(code + "print(*stationary.models.registry.names())", here)
     assert done.returncode == 0, done.stderr
@@ -73,6 +90,17 @@ def test_help_loads_without_torch(here, args):
         (("check", "w.csv", "--model", "mmk"), "did you mean 'mmmk'"),
         (("plan", "none.csv"), "none.csv: there is no such file"),
         (("plan", "w.csv", "--slo", "loss"), "an SLO is written measure<bound"),
+        (("plan", "w.csv", "--slo", "lss<1%"), "there is no measure 'lss'; did you mean 'loss'?"),
+        (("plan", "w.csv", "--slo", "loss<2"), "a bound on loss must lie between 0 and 1"),
+        (("plan", "w.csv", "--slo", "loss<9ms"), "loss is not a time"),
+        (("fit", "w.csv", "--model", "mmmk:servrs=1"), "did you mean 'servers'?"),
+        (("fit", "w.csv", *MODEL, "--x", "lod"), "w.csv: there is no column 'lod'"),
+        (("fit", "w.csv", *MODEL, "--counts", "n{}"), "w.csv: no column matches counts='n{}'"),
+        (("compare", "w.csv", "--slo", "p9x<1s"), "there is no measure 'p9x'"),
+        (("forecast", "queue", "--x", "1", "--measures", "lss"), "there is no measure 'lss'"),
+        (("forecast", "queue", "--slo", "lss<1%"), "there is no measure 'lss'"),
+        (("forecast", "queue", "--what-if", "servrs=+1"), "did you mean 'servers'?"),
+        (("rules", "queue", *LOAD, "--slo", "lss<1%"), "there is no measure 'lss'"),
         (("plan", "w.csv", "--servers", "two"), "--servers is a number"),
         (("plan", "w.csv", "--patience", "soon"), "--patience is a length of time"),
         (("plan", "w.csv", "--growth", "fast"), "growth is a positive share per day"),

@@ -149,7 +149,7 @@ def test_saved_fits_keep_histograms(tmp_path):
 def test_windows_take_a_histogram_directly():
     seen = st.Windows(x=[1.0, 2.0], latency=[[3, 4, 1], [2, 2, 2]], edges=[0.1, 0.2])
     assert seen.observations == (Latencies([[3, 4, 1], [2, 2, 2]], [0.1, 0.2]),)
-    assert "0.1, 0.2, more" in repr(seen)
+    assert "up to 100 ms, 100 ms to 200 ms, over 200 ms" in repr(seen)
 
 
 # What is wrong.

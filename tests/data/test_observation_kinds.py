@@ -68,10 +68,6 @@ class Services(st.Observation):
     def size(self):
         return self.data[:, 0]
 
-    @classmethod
-    def restored(cls, data, facts):
-        return cls(data)
-
 
 def idle(seed, samples=400):
     p = TRUTH.closed_form(LOADS)[:, 0].numpy()

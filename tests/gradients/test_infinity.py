@@ -105,13 +105,6 @@ def test_unbiased(chain, strategy):
     assert deviation(samples, gradient(generator, Exact())) < 4.5
 
 
-def test_one_draw_for_the_batch_is_unbiased():
-    generator, strategy = CHAINS["mmmk"], Infinity(p=0.05, seed=1, shared=True)
-    samples = torch.stack([gradient(generator, strategy) for _ in range(500)])
-    assert strategy.state.draws.unique().numel() == 1
-    assert deviation(samples, gradient(generator, Exact())) < 4.5
-
-
 def test_schedules_follow_the_steps():
     generator, seen = CHAINS["mmmk"], []
     strategy = Infinity(p=lambda step: seen.append(step) or 0.1 / (1 + step), seed=1)
@@ -301,15 +294,14 @@ def test_compiled_series_equals_the_loop_over_terms(name):
         assert torch.allclose(compiled, plain, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_several_seeds_draw_what_each_would_draw_alone(shared):
+def test_several_seeds_draw_what_each_would_draw_alone():
     chain = st.Generator(CHAINS["mmmk"].edges, CHAINS["mmmk"].rates.detach().repeat(3, 1))
-    together = gradient(chain, Infinity(p=0.1, seed=(4, 5, 6), shared=shared))
+    together = gradient(chain, Infinity(p=0.1, seed=(4, 5, 6)))
     for k, seed in enumerate((4, 5, 6)):
         part = slice(2 * k, 2 * k + 2)
         rates = chain.rates[part].clone().requires_grad_()
         alone = st.steady_state(
-            st.Generator(chain.edges, rates), gradient=Infinity(p=0.1, seed=seed, shared=shared)
+            st.Generator(chain.edges, rates), gradient=Infinity(p=0.1, seed=seed)
         )
         (slope,) = torch.autograd.grad((alone.pi * weights(chain)[part]).sum(), rates)
         assert torch.equal(together[part], slope)

@@ -1,15 +1,21 @@
 """Access logs: lines as the servers write them, and logs whose requests are known."""
 
+import bz2
 import gzip
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import ROUND_HALF_UP, Decimal
 
 import ibis
 import numpy as np
+import pyarrow
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st_
 
 import stationary as st
 from stationary.errors import DataWarning, InputError
 from stationary.ingest import Columns, Cut, DuckDB, Source, Unit, windows_from_events
+from stationary.ingest.formats import _lines, _scan, load_format
 from stationary.ingest.sources import open_table
 
 apache, envoy, nginx = "apache", "envoy", "nginx"
@@ -398,3 +404,78 @@ def test_files_of_another_format_are_refused_by_name_and_empty_ones_left_out(tmp
     (tmp_path / "c.log").write_text(f"{ENVOY}\n" * 5)
     with pytest.raises(InputError, match=r"c\.log: this file is envoy, and .*b\.log is nginx"):
         windows_from_events(Source(str(tmp_path / "*.log")), Cut(5.0))
+
+
+def test_a_last_line_that_is_half_written_is_left_out_and_a_whole_one_is_read(tmp_path):
+    text = "".join(nginx_line(1_700_000_000_000 + 100 * k, 20) for k in range(300))
+    path = tmp_path / "access.log"
+    path.write_text(text.removesuffix("\n"))
+    assert windows_from_events(Source(str(path)), Cut(5.0)).rows == 300
+    for cut in (5, 15, 30, 60):  # within the time, the response time, the agent, the size
+        path.write_text(text[:-cut])
+        with pytest.warns(DataWarning, match="1 of 300 lines are not nginx combined"):
+            assert windows_from_events(Source(str(path)), Cut(5.0)).rows == 299
+
+
+def zstd(text):
+    packed = pyarrow.BufferOutputStream()
+    with pyarrow.CompressedOutputStream(packed, "zstd") as stream:
+        stream.write(text)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, zstd], ids=["gz", "bz2", "zst"])
+def test_packed_logs(tmp_path, pack, request):
+    text = "".join(nginx_line(1_700_000_000_000 + 100 * k, 20) for k in range(300))
+    path = tmp_path / f"access.log.{request.node.callspec.id}"
+    path.write_bytes(pack(text.encode()))
+    assert windows_from_events(Source(str(path)), Cut(5.0)).rows == 300
+
+
+def test_lines_that_cross_the_blocks_of_a_file_are_read_once(tmp_path, monkeypatch):
+    lines = [nginx_line(1_700_000_000_000 + 100 * k, 20) for k in range(300)]
+    (tmp_path / "access.log").write_text("".join(lines))
+    monkeypatch.setattr("stationary.ingest.formats._lines._BLOCK", 1000)
+    made = windows_from_events(Source(str(tmp_path / "access.log")), Cut(5.0))
+    assert made.rows == 300
+    assert made.table["sent"].tolist() == [50] * 5
+
+
+@pytest.mark.parametrize(
+    ("line", "good"),
+    [
+        (CADDY, True),
+        (CADDY[:-1], False),  # half written
+        (CADDY.replace('"status":200', '"status":null'), False),
+        (CADDY.replace('"uri":"/a?b=1"', r'"uri":"/\"status\":9,{?"'), True),
+        (CADDY.replace('"duration":0.000929675', '"duration":9.29675e-4'), True),
+        (CADDY.replace('{"level"', '{"other":{"status":9,"x":[1,{"ts":5}]},"level"'), True),
+    ],
+)
+def test_members_of_json_are_found_at_their_own_place(line, good):
+    found = _lines.read(f"{line}\n".encode(), load_format("caddy").lines)
+    assert (found.good, found.timed) == (int(good), int(good))
+    if good:
+        assert found.columns["response"].to_pylist() == [930]
+        assert found.columns["status"].to_pylist() == ["200"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st_.decimals(0, 10**9, places=6), st_.integers(-3, 6))
+def test_numbers_are_rounded_as_decimals_are(value, shift):
+    text = np.frombuffer(f"{value} ".encode(), dtype=np.uint8)
+    exact = (value.scaleb(shift)).quantize(Decimal(1), ROUND_HALF_UP)
+    assert _scan.number(text, 0, len(text) - 1, shift) == (int(exact), len(text) - 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st_.datetimes(datetime(1970, 1, 2), datetime(2199, 1, 1)),
+    st_.integers(-14 * 4, 14 * 4),
+    st_.sampled_from(["%d/%b/%Y:%H:%M:%S.%f %z", "%Y-%m-%dT%H:%M:%S.%f%z"]),
+)
+def test_times_are_those_of_the_calendar(moment, quarters, form):
+    moment = moment.replace(tzinfo=timezone(timedelta(minutes=15 * quarters)))
+    text = np.frombuffer(moment.strftime(form).encode(), dtype=np.uint8)
+    passed = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    assert _scan.time(text, 0, len(text)) == (passed, True, len(text))

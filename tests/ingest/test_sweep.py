@@ -78,12 +78,12 @@ def test_service_times_are_those_of_the_definition(batch, length):
     for k, m in enumerate(servers):
         expected = service_times(rows, m, length)
         expected = expected[expected.index.get_level_values("window") < windows]
-        mine = found.service_keys[:, 1] == k
-        window, _, column = found.service_keys[mine].T
+        mine = found.services[found.services[:, 1] // 144 == k]
+        window, column = mine[:, 0], mine[:, 1] % 144
         level = [lowest_level(int(c) % 72) for c in column]
         made = pd.DataFrame(
-            found.service_sums[mine],
-            pd.MultiIndex.from_arrays([window.astype(float), column < 72, level]),
+            mine[:, 2:],
+            pd.MultiIndex.from_arrays([window, column < 72, level]),
             ["n", "sum", "sq"],
         ).sort_index()
         assert made.index.tolist() == expected.index.tolist()

@@ -1,6 +1,7 @@
 """Fits find the optimum, recover the truth within their own standard errors, and own up if not."""
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -352,6 +353,46 @@ def test_fit_works_on_a_copy():
     assert fit.model is not model
     assert fit.windows is windows
     assert fit.estimates == fit.model.estimates
+
+
+def test_the_model_of_a_fit_is_a_copy():
+    windows, _ = example()
+    fit = st.fit(M.MMmK(servers=1, capacity=19), windows)
+    before = fit.forecast([9.0])
+    fit.model.set_theta(torch.tensor([1.0], dtype=torch.float64))
+    assert fit.forecast([9.0]).equals(before)
+
+
+def test_refits_use_the_solver_and_the_covariance_of_the_fit(tmp_path):
+    chains = []
+
+    @dataclass(frozen=True)
+    class Watched(st.solvers.Solver):
+        def factor(self, generator):
+            chains.append(generator)
+            return st.solvers.GTH().factor(generator)
+
+    rng = np.random.default_rng(0)
+    loads = np.linspace(5.0, 12.0, 24)
+    truth = st.models.MMmK(capacity=5, service_rate=15.0)
+    windows = st.simulate(truth, loads, duration=40.0, seed=rng)
+    kind = st.covariances.Dispersed()
+    fit = st.fit(truth, windows, solver=Watched(), covariance=kind)
+    (name,) = fit.fitted
+    chains.clear()
+    below = [part for part in fit.studies[name].below if part is not None]
+    assert len(below) > 1
+    assert len(chains) >= len(below)
+    assert {part.covariance.kind for part in below} == {"dispersed"}
+    assert all(isinstance(part.solver, Watched) for part in below)
+    chains.clear()
+    fit.bootstrap(20, jobs=1)
+    assert len(chains) >= 20
+    # They are code of the user's, which a folder does not hold.
+    fit.save(tmp_path / "run")
+    again = st.load(tmp_path / "run")
+    assert again.estimate.solver is None
+    assert again.table().equals(fit.table())
 
 
 def test_nll_is_the_objective_at_the_estimates():

@@ -9,6 +9,7 @@ import time
 import pytest
 
 import stationary as st
+from stationary.learning import checkpoints
 
 RULES = {
     "arrive": "q1 < K -> q1 += 1 else lost at load",
@@ -67,10 +68,10 @@ def test_a_killed_fit_goes_on_from_the_points_it_visited(tmp_path, windows):
     command = [sys.executable, "-c", "from stationary.cli import main; main()", "fit"]
     command += ["windows.csv", "--model", "tandem.toml", "--duration", "100", "--json", "-o"]
     straight = subprocess.run([*command, "whole"], cwd=tmp_path, capture_output=True, check=True)
-    visits = tmp_path / "run.unfinished" / "visits.jsonl"
+    visits = tmp_path / "run.unfinished" / checkpoints.CHECKPOINT
     cut_off = subprocess.Popen([*command, "run"], cwd=tmp_path, stdout=subprocess.PIPE)
     until = time.monotonic() + 120
-    while not (visits.exists() and visits.read_bytes().count(b"\n") > 2):
+    while not (visits.exists() and len(checkpoints.read(visits)["points"]) > 1):
         assert time.monotonic() < until
         assert cut_off.poll() is None
         time.sleep(0.02)

@@ -5,7 +5,8 @@ import pytest
 
 import stationary as st
 from stationary.errors import InputError, RunError
-from stationary.learning.checkpoints import VISITS, VisitedPoints
+from stationary.learning import checkpoints
+from stationary.learning.checkpoints import CHECKPOINT, VisitedPoints
 from stationary.solvers import GTH
 
 MODEL = st.models.MMmK(servers=2, capacity=6)
@@ -82,12 +83,11 @@ def test_a_large_chain_has_one_start():
     assert st.fit(MODEL, WINDOWS, method=method).estimate.starts == 2
 
 
-def test_a_line_that_was_cut_off_is_forgotten(tmp_path):
+def test_points_read_back_to_the_same_bits_and_a_part_that_a_kill_left_is_not_read(tmp_path):
     visits = VisitedPoints(tmp_path, "me")
     for k in range(3):
         visits.keep(np.array([0.1 * k]), (1 / 3, np.array([k / 7]), np.array([[2.0]])))
-    with (tmp_path / VISITS).open("a") as stream:
-        stream.write('{"at": [0.3], "fou')
+    (tmp_path / f".{CHECKPOINT}.0123.part").write_bytes(b"half")
     again = VisitedPoints(tmp_path, "me", resume=True)
     assert len(again) == 3
     value, gradient, _ = again.get(np.array([0.1 * 2]))
@@ -100,6 +100,11 @@ def test_another_run_or_a_damaged_file_is_refused(tmp_path):
     VisitedPoints(tmp_path, "me")
     with pytest.raises(RunError, match="of another run"):
         VisitedPoints(tmp_path, "you", resume=True)
-    (tmp_path / VISITS).write_text("{}\n")
+    points = [{"0": {"value": 1.0}}, {"0": None}, [], None]
+    for state in ({}, *({"points": each} for each in points)):
+        checkpoints.write(tmp_path / CHECKPOINT, {"owner": "me", **state})
+        with pytest.raises(RunError, match="is damaged"):
+            VisitedPoints(tmp_path, "me", resume=True)
+    (tmp_path / CHECKPOINT).write_bytes(b"{}\n")
     with pytest.raises(RunError, match="is damaged"):
         VisitedPoints(tmp_path, "me", resume=True)

@@ -7,63 +7,17 @@ import torch
 
 import stationary as st
 from stationary.errors import InputError
-from stationary.models.queues import Queue
 
 M = st.models
 LOADS = [0.7, 2.5]
 TIMES = torch.tensor([0.1, 1.0, 3.0, 10.0], dtype=torch.float64)
 
-KNOWN = {
-    "mmmk": M.MMmK(servers=3, capacity=8, service_rate=0.8),
-    "balking": M.Balking(servers=2, capacity=7, balking=0.5),
-    "batch": M.BatchArrivals(servers=2, capacity=7, extra=0.7),
-    "finite": M.FiniteClients(servers=2, capacity=7, clients=9),
-    "onoff": M.OnOffArrivals(servers=2, capacity=6, burst=0.8, switching=0.3),
-    "resetting": M.Resetting(servers=2, capacity=6, reset=0.2),
-    "leaking": M.Leaking(servers=2, capacity=6, leak=0.2),
-    "erlang": M.ErlangService(phases=3, capacity=5),
-    "hyperexponential": M.HyperexponentialService(capacity=5, extra_variation=2.0),
-}
-"""Models with a faster way to their response times than the general one."""
-
-OTHERS = {
+FOLLOWED = {
     "slowing": M.Slowing(servers=2, capacity=6, slowdown=0.3),
-    "statedependent": M.StateDependent(depth=3, capacity=6, service=[1.0, 1.5, 1.7]),
     "usl": M.UniversalScalability(capacity=6),
-    "multidiagonal": M.MultiDiagonal(depth=2, capacity=6),
     "spilling": M.Leaking(servers=2, capacity=6, leak=0.2, spill=1),
+    "multidiagonal": M.MultiDiagonal(depth=2, capacity=6),
 }
-
-
-@pytest.mark.parametrize("waiting", [False, True])
-@pytest.mark.parametrize("name", KNOWN)
-def test_faster_ways_agree_with_following_a_request(name, waiting):
-    model = KNOWN[name].changed()
-    point = model.at(LOADS)
-    fast = model.times_in_order(point, waiting)
-    model.slowed = True  # as if those behind could matter
-    followed = Queue.times_in_order(model, point, waiting)
-    torch.testing.assert_close(fast.survival(TIMES), followed.survival(TIMES), rtol=0, atol=1e-13)
-    torch.testing.assert_close(fast.mean, followed.mean, rtol=1e-12, atol=0)
-
-
-KEEPING = (KNOWN | OTHERS).keys() - {"resetting", "leaking", "spilling"}
-"""Models that drop no request: Little's law counts those, too."""
-
-BOTH = [
-    (name, discipline)
-    for name in sorted(KEEPING)
-    for discipline in ("fcfs", "ps")
-    if discipline == "fcfs" or (KNOWN | OTHERS)[name].can_share
-]
-
-
-@pytest.mark.parametrize(("name", "discipline"), BOTH)
-def test_means_are_those_of_littles_law(name, discipline):
-    model = (KNOWN | OTHERS)[name].changed(discipline=discipline)
-    point = model.at(LOADS)
-    expected = model.measure("response_time")(point)
-    torch.testing.assert_close(point.response_times.mean, expected, rtol=1e-11, atol=0)
 
 
 @pytest.mark.parametrize("discipline", ["fcfs", "ps"])
@@ -81,9 +35,9 @@ def test_sharing_one_exponential_server_of_one_place_is_no_sharing():
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", ["slowing", "usl", "spilling", "multidiagonal"])
+@pytest.mark.parametrize("name", FOLLOWED)
 def test_derivatives_are_exact_to_second_order(name):
-    model = OTHERS[name].changed(capacity=3)
+    model = FOLLOWED[name].changed(capacity=3)
     x = torch.tensor([[0.7], [2.5]], dtype=torch.float64)
     theta = model.theta.detach().clone().requires_grad_()
 
@@ -110,10 +64,15 @@ def test_a_subclass_with_moves_of_its_own_is_followed():
 
 def test_default_measures_have_percentiles_where_they_cost_little():
     usual = ("loss", "response_time", "p50", "p95", "p99", "mean_queue", "throughput")
-    assert KNOWN["mmmk"].measures == (*usual, "utilisation")
-    for name in ("onoff", "batch", "erlang", "hyperexponential"):
-        assert KNOWN[name].measures == KNOWN["mmmk"].measures
-    for model in (OTHERS["slowing"], M.MMmK(capacity=5000)):
+    for kind in (
+        M.MMmK,
+        M.OnOffArrivals,
+        M.BatchArrivals,
+        M.ErlangService,
+        M.HyperexponentialService,
+    ):
+        assert kind(capacity=5).measures == (*usual, "utilisation")
+    for model in (FOLLOWED["slowing"], M.MMmK(capacity=5000)):
         assert "p99" not in model.measures
         assert model.measure("p99")(model.at([0.5])).item() > 0  # on request
 

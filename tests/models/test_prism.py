@@ -239,6 +239,9 @@ def test_what_can_be_observed():
     assert len(model.states_of(3)) == 5
     assert [model.states[k] for k in model.states_of("empty")] == ["s=0,q=0"]
     assert model.states_of("s=2,q=1") == [model.states.index("s=2,q=1")]
+    some = model.states_of("s >= 2 and q + s = 4")
+    columns = model.states.columns
+    assert [(columns["s"][k], columns["q"][k]) for k in some] == [(2, 2), (3, 1), (4, 0)]
     A = st.Windows([1.0], [[1, 2]], observe=["full", "empty"]).observation(model)
     assert A.dense().sum(1).tolist() == [5, 1]
     with pytest.raises(InputError, match="'0' and 'full' are both state 's=4,q=0'"):

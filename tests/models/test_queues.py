@@ -21,6 +21,10 @@ LOAD = 3.0
 PLAIN = {"servers": 2, "capacity": 6, "service_rate": 2.0}
 
 
+def tensor(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
 def pi_of(model, load=LOAD):
     return st.steady_state(model([load])).pi.detach()[0]
 
@@ -44,6 +48,11 @@ def test_mmmk_against_its_closed_form(servers, capacity):
     x = [0.01, 1.0, 2.5, 60.0]
     pi = st.steady_state(model(x)).pi.detach()
     torch.testing.assert_close(pi, model.closed_form(x), rtol=1e-12, atol=0)
+    n = torch.arange(capacity + 1).double()
+    few = n.clamp(max=servers)
+    served = torch.lgamma(few + 1) + (n - few) * math.log(servers)
+    textbook = torch.softmax(n * (tensor(x)[:, None] / 2.5).log() - served, -1)
+    torch.testing.assert_close(pi, textbook, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize(("servers", "room"), [(1, 0), (5, 0), (60, 0), (1, 19), (5, 15), (10, 90)])
@@ -144,68 +153,12 @@ def test_loss_of_finite_clients_is_engset(servers, clients):
     assert measure(model, "loss") == pytest.approx(float(term[-1] / sum(term)), rel=1e-13, abs=0)
 
 
-# Chains written by hand.
-
-
-def queue_moves(servers, capacity):
-    moves = {(n, n + 1): LOAD for n in range(capacity)}
-    return moves | {(n + 1, n): 2.0 * min(n + 1, servers) for n in range(capacity)}
-
-
-def resetting(servers, capacity):
-    moves = queue_moves(servers, capacity)
-    for n in range(1, capacity + 1):
-        moves[n, 0] = moves.get((n, 0), 0.0) + 0.4
-    return M.Resetting(servers, capacity, 2.0, reset=0.4), moves
-
-
-def leaking(servers, capacity, spill):
-    moves = queue_moves(servers, capacity)
-    moves |= {(n, "overload"): 0.3 for n in range(capacity + 1)} | {("overload", 0): 0.7}
-    moves[capacity, "overload"] += spill * LOAD
-    return M.Leaking(servers, capacity, spill, 2.0, leak=0.3, reset=0.7), moves
-
-
-def batches(servers, capacity, extra):
-    p = 1 / (1 + extra)
-    moves = {(n, n - 1): 2.0 * min(n, servers) for n in range(1, capacity + 1)}
-    for n in range(capacity):
-        for size in range(1, 400):
-            to = (n, min(n + size, capacity))
-            moves[to] = moves.get(to, 0.0) + LOAD * p * p * (1 - p) ** (size - 1)
-    return M.BatchArrivals(servers, capacity, 2.0, extra=extra), moves
-
-
-def on_off(servers, capacity, burst, switching):
-    share = 1 / (1 + burst)  # of the time it is on
-    moves = {}
-    for n in range(capacity + 1):
-        moves[f"{n}.off", f"{n}.on"] = switching * share
-        moves[f"{n}.on", f"{n}.off"] = switching * (1 - share)
-        if n:
-            moves[f"{n - 1}.on", f"{n}.on"] = LOAD / share
-            for phase in ("on", "off"):
-                moves[f"{n}.{phase}", f"{n - 1}.{phase}"] = 2.0 * min(n, servers)
-    return M.OnOffArrivals(servers, capacity, 2.0, burst=burst, switching=switching), moves
-
-
-BY_HAND = [
-    *(resetting(*sizes) for sizes in [(1, 1), (1, 6), (3, 5)]),
-    *(leaking(*sizes) for sizes in [(1, 1, 0), (1, 1, 1), (2, 6, 0), (2, 6, 1)]),
-    *(batches(*sizes) for sizes in [(1, 6, 0.7), (3, 5, 4.0), (1, 1, 2.0)]),
-    *(on_off(*sizes) for sizes in [(1, 5, 0.6, 0.3), (3, 4, 5.0, 2.0)]),
-]
-
-
-@pytest.mark.parametrize(("model", "moves"), BY_HAND, ids=[str(m) for m, _ in BY_HAND])
-def test_queues_against_chains_written_by_hand(model, moves):
-    theirs = {str(state): p for state, p in problems.solved(moves).items()}
-    assert pi_of(model).tolist() == pytest.approx([theirs[s] for s in model.states], abs=1e-12)
+# Requests that come several at a time, or from a source.
 
 
 @pytest.mark.parametrize(("servers", "capacity", "extra"), [(1, 6, 0.7), (3, 5, 4.0), (1, 1, 2.0)])
 def test_the_loss_of_batches_counts_requests(servers, capacity, extra):
-    model, _ = batches(servers, capacity, extra)
+    model = M.BatchArrivals(servers, capacity, 2.0, extra=extra)
     pi, p = pi_of(model).tolist(), 1 / (1 + extra)
     lost = sum(
         pi[n] * p * (1 - p) ** (size - 1) * max(size - (capacity - n), 0)
@@ -216,7 +169,7 @@ def test_the_loss_of_batches_counts_requests(servers, capacity, extra):
 
 
 def test_the_loss_of_an_on_off_source_is_what_requests_meet():
-    model, _ = on_off(3, 4, 5.0, 2.0)
+    model = M.OnOffArrivals(3, 4, 2.0, burst=5.0, switching=2.0)
     on, off = pi_of(model).reshape(-1, 2).T
     assert float(on.sum()) == pytest.approx(1 / 6)
     point = model.at([LOAD])

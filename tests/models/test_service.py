@@ -214,3 +214,19 @@ def test_any_overload_can_be_solved(variability):
     loads = torch.tensor([1e4, 1e6, 1e8], dtype=torch.float64)
     loss = model.measure("loss")(model.at(loads)).detach()
     torch.testing.assert_close(1 - loss, 97.0 / loads, rtol=0.01, atol=0)
+
+
+@pytest.mark.parametrize("slowing", [None, 0.05])
+def test_rates_without_gradients_are_those_with_them(slowing):
+    random = np.random.default_rng(0)
+    for capacity, servers in ((1, 1), (12, 3), (70, 1)):
+        model = Service(servers, capacity, slowing=slowing, full=float(capacity))
+        low = [0.2, 1e-2, *([1e-3] if slowing else []), 1.0]
+        high = [3.0, 9.0, *([0.1] if slowing else []), float(capacity)]
+        theta = torch.from_numpy(random.uniform(low, high, (40, len(low))))
+        x = torch.from_numpy(random.lognormal(0, 1.5, (40, 1)))
+        with torch.no_grad():
+            compiled = model.generator(x, theta).rates
+        plain = model.generator(x, theta.clone().requires_grad_()).rates.detach()
+        torch.testing.assert_close(compiled, plain, rtol=1e-7, atol=0)
+        assert not torch.equal(compiled, plain)  # two ways really ran

@@ -58,11 +58,11 @@ def test_measured_points_bound_and_fitted_range():
     drawn = {line.get_label(): line for line in ax.lines}
     np.testing.assert_array_equal(drawn["measured"].get_xydata(), [[12, 0.1], [25, 0.3]])
     assert drawn["measured"].get_linestyle() == "None"
-    assert set(drawn["loss = 0.15"].get_ydata()) == {0.15}
+    assert set(drawn["loss = 15%"].get_ydata()) == {0.15}
     (span,) = ax.patches
     assert (span.get_x(), span.get_x() + span.get_width()) == (11.0, 15.0)
     saw = "loads the fit saw (11 to 15)"
-    assert labels(ax) == ["forecast", "interval", "measured", saw, "loss = 0.15"]
+    assert labels(ax) == ["forecast", "interval", "measured", saw, "loss = 15%"]
 
 
 def test_losses_are_drawn_over_orders_of_magnitude_and_zero_as_a_triangle():

@@ -371,7 +371,7 @@ DAMAGE = {
     "json is edited": (edit_unsigned, "plan.json is not what was saved"),
     "json without a field": (edit(f"{MMMK}/nll", GONE), "nll"),
     "json without a part": (edit("fitted", GONE), "fitted"),
-    "json without checksums": (edit("checksums", GONE), "plan.json: checksums is missing"),
+    "json without checksums": (edit("checksums", GONE), "plan.json is not what was saved"),
     "json with a wrong type": (edit(f"{MMMK}/nll", "much"), "nll must be .*got 'much'"),
     "json with a wrong flag": (edit(f"{MMMK}/ended/converged", "perhaps"), "converged must be"),
     "json with a null": (edit(f"{MMMK}/evaluations", None), "evaluations must be .*got None"),

@@ -43,7 +43,7 @@ def test_every_repeat_side_by_side_goes_the_way_it_would_go_alone(model, strateg
     problems = [draw(replace(FAST, observe=list(range(19))), seed) for seed in seeds]
     start = model.start(problems[0].windows.x)
     training = st.Stochastic(epochs=2, **training)
-    paths = train(model, problems, start, replace(training, gradient=strategy(seeds)), seeds)
+    paths = train(model, problems, replace(training, gradient=strategy(seeds)), seeds)
     assert paths.shape == (2, 3, len(start))  # the start and two epochs
     assert torch.equal(paths[:, 0], start.expand(2, -1))
     for seed, problem, path in zip(seeds, problems, paths, strict=True):

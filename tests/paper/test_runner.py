@@ -6,57 +6,58 @@ import pytest
 from stationary._support import parallel
 from stationary.errors import InputError, RunError, SolverError
 from stationary.paper import runner
+from stationary.paper.columns import METHODS
 from stationary.paper.plan import Part, tasks
-from stationary.paper.runner import Reading, Task, kept, read, run, to_do
+from stationary.paper.runner import Reading, Task, run
 from stationary.paper.settings import draw, rows
 
 ROW = rows()["mm1k-fast"]
 
 
 def few(method="infinity", seeds=(0, 1), reading=Reading.FRESH):
-    return Task(ROW, method, reading, seeds, share=0.04)
+    return Task(ROW, METHODS[method], reading, tuple(seeds), share=0.04)
 
 
 def column(name, wanted, folder):
-    return [record[name] for record in read(wanted, folder)]
+    return [record[name] for task in wanted for record in task.kept(folder)]
 
 
-def test_records_are_kept_and_not_made_again(tmp_path, monkeypatch):
-    run([few()], tmp_path, jobs=1)
-    before = read([few()], tmp_path)
-    assert to_do([few()], tmp_path) == []
+def test_records_are_kept_and_not_made_again(call, tmp_path, monkeypatch):
+    args = ("reproduce", "mape", "--quick", "--row", "mm1k-fast", "--repeats", "1")
+    args += ("-o", tmp_path, "--jobs", "1")
+    assert call(*args)[0] == 0
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("runs/**/*.json")}
+    assert len(before) == 19
     monkeypatch.setattr(runner, "work", None)  # to run anything now would fail
+    code, _, err = call(*args)
+    assert code == 0
+    assert "19 of 19 tasks are kept from before" in err
+    monkeypatch.undo()
+    gone = next(iter(before))
+    gone.unlink()  # an interrupted run goes on with what is missing
+    assert "18 of 19 tasks are kept from before" in call(*args)[2]
+    assert gone.exists()
+    assert call(*args, "--again")[0] == 0
+    assert all(file.stat().st_mtime_ns > then for file, then in before.items())
+
+
+def test_a_record_has_the_start_and_every_epoch(tmp_path):
     run([few()], tmp_path, jobs=1)
-    assert read([few()], tmp_path) == before
-    assert [record["data"] for record in before] == [0, 1]
-    assert all(len(record["curves"]["mape"]) == 3 for record in before)  # start and two epochs
+    assert column("data", [few()], tmp_path) == [0, 1]
+    assert all(len(curves["mape"]) == 3 for curves in column("curves", [few()], tmp_path))
 
 
-def test_an_interrupted_run_goes_on_with_what_is_missing(tmp_path):
-    run([few()], tmp_path / "whole", jobs=1)
-    run([few(seeds=(0,))], tmp_path / "cut", jobs=1)
-    (left,) = to_do([few()], tmp_path / "cut")
-    assert left.seeds == (1,)
-    run([few()], tmp_path / "cut", jobs=1)
-    for name in ("theta", "mape"):
-        mine, theirs = (column(name, [few()], tmp_path / each) for each in ("cut", "whole"))
-        for one, other in zip(mine, theirs, strict=True):
-            assert one == pytest.approx(other, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    "damage", ["", "{", "[]", "[1]", "{}", '[{"seed": 0, "fingerprint": "of other settings"}]']
-)
-def test_damaged_or_outdated_records_are_made_again(tmp_path, damage):
+@pytest.mark.parametrize("damage", ["", "{", "[]", "[1]", "{}", '[{"seed": 7}]'])
+def test_damaged_records_are_made_again(tmp_path, damage):
     task = few("mle", (0,))
     task.file(tmp_path).parent.mkdir(parents=True)
     task.file(tmp_path).write_text(damage)
-    assert to_do([task], tmp_path) == [task]
+    assert task.kept(tmp_path) == []
     run([task], tmp_path, jobs=1)
     assert column("row", [task], tmp_path) == ["mm1k-fast"]
 
 
-def test_other_settings_or_data_have_another_fingerprint():
+def test_other_settings_or_data_have_another_file(tmp_path):
     problem = draw(ROW, 0)
     task = replace(few(), problem=problem)
     others = [
@@ -64,11 +65,14 @@ def test_other_settings_or_data_have_another_fingerprint():
         few("ours"),
         few("mle"),
         replace(task, share=1.0),
+        replace(task, seeds=(0,)),
+        replace(task, column=replace(task.column, alpha=1.0)),
         replace(task, row=replace(ROW, lr=0.2)),
         replace(task, problem=replace(problem, target=problem.target * 1.01)),
     ]
-    assert len({each.fingerprint() for each in [task, *others]}) == 7
-    assert replace(task, row=replace(ROW, title="another")).fingerprint() == task.fingerprint()
+    assert len({each.file(tmp_path) for each in [task, *others]}) == 9
+    renamed = replace(task, row=replace(ROW, title="another"))
+    assert renamed.file(tmp_path) == task.file(tmp_path)
 
 
 def test_two_processes_give_the_same_as_one(tmp_path):
@@ -101,7 +105,7 @@ def test_repeats_on_one_data_set_and_on_many(tmp_path):
     one, luck = few("mle", (0, 1), Reading.ONE), few("mle", range(5), Reading.LUCK)
     fresh = few("mle", tuple(range(5)))
     run([one, luck, fresh], tmp_path, jobs=1)
-    first, second = read([one], tmp_path)
+    first, second = one.kept(tmp_path)
     assert first["theta"] == second["theta"]
     assert first["data"] == second["data"] == 0
     assert column("mape", [luck], tmp_path) == column("mape", [fresh], tmp_path)
@@ -110,27 +114,19 @@ def test_repeats_on_one_data_set_and_on_many(tmp_path):
 
 def test_the_plan_holds_every_run_once():
     planned = tasks(Part.ALL)
-    keys = [(task.row.name, task.method, task.reading) for task in planned]
+    keys = [(task.row.name, task.column.name, task.reading) for task in planned]
     assert len(keys) == len(set(keys))
-    table = {task.method for task in planned if task.row.name == "gap-mm1k"}
+    table = {task.column.name for task in planned if task.row.name == "gap-mm1k"}
     assert table == {"dc16", "dc128", "infinity", "ours", "cls", "mle", "zero", "mean", "logistic"}
-    assert {len(t.seeds) for t in planned if t.method == "infinity"} == {20}
+    assert {len(t.seeds) for t in planned if t.column.name == "infinity"} == {20}
     assert {len(t.seeds) for t in planned if t.reading is Reading.LUCK} == {1000}
     assert not any(task.row.source == "text" for task in planned)
     assert not any(task.row.name.startswith("testbed") for task in planned)  # no recording given
 
 
-def test_again_makes_all_records_anew(tmp_path):
-    task = few("mle", (0,))
-    run([task], tmp_path, jobs=1)
-    before = task.file(tmp_path).stat().st_mtime_ns
-    run([task], tmp_path, jobs=1, again=True)
-    assert task.file(tmp_path).stat().st_mtime_ns > before
-
-
 def test_a_task_that_fails_does_not_stop_the_others(tmp_path, monkeypatch):
     def fail(task):
-        if task.method == "infinity":
+        if task.column.random:
             raise SolverError("the gradient is not finite")
         return work(task)
 
@@ -138,7 +134,7 @@ def test_a_task_that_fails_does_not_stop_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "work", fail)
     with pytest.raises(RunError, match="1 of 2 tasks failed: mm1k-fast, infinity, fresh: the grad"):
         run([few("infinity"), few("mle")], tmp_path, jobs=1)
-    assert set(kept(few("mle"), tmp_path)) == {0, 1}
+    assert column("seed", [few("mle")], tmp_path) == [0, 1]
 
 
 @pytest.mark.parametrize("method", ["zero", "dc16", "infinity", "mle"])

@@ -124,12 +124,14 @@ def test_readings_of_the_learnt_rates_by_hand():
 def test_tables_and_legend_of_a_study():
     row = replace(rows()["mm1k-slow"], epochs=2)
     names = ("infinity", "p-0.01", "p-0.001", "mle")
-    records = [r for name in names for r in work(Task(row, name, Reading.ONE, (0, 1), 1.0))]
+    records = [
+        r for name in names for r in work(Task(row, METHODS[name], Reading.ONE, (0, 1), 1.0))
+    ]
     frame = tables.tidy(records)
     assert tables.cost_table(frame, [row])["p"].tolist() == ["0.1", "0.01", "0.001"]
     assert len(tables.method_table(frame, row)) == 4
     other = rows()["mm1k-fast"]  # without p = 0.001: its panel comes first
-    curves = figures.curve_frame(records)
-    figure = figures.plot_curves(curves, frame, [other, row], names[:3], "mape", Reading.ONE)
+    curves, columns = figures.curve_frame(records), [METHODS[name] for name in names]
+    figure = figures.plot_curves(curves, frame, [other, row], columns[:3], "mape", Reading.ONE)
     (legend,) = figure.legends
     assert METHODS["p-0.001"].title in [text.get_text() for text in legend.get_texts()]

@@ -63,7 +63,7 @@ def test_a_root_that_cannot_be_solved_is_unknown():
         def centre(self, x, names):
             return self.drawn(x, names)
 
-        def drawn(self, x, names):
+        def drawn(self, x, names, which=None):
             load = x.numpy()[..., :1]
             return np.where((load > 12.0) & (load < 12.8), np.nan, (load / 12.6) ** 3 / 100)
 

@@ -33,11 +33,14 @@ def fit():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"servers": 3}, "servers 2 -> 3"),
-        ({"servers": 1, "capacity": 4}, "servers 2 -> 1, capacity 10 -> 4"),
-        ({"capacity": 30}, "capacity 10 -> 30"),
-        ({"capacity": 30, "faster": 1.5}, "capacity 10 -> 30, servers 1.5 times as fast"),
-        ({"faster": 0.8}, "servers 0.8 times as fast"),
+        ({"servers": 3}, "3 servers instead of 2"),
+        ({"servers": 1, "capacity": 4}, "1 server instead of 2, capacity 4 instead of 10"),
+        ({"capacity": 30}, "capacity 30 instead of 10"),
+        (
+            {"capacity": 30, "faster": 1.5},
+            "capacity 30 instead of 10, every server 1.5 times as fast",
+        ),
+        ({"faster": 0.8}, "every server 0.8 times as fast"),
     ],
 )
 def test_it_forecasts_as_that_queue_at_those_parameters(fit, options, text):
@@ -102,7 +105,7 @@ def test_everything_else_is_the_fits_own(fit):
 def test_it_says_so_wherever_it_is_read(fit, tmp_path):
     new = fit.what_if(servers=3)
     note = words.what_if(new.change)
-    assert "servers 2 -> 3; not observed" in note
+    assert "3 servers instead of 2; not observed" in note
     assert words.sentence(note) in str(new)
     new.save(tmp_path / "run")
     again = st.load(tmp_path / "run")

@@ -43,10 +43,10 @@ def test_growth_that_is_wrong(text):
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (limit(200.0, 150.0, 400.0), "12 months, January 2027 (August 2026 to January 2028)."),
+        (limit(200.0, 150.0, 400.0), "12 months: January 2027 (August 2026 to January 2028)."),
         (limit(200.0, 90.0, math.inf), "(now to more than a century from now)."),
-        (limit(90.0, 80.0, 95.0), "is reached already."),
-        (limit(102.0, 101.0, 103.0), "10 days, 11 January 2026 (06 January 2026 to 16 January"),
+        (limit(90.0, 80.0, 95.0), "has reached the limit already."),
+        (limit(102.0, 101.0, 103.0), "10 days: 11 January 2026 (06 January 2026 to 16 January"),
     ],
 )
 def test_when_growth_uses_a_limit_up(found, said):
@@ -59,7 +59,7 @@ def test_the_answer_names_every_bound_and_the_one_that_binds():
     text = words.plan_answer(both, [both, limit(150.0, 140.0, 160.0)], "req/s")
     assert text == (
         "p99 < 200 ms and loss < 0.1% hold up to 120 req/s (95% interval 110 to 130). "
-        "p99 is missed first; alone, loss < 0.1% would hold up to 150 (140 to 160)."
+        "p99 is missed first; loss < 0.1% alone would hold up to 150 (140 to 160)."
     )
     assert words.plan_answer(limit(0.0, 0.0, 0.0)) == "Loss < 0.1% holds at no load."
     assert words.plan_answer(limit(math.inf, 90.0, math.inf)) == (

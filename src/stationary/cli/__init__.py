@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import threading
 import traceback
 import warnings
 from pathlib import Path
@@ -32,33 +33,33 @@ from stationary.cli.report import report
 from stationary.cli.reproduce import reproduce
 from stationary.cli.rules import rules
 from stationary.cli.simulate import simulate
+from stationary.cli.studio import studio
 from stationary.cli.testbed import testbed
 from stationary.errors import ConvergenceWarning, DataWarning, StationaryError, hide_passwords
 
 app = typer.Typer(
     name="stationary",
-    help="Learn a Markov chain from counts at light load; forecast loss at heavier loads.",
+    help="How much load can a service take? Answers from what it showed at light load.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 for command in (
-    *(
-        demo,
-        plan,
-        explain,
-        fit,
-        check,
-        compare,
-        forecast,
-        report,
-        rules,
-        simulate,
-        models,
-        reproduce,
-    ),
+    demo,
+    plan,
+    studio,
+    explain,
+    forecast,
+    report,
+    rules,
+    fit,
+    check,
+    compare,
+    simulate,
 ):
     app.command()(command)
+app.command()(models)
+app.command()(reproduce)
 ingest.command()(prometheus)
 app.add_typer(ingest, name="ingest")
 app.add_typer(testbed, name="testbed")
@@ -91,6 +92,9 @@ def main() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     warnings.simplefilter("ignore", ConvergenceWarning)  # the commands say it themselves
     warnings.showwarning = _show_warning
+    waiting = threading.Timer(1.0, _say_loading)
+    waiting.daemon = True
+    waiting.start()
     try:
         app()
     except StationaryError as error:
@@ -106,6 +110,13 @@ def main() -> None:
             f"{error}; please report it with {_written(traceback.format_exc())}"
         )
         sys.exit(70)
+
+
+def _say_loading() -> None:
+    """Say on a terminal that libraries are being loaded, which takes seconds the first time."""
+    loading = (getattr(module, "__spec__", None) for module in list(sys.modules.values()))
+    if sys.stderr.isatty() and any(getattr(spec, "_initializing", False) for spec in loading):
+        say("loading ...", err=True)
 
 
 def _written(details: str) -> str:

@@ -68,6 +68,13 @@ class ModelText:
         except (OSError, ValueError):  # too long for a name of a file
             return False
 
+    @property
+    def is_queue(self) -> bool:
+        """Whether this is the name of a queue, whose options and measures are known."""
+        from stationary.models.registry import names
+
+        return self.parts[0].strip().lower() in names() and not self.is_file
+
     @cached_property
     def options(self) -> dict[str, int | float]:
         """The options and their values."""
@@ -79,7 +86,7 @@ class ModelText:
 
     def check(self) -> None:
         """Raise for what is wrong with the text alone; loads no torch."""
-        from stationary.models.registry import check_name
+        from stationary.models.registry import check_name, check_options
 
         name = self.parts[0].strip().lower()
         if self.is_prism:
@@ -92,7 +99,9 @@ class ModelText:
             )
         if not self.is_file:
             check_name(name)
-        _ = self.options
+        given = self.options
+        if self.is_queue:
+            check_options(name, given)
 
     def columns(self, x: str) -> str:
         """Return the columns of the inputs that ``--x`` names."""

@@ -9,6 +9,7 @@ of that type takes all options of the group and gets them as one object.
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import shlex
 import sys
@@ -21,9 +22,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from stationary.cli._parse import parse_range, parse_states
-from stationary.errors import InputError, hide_passwords
+from stationary.errors import InputError, did_you_mean, hide_passwords
 from stationary.ingest.formats import format_names
+from stationary.terms.measures import USUAL, check_bounds, check_measures
 from stationary.terms.slo import as_slos, check_level, check_present
+from stationary.terms.spans import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
     from stationary.facade import Plan
     from stationary.planning.record import Question
     from stationary.terms.slo import Slo
+
+_OTHERS = re.compile(r"rt_|S\d+\.|lost$")
+"""Columns of other observations than states, beside which there may be no states."""
 
 _ENTRY = re.compile(r"(\w+)(?: \((--.+)\))?: (.*)")
 _SHARED = {
@@ -48,6 +54,38 @@ _SHARED = {
     "format": f"Format, if the ending does not say it: {', '.join(format_names())}.",
 }
 """Help for options that mean the same in every command."""
+
+
+def _start_with(*words: str) -> Callable[[str], list[str]]:
+    """Return what completes the last of several values, which commas separate."""
+
+    def complete(incomplete: str) -> list[str]:
+        first, comma, last = incomplete.rpartition(",")
+        return [f"{first}{comma}{word}" for word in words if word.startswith(last)]
+
+    return complete
+
+
+def _models(incomplete: str) -> list[str]:
+    from stationary.models.registry import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+_COMPLETED: dict[str, Callable[[str], list[str]]] = {
+    "model": _models,
+    "slo": _start_with("loss<0.1%", "p99<200ms", "response_time<50ms"),
+    "measures": _start_with(*USUAL),
+    "measure": _start_with(*USUAL),
+    "what_if": _start_with("servers=+1", "capacity=+50%", "faster=1.2"),
+    "format": _start_with(*format_names()),
+    "sampling": _start_with("time", "arrival"),
+    "time_unit": _start_with(*Unit),
+    "engine": _start_with("duckdb", "spark"),
+    "growth": _start_with("3%/month"),
+    "preset": _start_with("http", "opentelemetry", "spring", "ingress-nginx", "traefik"),
+}
+"""What a shell completes, by the name of the option."""
 
 
 def command_of(function: Callable[..., None]) -> Callable[..., None]:
@@ -117,7 +155,7 @@ def _parameter(
             flags = ["--output", "-o"]
         elif kind is bool and not default:  # without --no-...
             flags = [f"--{name.replace('_', '-')}"]
-        made = typer.Option(*flags, help=text)
+        made = typer.Option(*flags, help=text, autocompletion=_COMPLETED.get(name))
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -136,7 +174,9 @@ class Reading:
     counts: Columns of counts: a pattern whose {} is the state, or column=states,... as in
         idle=0,busy=1-20.
     latency: Columns of a latency histogram: a pattern whose {} is the upper edge of a bucket, as in
-        rt_{} for rt_0.1ms, ..., rt_more; by default rt_{}, where there are such columns.
+        rt_{} for rt_0.1ms, ..., rt_more; by default rt_{}, where there are such columns. Of a
+        Prometheus, an expression: 'sum by (le) (increase(request_seconds_bucket[W]))', W the
+        window.
     observe: States to learn from, as in 0,1 or 0-3; all by default. Service times and latencies in
         the file come before states.
     loads: Learn only from windows with a load in LOW:HIGH.
@@ -157,12 +197,19 @@ class Reading:
     duration: float | None = None
     drop_empty: bool = False
 
-    def check(self, file: Path) -> None:
-        """Raise for what is wrong with the file's path and the options alone; loads no torch."""
-        from stationary.data.tables import check_file
+    def check(self, file: Path, x: str | None = None) -> None:
+        """Raise for what the file's header and the options alone tell; loads no torch."""
+        from stationary.data.columns import about, choose_columns
+        from stationary.data.tables import check_file, open_table
+        from stationary.terms.categories import parse_counts
 
         check_file(file)
         parse_range(self.loads)
+        table = open_table(file)
+        with about(table):
+            others = any(_OTHERS.match(name) for name in table.columns)
+            names = list(filter(None, map(str.strip, (x or self.x).split(","))))
+            choose_columns(table, names, parse_counts(self.counts), others)
 
     def windows(
         self, file: Path, states: Sequence[str] = (), pooled: bool = False, x: str | None = None
@@ -203,7 +250,7 @@ class Asking:
         """The objectives."""
         return as_slos(self.slo or [])
 
-    def check(self, level: float | None, of_run: bool = False) -> None:
+    def check(self, level: float | None, of_run: bool = False, of_queues: bool = False) -> None:
         """Raise for what is wrong with the question alone; loads no torch.
 
         Parameters
@@ -212,8 +259,12 @@ class Asking:
             Coverage of the intervals.
         of_run : bool
             Whether there may be objectives in a run.
+        of_queues : bool
+            Whether all models are queues, whose measures are known.
         """
         slos = self.slos
+        if of_queues:
+            check_bounds(slos)
         if self.present is not None and not slos and not of_run:
             raise InputError("--present is the load that must meet a limit: give one with --slo")
         if self.present is not None:
@@ -252,6 +303,37 @@ class RunFolder:
         """Write the run, if a folder is given."""
         if self.output is not None:
             plan.save(self.output, self.overwrite)
+
+
+def check_saved(
+    run: Path, asking: Asking, measures: Sequence[str] = (), changed: Sequence[str] = ()
+) -> None:
+    """Raise unless there is a run, which has these measures and options; loads no torch.
+
+    What a run of other models than queues has is known when it is loaded.
+    """
+    from stationary.models.registry import names
+    from stationary.output.folders import check_run, described
+
+    check_run(run)
+    use_one_thread()
+    models = described(run)
+    if not models or any(each.get("name") not in names() for each in models):
+        return
+    check_bounds(asking.slos)
+    check_measures(measures)
+    options = {**models[0], "faster": 1.0}
+    del options["name"]
+    for name in changed:
+        if name not in options:
+            raise InputError(
+                f"what-if: there is no {name!r} to change{did_you_mean(name, options)}"
+            )
+
+
+def use_one_thread() -> None:
+    """Keep torch from starting threads: for chains of this size they take three times as long."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def refuse(*cases: tuple[Any, str]) -> None:

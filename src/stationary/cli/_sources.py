@@ -22,6 +22,15 @@ Progress = Callable[[str], None]
 _TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 """Endings of tables, which hold requests or windows."""
 
+_PRESETS = {
+    "http": "http_request_duration_seconds",
+    "opentelemetry": "http_server_request_duration_seconds",
+    "spring": "http_server_requests_seconds",
+    "ingress-nginx": "nginx_ingress_controller_request_duration_seconds",
+    "traefik": "traefik_service_request_duration_seconds",
+}
+"""Histograms of response times in seconds, by what exports them."""
+
 _NAMES = ("arrival", "response", "completion", "status")
 
 
@@ -58,6 +67,8 @@ class Metrics:
     gauge: Of a Prometheus: requests in the system, as in 'sum(inflight)'.
     histogram: Of a Prometheus, instead: buckets of queue lengths, as in
         'sum by (le) (queue_length_bucket)'.
+    preset: Of a Prometheus, instead of all these: what exports the metrics, http, opentelemetry,
+        spring, ingress-nginx or traefik; with labels to select by, as in 'http{job="api"}'.
     start: Of a Prometheus: from when, as in now-6h.
     end: Of a Prometheus: until when.
     step: Of a Prometheus: its scrape interval.
@@ -66,9 +77,53 @@ class Metrics:
     load_expr: str | None = None
     gauge: str | None = None
     histogram: str | None = None
+    preset: str | None = None
     start: str = "now-6h"
     end: str = "now"
     step: str = "15s"
+
+    def check(self, latency: str | None) -> None:
+        """Raise unless they say what the load is, and what was observed."""
+        observed = (self.gauge, self.histogram, latency)
+        if self.preset is not None:
+            refuse(
+                (
+                    any((*observed, self.load_expr)),
+                    "--preset says all of the metrics: leave out --load-expr, --gauge, "
+                    "--histogram and --latency, or --preset",
+                )
+            )
+            self.expressions(None)
+            return
+        refuse(
+            (
+                self.load_expr is None,
+                "of a Prometheus, give the load: --load-expr 'sum(rate(requests_total[10s]))', or "
+                "--preset",
+            ),
+            (
+                not any(observed) or bool(self.gauge and self.histogram),
+                "of a Prometheus, give what was observed: --gauge or --histogram (requests in the "
+                "system), --latency (response times), or --preset",
+            ),
+        )
+
+    def expressions(self, latency: str | None) -> dict[str, str | None]:
+        """Return what `windows_from_prometheus` reads."""
+        if self.preset is None:
+            seen = {"gauge": self.gauge, "histogram": self.histogram, "latency": latency}
+            return {"load": self.load_expr, **seen}
+        name, brace, labels = self.preset.partition("{")
+        if name not in _PRESETS or (brace and not labels.endswith("}")):
+            raise InputError(
+                f"--preset is one of {', '.join(_PRESETS)}, perhaps with labels, as in "
+                f"'http{{job=\"api\"}}'; got {self.preset!r}"
+            )
+        metric, where = _PRESETS[name], f"{brace}{labels}"
+        return {
+            "load": f"sum(rate({metric}_count{where}[1m]))",
+            "latency": f"sum by (le) (increase({metric}_bucket{where}[W]))",
+        }
 
 
 @dataclass(frozen=True)
@@ -98,23 +153,13 @@ class Place:
         if self.requests.window is not None:
             parse_span(self.requests.window, "--window")
         if self.is_prometheus:
-            refuse(
-                (
-                    self.metrics.load_expr is None,
-                    "of a Prometheus, give the load: --load-expr 'sum(rate(requests_total[10s]))'",
-                ),
-                (
-                    (self.metrics.gauge is None) == (self.metrics.histogram is None),
-                    "of a Prometheus, give one of --gauge and --histogram: the requests in the "
-                    "system",
-                ),
-            )
+            self.metrics.check(self.reading.latency)
             return
         refuse(
             (
                 self.metrics != Metrics(),
-                "--load-expr, --gauge, --histogram, --start, --end and --step are of a "
-                "Prometheus: give its address, as in http://127.0.0.1:9090",
+                "--load-expr, --gauge, --histogram, --latency, --preset, --start, --end and --step "
+                "are of a Prometheus: give its address, as in http://127.0.0.1:9090",
             ),
         )
         self.source().check()
@@ -209,8 +254,6 @@ class Place:
         return windows_from_prometheus(
             place,
             Cut(window, sampling, capacity=capacity),
-            load=str(given.load_expr),
-            gauge=given.gauge,
-            histogram=given.histogram,
             progress=progress,
+            **given.expressions(self.reading.latency),  # type: ignore[arg-type]
         )

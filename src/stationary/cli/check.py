@@ -69,7 +69,7 @@ def check(
     )
     if named is not None:
         named.check()
-        reading.check(windows)
+        reading.check(windows, named.columns(reading.x))
 
     from stationary.cli._parse import parse_grid
     from stationary.cli._records import as_json, check_record

@@ -70,7 +70,6 @@ def compare(
     starts: Starting points of each fit.
     seed: Seed of the starts.
     """
-    asking.check(level)
     folder.check()
     at = None if ahead is None else parse_loads(ahead)
     numbers = parse_candidates(servers, "--servers")
@@ -81,6 +80,7 @@ def compare(
     texts = [ModelText(text) for text in model or []]
     for text in texts:
         text.check()
+    asking.check(level, of_queues=all(text.is_queue for text in texts))
     reading.check(windows)
 
     from stationary import words

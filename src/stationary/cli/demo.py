@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stationary.cli._options import command_of
+from stationary.cli._options import command_of, use_one_thread
 from stationary.cli._say import say
 from stationary.errors import InputError
 from stationary.output.folders import REPORT
@@ -37,9 +37,8 @@ def demo(*, output: Path = Path("stationary-demo")) -> None:
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file; name a folder for the demo")
 
-    import os
+    use_one_thread()
 
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in `stationary plan`
     from stationary import words
     from stationary.cli._show import progress_bar, stages, table
     from stationary.data.demo import CAPACITY, LIGHT, OBSERVED, recording

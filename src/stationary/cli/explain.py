@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stationary.cli._options import command_of
+from stationary.cli._options import Asking, check_saved, command_of
 from stationary.cli._say import say
 from stationary.errors import InputError
-from stationary.output.folders import check_run
 
 
 @command_of
@@ -20,7 +19,7 @@ def explain(*, run: Path) -> None:
     ---------
     run: Folder that 'stationary plan -o', 'fit -o' or 'compare -o' wrote with an SLO.
     """
-    check_run(run)
+    check_saved(run, Asking())
 
     from stationary import words
     from stationary.planner import load

@@ -39,6 +39,7 @@ class Training:
     lr: Learning rate of a stochastic fit, by Adam [0.1].
     batch: Windows per stochastic step [1].
     start: Where all parameters of a stochastic fit start [where the model says].
+    floor: Least value of positive parameters in a stochastic fit; 0 allows a start at zero [1e-6].
     average: Average the second half of the stochastic steps.
     resume: Go on with a fit that was interrupted.
     starts: Starting points of the optimiser [3, or 1 for a large chain].
@@ -51,6 +52,7 @@ class Training:
     lr: float | None = None
     batch: int | None = None
     start: float | None = None
+    floor: float | None = None
     average: bool = False
     resume: bool = False
     starts: int | None = None
@@ -72,27 +74,32 @@ class Training:
         from stationary.learning.stochastic import Stochastic
 
         gradient = None if self.gradient is None else parse_gradient(self.gradient, self.seed)
-        given: dict[str, Any] = {"epochs": self.epochs, "batch": self.batch, "start": self.start}
+        given: dict[str, Any] = {
+            name: value
+            for name in ("epochs", "batch", "start", "floor")
+            if (value := getattr(self, name)) is not None
+        }
         if self.of_the_paper:
             from stationary.paper.methods import training
 
             way = training(gradient=gradient, lr=self.lr or 0.1, seed=self.seed)
         elif self.epochs is None and (gradient is None or isinstance(gradient, Exact)):
-            if self.average or {self.lr, self.batch, self.start} != {None}:
+            if self.average or self.lr is not None or given:
                 raise InputError(
-                    "--average, --lr, --batch and --start go with a stochastic fit: --gradient "
-                    "infinity, --method paper, or --epochs"
+                    "--average, --lr, --batch, --start and --floor go with a stochastic fit: "
+                    "--gradient infinity, --method paper, or --epochs"
                 )
             return Newton(self.starts, cluster=cluster, folder=folder, resume=self.resume)
         else:
             way = Stochastic(gradient or Exact())
-            given["rule"] = None if self.lr is None else Adam(lr=self.lr)
+            if self.lr is not None:
+                given["rule"] = Adam(lr=self.lr)
         return replace(
             way,
             average=self.average,
             folder=folder,
             resume=self.resume,
-            **{name: value for name, value in given.items() if value is not None},
+            **given,
         )
 
 
@@ -158,10 +165,10 @@ def fit(
     )
     if training.of_the_paper:
         reading = replace(reading, drop_empty=True)
-    asking.check(level)
     folder.check()
     named.check()
-    reading.check(windows)
+    asking.check(level, of_queues=named.is_queue)
+    reading.check(windows, named.columns(reading.x))
 
     from stationary.cli._parse import parse_errors
     from stationary.cli._records import as_json, fit_record

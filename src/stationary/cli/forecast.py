@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stationary.cli._options import Asking, check_new, command_of, refuse
+from stationary.cli._options import Asking, check_new, check_saved, command_of, refuse
+from stationary.cli._parse import parse_pairs
 from stationary.cli._say import say
 from stationary.errors import InputError
-from stationary.output.folders import check_run
 from stationary.terms.spans import parse_span
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def forecast(
             ),
         )
         check_new(output, overwrite, ".csv", ".json", ".parquet")
-    check_run(run)
+    changes = () if what_if is None else parse_pairs(what_if, "--what-if", "servers=+1")
+    check_saved(run, asking, [*(names or ()), *([] if plot is None else [measure])], list(changes))
 
     from stationary import words
     from stationary.cli._parse import parse_changes, parse_grid

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stationary.cli._options import Asking, Reading, RunFolder, command_line, command_of
+from stationary.cli._options import (
+    Asking,
+    Reading,
+    RunFolder,
+    command_line,
+    command_of,
+    use_one_thread,
+)
 from stationary.cli._say import say
 from stationary.cli._sources import Metrics, Place, Requests
 from stationary.errors import hide_passwords
@@ -73,7 +79,7 @@ def plan(
     output: Folder for the plan and its report.html.
     seed: Seed of draws and starts.
     """
-    asking.check(level, of_run=True)
+    asking.check(level, of_run=True, of_queues=True)
     grows = None if growth is None else Growth.parse(growth)
     numbers = {"servers": servers, "capacity": capacity}
     known: dict[str, Any] = {
@@ -86,9 +92,8 @@ def plan(
     folder.check()
     place = Place(source, requests, metrics, reading)
     place.check()
+    use_one_thread()
 
-    # On chains of this size, threads of torch cost more than they give: three times the time.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     from stationary import words
     from stationary.cli._records import as_json, plan_record
     from stationary.cli._show import progress_bar, stages

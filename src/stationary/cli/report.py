@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stationary.cli._options import Asking, check_new, command_line, command_of
+from stationary.cli._options import Asking, check_new, check_saved, command_line, command_of
 from stationary.cli._say import say
 from stationary.errors import InputError
-from stationary.output.folders import check_run
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
@@ -23,7 +22,10 @@ def report(
     output: Path = Path("report.html"),
     asking: Asking,
     level: float | None = None,
+    title: str | None = None,
+    unit: str | None = None,
     compare: bool = True,
+    overwrite: bool = False,
 ) -> None:
     """Write a report to mail around: one HTML file that needs no network and prints well.
 
@@ -34,18 +36,23 @@ def report(
     Options
     -------
     output: File to write, ending in .html.
+    title: Title of the report; that of the plan by default.
+    unit: Unit of the loads, as in req/s; that of the plan by default.
     compare: Fit other models, too, and show how they compare; done once and kept in the run.
     """
     asking.check(level, of_run=True)
     slos = asking.slos or None
-    check_new(output, True, ".html", ".htm")
-    check_run(run)
+    check_new(output, overwrite, ".html", ".htm")
+    check_saved(run, asking)
 
     from stationary import words
     from stationary.output.report import write_report
     from stationary.planner import load
 
     plan = load(run)
+    named = {"title": title, "unit": unit}
+    given = {name: text for name, text in named.items() if text is not None}
+    plan = plan.having(recipe={**plan.recipe, **given})
     asked = slos or plan.question.slos
     plan.asking(asked, level, asking.present)  # fails before models are fitted
     if compare:

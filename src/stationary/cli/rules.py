@@ -6,11 +6,10 @@ from pathlib import Path
 
 import typer
 
-from stationary.cli._options import check_new, command_of
+from stationary.cli._options import Asking, check_new, check_saved, command_of
 from stationary.cli._parse import parse_pairs
 from stationary.cli._say import say
 from stationary.errors import InputError
-from stationary.output.folders import check_run
 from stationary.terms.slo import as_slos
 
 
@@ -48,7 +47,7 @@ def rules(
     labels = parse_pairs(label or [], "--label", "service=web")
     if output is not None:
         check_new(output, overwrite, ".yml", ".yaml")
-    check_run(run)
+    check_saved(run, Asking(slo))
 
     from stationary import words
     from stationary._support.files import replacing

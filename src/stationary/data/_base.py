@@ -28,6 +28,8 @@ TINY = 1e-290
 """Probabilities below this count as zero. The floor keeps 0 log 0 out of the sums, and any count
 divided by it stays finite."""
 
+_MOST_SHOWN = 24
+
 
 class Misplaced(NamedTuple):
     """Share of what was observed that a forecast gets wrong.
@@ -125,6 +127,14 @@ class Observation(ABC):
         """Names of the columns for messages and tables."""
         return self.columns
 
+    @property
+    def shown(self) -> str:
+        """The labels in a line; of many, the first and the last."""
+        names = self.labels
+        if len(names) <= _MOST_SHOWN:
+            return ", ".join(names)
+        return f"{names[0]}, ..., {names[-1]} ({len(names)} in all)"
+
     def explained_by(self, model: Model) -> bool:
         """Whether a model says how likely this is; `on` says why not."""
         del model
@@ -206,14 +216,8 @@ class Observation(ABC):
         return None
 
     def facts(self) -> dict[str, Any]:
-        """What describes this observation besides its data, in the types of JSON."""
+        """Arguments of the constructor besides the data, in the types of JSON."""
         return {}
-
-    @classmethod
-    def restored(cls, data: Tensor, facts: Mapping[str, Any]) -> Self:
-        """Return the observation that `facts` and its data describe."""
-        del facts
-        return cls(data)
 
     @classmethod
     def find_columns(cls, names: Sequence[str], pattern: str | None = None) -> tuple[str, ...]:

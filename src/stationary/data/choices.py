@@ -134,11 +134,6 @@ class Choices(Counts):
         """Items and smoothing."""
         return {"items": list(self.items), "smoothing": self.smoothing}
 
-    @classmethod
-    def restored(cls, data: Tensor, facts: Mapping[str, Any]) -> Self:
-        """Return the observation that `facts` and its data describe."""
-        return cls(data, facts["items"], facts["smoothing"])
-
 
 def as_sparse(table: Tensor) -> scipy.sparse.csr_array:
     """Return a table as a sparse matrix; scipy alone takes twice as long to find the entries."""

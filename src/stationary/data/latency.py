@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from stationary.data._base import TINY, Counts
 from stationary.errors import InputError
 from stationary.models import Model, Point
 from stationary.terms.spans import parse_span
+from stationary.words import seconds
 
 _PATTERN = "rt_{}"
 _MORE = ("more", "inf", "+inf")
@@ -109,8 +111,10 @@ class Latencies(Counts):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Upper edge of each bucket."""
-        return tuple(f"{edge:.4g}" for edge in self.edges) + (("more",) if self.open else ())
+        """What each bucket holds: ``up to 10 ms``, ``10 ms to 20 ms``, ..., ``over 1 s``."""
+        ends = [seconds(edge) for edge in self.edges]
+        between = (f"{a} to {b}" for a, b in pairwise(ends))
+        return (f"up to {ends[0]}", *between, *([f"over {ends[-1]}"] if self.open else []))
 
     def percentile(self, share: float) -> Array:
         """Return the time ``[M]`` that so large a share of the requests stays below.
@@ -227,11 +231,6 @@ class Latencies(Counts):
     def facts(self) -> dict[str, Any]:
         """Edges, and whether longer times were counted."""
         return {"edges": list(self.edges)}
-
-    @classmethod
-    def restored(cls, data: Tensor, facts: Mapping[str, Any]) -> Self:
-        """Return the observation that `facts` and its data describe."""
-        return cls(data, facts["edges"])
 
 
 def _increasing(edges: Sequence[float]) -> tuple[float, ...]:

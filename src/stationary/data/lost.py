@@ -36,7 +36,7 @@ class Losses(Counts):
     >>> import stationary as st
     >>> seen = st.Windows(x=[40.0, 50.0], observations=[Losses([[5, 995], [20, 980]])])
     >>> round(st.fit(st.models.MMmK(capacity=5), seen).estimates["service_rate"])
-    91
+    97
     """
 
     kind = "losses"

@@ -80,39 +80,29 @@ class Pool:
     """
 
     def __init__(self, inputs: int, columns: int) -> None:
-        self.x: Array = np.empty((0, inputs))
-        self._sums = [np.empty((0, *shape)) for shape in ((), (columns,), (columns, columns))]
+        self._inputs, self._columns = inputs, columns
+        self._sums: dict[tuple[float, ...], tuple[int, Array, Array]] = {}
 
     def add(self, x: Array, data: Array) -> None:
         """Add windows with inputs ``x [M, d]`` and data ``[M, S]``."""
-        if not len(x):
-            return
         import pandas as pd  # its hash tables take a tenth of the time of sorting
 
         frame = pd.DataFrame(x)
-        group = frame.groupby(list(frame), sort=False).ngroup().to_numpy()
-        order = np.argsort(group, kind="stable")
-        first = np.searchsorted(group[order], np.arange(group.max() + 1))
-        parts = np.split(data[order], first[1:])
-        known, inputs = len(self.x), np.concatenate([self.x, frame.drop_duplicates().to_numpy()])
-        self.x, place = np.unique(inputs, axis=0, return_inverse=True)
-        if len(self.x) * data.shape[1] ** 2 > _MOST_NUMBERS:
-            raise InputError(
-                f"windows cannot be pooled: {len(self.x)} different inputs of {data.shape[1]} "
-                f"categories are too many; round the load (to one per cent, say), observe fewer "
-                f"categories, or read without pooling"
-            )
-        added = (
-            [len(part) for part in parts],
-            [part.sum(0) for part in parts],
-            [part.T @ part for part in parts],
-        )
-        for k, (before, more) in enumerate(zip(self._sums, added, strict=True)):
-            self._sums[k] = np.zeros((len(self.x), *before.shape[1:]))
-            self._sums[k][place.ravel()[:known]] = before
-            self._sums[k][place.ravel()[known:]] += more
+        for place, rows in frame.groupby(list(frame)).indices.items():
+            key = place if isinstance(place, tuple) else (place,)
+            part = data[rows]
+            count, total, squares = self._sums.get(key, (0, 0.0, 0.0))
+            self._sums[key] = count + len(part), total + part.sum(0), squares + part.T @ part
+            if len(self._sums) * self._columns**2 > _MOST_NUMBERS:
+                raise InputError(
+                    f"windows cannot be pooled: {len(self._sums)} different inputs and more of "
+                    f"{self._columns} categories are too many; round the load (to one per cent, "
+                    f"say), observe fewer categories, or read without pooling"
+                )
 
     def sums(self) -> tuple[Array, Array, Moments]:
         """Inputs ``[U, d]`` in order, data ``[U, S]`` added up, and their moments."""
-        multiplicity, data, squares = self._sums
-        return self.x, data, Moments(torch.from_numpy(multiplicity), torch.from_numpy(squares))
+        x = np.array(sorted(self._sums), dtype=float).reshape(-1, self._inputs)
+        parts = zip(*(self._sums[tuple(row)] for row in x.tolist()), strict=True)
+        count, data, squares = (np.array(part, dtype=float) for part in parts)
+        return x, data, Moments(torch.from_numpy(count), torch.from_numpy(squares))

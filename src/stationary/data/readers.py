@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from stationary.data.rows import Columns, Rows, about
+from stationary.data.columns import Columns, about
+from stationary.data.rows import Rows
 from stationary.data.states import Sampling, as_sampling
 from stationary.data.tables import open_table
 from stationary.data.windows import Windows

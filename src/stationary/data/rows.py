@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -15,24 +13,18 @@ import stationary.data.lost
 import stationary.data.service_times  # noqa: F401 - a kind is known when its module is loaded
 from stationary._support.types import Array
 from stationary.data._base import Observation
+from stationary.data.columns import Columns, about, choose_columns
 from stationary.data.moments import Moments, Pool
 from stationary.data.numbers import as_duration, as_range, drop_or_refuse, find_bad, input_names
 from stationary.data.tables import Table
-from stationary.errors import InputError, did_you_mean
+from stationary.errors import InputError
 from stationary.terms.categories import (
     Category,
-    Observed,
     as_categories,
-    as_category,
     find_categories,
     label,
-    natural,
-    parse_category,
 )
 from stationary.words import listed
-
-Columns = str | Mapping[str, Category] | Sequence[str]
-"""Which columns are counts, and of what, as users say it."""
 
 
 class Rows:
@@ -68,7 +60,7 @@ class Rows:
         with about(table):
             self.low, self.high = as_range((None, None) if loads is None else loads)
             self.others = self._find_others()
-            of_column = _choose_columns(table, self.inputs, counts, bool(self.others))
+            of_column = choose_columns(table, self.inputs, counts, bool(self.others))
             present = list(dict.fromkeys(of_column.values()))
             chosen = find_categories(present if observe is None else observe, present)
             self.observe = as_categories(present[k] for k in chosen) if present else ()
@@ -237,54 +229,3 @@ def no_load(name: str, low: float, high: float, lightest: float, heaviest: float
         f"no window has a {name} in [{low:g}, {high:g}]; the loads of the windows go from "
         f"{lightest:g} to {heaviest:g}"
     )
-
-
-@contextmanager
-def about(table: Table) -> Iterator[None]:
-    """Put the table's name in front of errors from checks that do not know it."""
-    try:
-        yield
-    except InputError as error:
-        if str(error).startswith(table.name):
-            raise
-        raise InputError(f"{table.name}: {error}") from None
-
-
-def _choose_columns(
-    table: Table, inputs: Sequence[str], counts: Columns, optional: bool
-) -> dict[str, Observed]:
-    """Return the category of every column with counts; an optional pattern may match none."""
-    if isinstance(counts, str):
-        chosen = _match(counts, [name for name in table.columns if name not in inputs], optional)
-    else:
-        if not isinstance(counts, Mapping):
-            counts = {column: state for state, column in enumerate(counts)}
-        chosen = {column: as_category(states) for column, states in counts.items()}
-    if not chosen and not (optional and isinstance(counts, str)):
-        raise InputError("counts names no column; name at least two")
-    for name in [*inputs, *chosen]:
-        if name not in table.columns:
-            raise InputError(f"there is no column {name!r}{did_you_mean(str(name), table.columns)}")
-        if table.columns.count(name) > 1:
-            raise InputError(
-                f"column {name!r} is there {table.columns.count(name)} times; rename or remove all "
-                f"but one"
-            )
-        if name in inputs and name in chosen:
-            raise InputError(f"column {name!r} cannot be an input and a count")
-    return chosen
-
-
-def _match(pattern: str, names: Sequence[str], optional: bool) -> dict[str, Observed]:
-    if pattern.count("{}") != 1:
-        raise InputError(
-            f"counts: the pattern {pattern!r} needs one {{}} where the state stands: 'Q={{}}'"
-        )
-    before, after = map(re.escape, pattern.split("{}"))
-    matches = {name: re.fullmatch(f"{before}(.+){after}", name) for name in names}
-    found = {name: parse_category(match[1]) for name, match in matches.items() if match}
-    if not found and not optional:
-        raise InputError(
-            f"no column matches counts={pattern!r}; the other columns are: {listed(names, 30)}"
-        )
-    return dict(sorted(found.items(), key=lambda item: natural(item[1])))

@@ -293,8 +293,3 @@ class ServiceTimes(Observation):
         known = {key: getattr(self, key) for key in _FACTS}
         known = {key: value for key, value in known.items() if value != math.inf}
         return {"cells": [list(cell) for cell in self.cells], **known}
-
-    @classmethod
-    def restored(cls, data: Tensor, facts: Mapping[str, Any]) -> Self:
-        """Return the observation that `facts` and its data describe."""
-        return cls(data, facts["cells"], **{key: facts[key] for key in _FACTS if key in facts})

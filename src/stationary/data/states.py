@@ -18,7 +18,7 @@ each state: requests see the time average only where that rate is the same every
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Self
 
@@ -161,11 +161,6 @@ class States(Counts):
             "observe": [list(members(category)) for category in self.observe],
             "sampling": str(self.sampling),
         }
-
-    @classmethod
-    def restored(cls, data: Tensor, facts: Mapping[str, Any]) -> Self:
-        """Return the observation that `facts` and its data describe."""
-        return cls(data, facts["observe"], facts["sampling"])
 
 
 def as_sampling(value: Sampling | str) -> Sampling:

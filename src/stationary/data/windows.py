@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from stationary.data._base import Counts, Observation, as_observations
+from stationary.data.columns import Columns
 from stationary.data.latency import Latencies
 from stationary.data.losses import ObservationMap
 from stationary.data.moments import Moments, Pool
@@ -28,7 +30,7 @@ from stationary.data.numbers import (
     find_bad,
     input_names,
 )
-from stationary.data.rows import Columns, Rows, name_rows, no_load
+from stationary.data.rows import Rows, name_rows, no_load
 from stationary.data.states import Sampling, States
 from stationary.data.tables import FrameTable
 from stationary.data.writers import write_windows
@@ -200,14 +202,21 @@ class Windows:
             and self.aside == other.aside
         )
 
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        columns = {name: self.x[:, k].numpy() for k, name in enumerate(self.inputs)}
+        for kind in self.observations:
+            columns |= {name: kind.data[:, k].numpy() for k, name in enumerate(kind.columns)}
+        shown = pd.DataFrame(columns).to_html(max_rows=10, max_cols=12)
+        return f"<p>{escape(repr(self))}</p>{shown}"
+
     def __repr__(self) -> str:
         low, high = self.loads.min(), self.loads.max()
         rows = f"pooled into {len(self)}, " if self.is_pooled else ""
         parts = [f"{self.recorded} windows, {rows}{self.inputs[0]} {low:g}..{high:g}"]
         for kind in self.observations:
-            names = kind.labels
-            shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            parts.append(f"categories {shown}, {kind.size.sum():.0f} counts")
+            parts.append(f"categories {kind.shown}, {kind.size.sum():.0f} counts")
             if isinstance(kind, States):
                 parts.append(f"sampling={kind.sampling}")
         if self.duration is not None:

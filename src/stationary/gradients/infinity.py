@@ -41,22 +41,6 @@ _SMALLEST = 1e-6
 """Stopping probability below which a gradient costs more terms than anybody waits for."""
 
 
-class _State:
-    """What a strategy remembers from step to step: random numbers, steps taken, guesses."""
-
-    def __init__(self, seed: int | tuple[int, ...] | None) -> None:
-        seeds = seed if isinstance(seed, tuple) else (seed,)
-        self.random = [torch.Generator() for _ in seeds]
-        for stream, value in zip(self.random, seeds, strict=True):
-            if value is None:
-                stream.seed()
-            else:
-                stream.manual_seed(value)
-        self.steps = 0
-        self.draws = torch.empty(0, dtype=torch.long)
-        self.guesses: dict[int, Tensor] = {}
-
-
 @dataclass(frozen=True)
 class Infinity(Gradient):
     """Randomly stopped, unbiased gradients at the price of a few mat-vecs.
@@ -77,8 +61,6 @@ class Infinity(Gradient):
         seen, nothing else keeps the variance down.
     draws : int
         Independent draws that are averaged.
-    shared : bool
-        One draw for the whole batch instead of one for each window.
     control : bool
         Sum only what is left of the last guess for the same window (see the module).
 
@@ -92,7 +74,6 @@ class Infinity(Gradient):
     series: Series = field(default_factory=Powers)
     least: int = 1
     draws: int = 1
-    shared: bool = False
     control: bool = False
     state: _State = field(init=False, repr=False, compare=False)
 
@@ -111,6 +92,77 @@ class Infinity(Gradient):
         ):
             raise InputError(f"seed must be an int, or a tuple of some; got {self.seed!r}")
         object.__setattr__(self, "state", _State(self.seed))
+
+    def apply(self, generator: Generator, solver: Solver) -> tuple[Tensor, Factor]:
+        """Exact steady state with a random way back."""
+        if is_transforming():
+            raise InputError(
+                "Infinity() works with backward() and torch.autograd.grad, not under torch.func: "
+                "use Exact() there"
+            )
+        factor = solver.factor(generator)
+        return _RandomlyStopped.apply(generator.rates, generator, factor, self), factor
+
+    def estimate(
+        self, generator: Generator, pi: Tensor, g: Tensor, factor: Factor | None = None
+    ) -> Tensor:
+        """One unbiased estimate of ``v [..., n]``, up to a constant; beside a factor, if given."""
+        h = g - (pi * g).sum(-1, keepdim=True)
+        guess = torch.zeros_like(h)
+        windows = generator.windows() if self.control else []
+        if self.control:
+            guess = self.state.guess(windows, h)
+            h = h + generator_times(generator, guess)
+        p = self.probability(generator)
+        stop = self._draw(p)
+        series = self.series if factor is None else self.series.beside(factor)
+        total, plain = series.stopped(generator, h, stop, p, self.least)
+        if not bool(total.isfinite().all()):
+            raise SolverError(
+                f"the randomly stopped gradient is not finite after {int(stop.max())} terms: the "
+                f"weights outgrew the series; use a smaller p, p='auto', or series=Doubling()"
+            )
+        if self.control:
+            after = (guess + plain).reshape(-1, h.shape[-1])
+            self.state.guesses.update(zip(windows, after, strict=True))
+        return guess + total
+
+    def _draw(self, p: Tensor) -> Tensor:
+        """``X [draws, ...]`` with ``Pr[X >= least + l] = (1 - p)^l``, by inversion."""
+        streams = self.state.random
+        if p.numel() % len(streams):
+            raise InputError(f"{len(streams)} seeds cannot share a batch of {p.numel()} chains")
+        each = (self.draws, p.numel() // len(streams))
+        parts = [torch.rand(each, generator=stream, dtype=torch.float64) for stream in streams]
+        uniform = torch.cat(parts, -1).reshape(self.draws, *p.shape)
+        # 1 - uniform lies in (0, 1]; its logarithm is finite.
+        stop = self.least + ((1 - uniform).log() / torch.log1p(-p.cpu())).floor()
+        self.state.draws, self.state.steps = stop, self.state.steps + 1
+        return stop.long().to(p.device)
+
+    def probability(self, generator: Generator) -> Tensor:
+        """Stopping probability of each chain ``[...]`` at this step."""
+        if self.p == "auto":
+            p = self.series.stop(generator)
+            if not bool((p > _SMALLEST).all()):
+                raise SolverError(
+                    f"p='auto' comes to {p.min().item():.1e}: the chain mixes so slowly that a "
+                    f"gradient would take {1 / _SMALLEST:.0e} terms or more; use Exact(), or "
+                    f"series=Doubling() or Preconditioned(...) with a p of your own"
+                )
+        else:
+            given = self.p(self.state.steps) if callable(self.p) else self.p
+            p = torch.tensor(_check_probability(given))
+        return p.to(generator.rates.detach()).expand(generator.batch_shape)
+
+    def has_heavy_tails(self, generator: Generator) -> bool:
+        """Whether the variance is infinite on some chain of the batch."""
+        largest = self.series.largest_stop(generator)
+        return bool((self.probability(generator) >= largest).any())
+
+    def terms_taken(self) -> float:
+        """Mean number of terms that were drawn for the last gradient; a series may end before."""
+        return self.state.draws.mean().item()
 
     def fresh(self) -> Infinity:
         """Return the same strategy at the beginning of its random numbers, with no guesses."""
@@ -136,86 +188,6 @@ class Infinity(Gradient):
         self.state.steps = state["steps"]
         self.state.guesses = {int(key): guess for key, guess in state["guesses"].items()}
 
-    def terms_taken(self) -> float:
-        """Mean number of terms that were drawn for the last gradient; a series may end before."""
-        return self.state.draws.to(torch.float64).mean().item()
-
-    def has_heavy_tails(self, generator: Generator) -> bool:
-        """Whether the variance is infinite on some chain of the batch."""
-        largest = self.series.largest_stop(generator)
-        return bool((self.probability(generator) >= largest).any())
-
-    def apply(self, generator: Generator, solver: Solver) -> tuple[Tensor, Factor]:
-        """Exact steady state with a random way back."""
-        if is_transforming():
-            raise InputError(
-                "Infinity() works with backward() and torch.autograd.grad, not under torch.func: "
-                "use Exact() there"
-            )
-        factor = solver.factor(generator)
-        return _RandomlyStopped.apply(generator.rates, generator, factor, self), factor
-
-    def probability(self, generator: Generator) -> Tensor:
-        """Stopping probability of each chain ``[...]`` at this step."""
-        if self.p == "auto":
-            p = self.series.stop(generator)
-            if not bool((p > _SMALLEST).all()):
-                raise SolverError(
-                    f"p='auto' comes to {p.min().item():.1e}: the chain mixes so slowly that a "
-                    f"gradient would take {1 / _SMALLEST:.0e} terms or more; use Exact(), or "
-                    f"series=Doubling() or Preconditioned(...) with a p of your own"
-                )
-        elif callable(self.p):
-            p = torch.tensor(_check_probability(self.p(self.state.steps)))
-        else:
-            p = torch.tensor(float(self.p))
-        return p.to(generator.rates.detach()).expand(generator.batch_shape)
-
-    def estimate(
-        self, generator: Generator, pi: Tensor, g: Tensor, factor: Factor | None = None
-    ) -> Tensor:
-        """One unbiased estimate of ``v [..., n]``, up to a constant; beside a factor, if given."""
-        h = g - (pi * g).sum(-1, keepdim=True)
-        windows = generator.windows() if self.control else []
-        guess = self._guess(windows, h)
-        if self.control:
-            h = h + generator_times(generator, guess)
-        p = self.probability(generator)
-        stop = self._draw(p)
-        self.state.draws, self.state.steps = stop, self.state.steps + 1
-        series = self.series if factor is None else self.series.beside(factor)
-        total, plain = series.stopped(generator, h, stop, p, self.least)
-        if not bool(total.isfinite().all()):
-            raise SolverError(
-                f"the randomly stopped gradient is not finite after {int(stop.max())} terms: the "
-                f"weights outgrew the series; use a smaller p, p='auto', or series=Doubling()"
-            )
-        if self.control:
-            after = (guess + plain).reshape(-1, h.shape[-1])
-            self.state.guesses.update(zip(windows, after, strict=True))
-        return guess + total
-
-    def _guess(self, windows: list[int], h: Tensor) -> Tensor:
-        known = self.state.guesses
-        if not any(window in known for window in windows):
-            return torch.zeros_like(h)
-        zero = h.new_zeros(h.shape[-1])
-        return torch.stack([known.get(window, zero) for window in windows]).reshape(h.shape)
-
-    def _draw(self, p: Tensor) -> Tensor:
-        """``X [draws, ...]`` with ``Pr[X >= least + l] = (1 - p)^l``, by inversion."""
-        streams = self.state.random
-        if p.numel() % len(streams):
-            raise InputError(f"{len(streams)} seeds cannot share a batch of {p.numel()} chains")
-        each = (self.draws, 1 if self.shared else p.numel() // len(streams))
-        parts = [torch.rand(each, generator=stream, dtype=torch.float64) for stream in streams]
-        if self.shared:
-            parts = [part.expand(-1, p.numel() // len(streams)) for part in parts]
-        uniform = torch.cat(parts, -1).reshape(self.draws, *p.shape)
-        # 1 - uniform lies in (0, 1]; its logarithm is finite.
-        stop = self.least + ((1 - uniform).log() / torch.log1p(-p.cpu())).floor()
-        return stop.long().to(p.device)
-
 
 class _RandomlyStopped(torch.autograd.Function):
     @staticmethod
@@ -236,6 +208,27 @@ class _RandomlyStopped(torch.autograd.Function):
         pi = ctx.factor.pi
         v = ctx.strategy.estimate(ctx.generator, pi, g, ctx.factor)
         return ctx.generator.edges.rate_gradient(pi, v), None, None, None
+
+
+class _State:
+    """What a strategy remembers from step to step: random numbers, steps taken, guesses."""
+
+    def __init__(self, seed: int | tuple[int, ...] | None) -> None:
+        seeds = seed if isinstance(seed, tuple) else (seed,)
+        self.random = [torch.Generator() for _ in seeds]
+        for stream, value in zip(self.random, seeds, strict=True):
+            if value is None:
+                stream.seed()
+            else:
+                stream.manual_seed(value)
+        self.steps = 0
+        self.draws = torch.empty(0, dtype=torch.float64)
+        self.guesses: dict[int, Tensor] = {}
+
+    def guess(self, windows: list[int], like: Tensor) -> Tensor:
+        """Return the last guess of each window; zero where there is none."""
+        zero = like.new_zeros(like.shape[-1])
+        return torch.stack([self.guesses.get(each, zero) for each in windows]).reshape(like.shape)
 
 
 def _check_probability(p: float) -> float:

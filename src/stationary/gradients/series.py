@@ -111,7 +111,7 @@ class Series(ABC):
 
 @dataclass(frozen=True)
 class Powers(Series):
-    """The paper's series ``(1 / gamma) sum_l P^l h``: a pass over the edges a term.
+    """The paper's series ``(1 / gamma) sum_l P^l h``: one pass over the edges per term.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class Powers(Series):
 
 @dataclass(frozen=True)
 class Doubling(Series):
-    """The paper's series in blocks that double: a product of dense matrices a block.
+    """The paper's series in blocks that double: one product of dense matrices per block.
 
     For small chains. Blocks grow until the chain has mixed and vanish at once after it, so that any
     stopping probability gives a finite variance. The series ends with the first block that is lost

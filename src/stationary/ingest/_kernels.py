@@ -124,7 +124,7 @@ def _sample(ints, levels, level, fraction, samples):  # type: ignore[no-untyped-
 @numba.njit(cache=True, nogil=True)
 def close(ints, levels, latency, gaps, outputs, samples):  # type: ignore[no-untyped-def]
     """Write down the counts of the open window, and clear them."""
-    out_levels, out_latency, _, _, out_windows = outputs
+    out_levels, out_latency, _, out_windows = outputs
     window = ints[WINDOW]
     if samples:
         _sample(ints, levels, ints[ARRIVED] - ints[LEFT], 1.0, samples)
@@ -157,18 +157,18 @@ def close_services(until, ints, service, outputs):  # type: ignore[no-untyped-de
 
     Returns whether there was room for them.
     """
-    _, _, out_keys, out_sums, _ = outputs
+    out = outputs[2]
     slots, servers, columns = len(service), service.shape[1], service.shape[2]
     while ints[OLDEST] < until:
-        if ints[SERVICE_ROWS] + servers * columns > len(out_keys):
+        if ints[SERVICE_ROWS] + servers * columns > len(out):
             return False
         slot = service[ints[OLDEST] & (slots - 1)]
         for m in range(servers):
             for column in range(columns):
                 if slot[m, column, 0]:
-                    row = ints[SERVICE_ROWS]
-                    out_keys[row, 0], out_keys[row, 1], out_keys[row, 2] = ints[OLDEST], m, column
-                    out_sums[row] = slot[m, column]
+                    row = out[ints[SERVICE_ROWS]]
+                    row[0], row[1] = ints[OLDEST], m * columns + column
+                    row[2:] = slot[m, column]
                     slot[m, column] = 0.0
                     ints[SERVICE_ROWS] += 1
         ints[OLDEST] += 1
@@ -181,7 +181,7 @@ def _enter(window, ints, levels, latency, gaps, outputs, samples):  # type: igno
     if window == ints[WINDOW]:
         return True
     if ints[WINDOW] >= 0:
-        out_levels, out_latency, _, _, out_windows = outputs
+        out_levels, out_latency, _, out_windows = outputs
         if (
             ints[LEVEL_ROWS] + 2 * (ints[HIGHEST] + 2) > len(out_levels)
             or ints[LATENCY_ROWS] + len(latency) > len(out_latency)
@@ -326,3 +326,11 @@ def in_order(arrival, departure):  # type: ignore[no-untyped-def]
         if arrival[i] == arrival[i - 1] and departure[i] < departure[i - 1]:
             return False
     return True
+
+
+@numba.njit(cache=True, nogil=True)
+def add_up(rows, columns, values, out):  # type: ignore[no-untyped-def]
+    """Add values to rows and columns of a table; rows below zero are left out."""
+    for i in range(len(rows)):
+        if rows[i] >= 0:
+            out[rows[i], columns[i]] += values[i]

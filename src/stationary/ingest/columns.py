@@ -90,8 +90,8 @@ class Rows:
         Seconds since 1970 from which times are counted.
     has_status : bool
         Whether there are outcomes of requests; otherwise every ``status`` is null.
-    longest : float
-        The longest response.
+    longest, mean : float
+        The longest response, and their mean.
     """
 
     table: Any
@@ -102,6 +102,7 @@ class Rows:
     base: float
     has_status: bool = False
     longest: float = 0.0
+    mean: float = 0.0
 
 
 def find(table: Any, name: str, where: str) -> Any:
@@ -227,9 +228,9 @@ def check(
     base = int(row["low"]) if time.whole else 0
     first, last = ((row[end] - base) / time.per_second for end in ("low", "high"))
     rows = Rows(raw, where, row["good"], first, last, base / time.per_second)
-    longest = row.get("longest")
-    if length is not None and longest is not None and longest == longest:
-        rows = replace(rows, longest=float(longest) / length[1])
+    if length is not None and row["longest"] is not None and row["longest"] == row["longest"]:
+        longest, mean = (float(row[name]) / length[1] for name in ("longest", "mean"))
+        rows = replace(rows, longest=longest, mean=mean)
     return rows, base, _good(wrong)
 
 
@@ -252,7 +253,7 @@ def _sums(
     whole = {"rows": raw.count(), "good": good.sum(), **sums}
     ends = {"low": column.min(where=good), "high": column.max(where=good)}
     if length is not None:
-        ends["longest"] = length[0].max(where=good)
+        ends |= {"longest": length[0].max(where=good), "mean": length[0].mean(where=good)}
     row = session.fetch_row(raw.aggregate(**whole, **ends), where)
     return {**row, **{key: 0 if row[key] != row[key] else int(row[key] or 0) for key in whole}}
 

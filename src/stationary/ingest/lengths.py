@@ -53,10 +53,7 @@ def choose(session: Session, requests: Rows) -> tuple[float, str]:
     """Return the length of a window, and why it was chosen."""
     span = requests.last - requests.first
     rate = requests.count / span if span > 0 else math.inf
-    row = requests.table.aggregate(mean=requests.table.response.mean())
-    mean = session.fetch_row(row, requests.name)["mean"]
-    mean = 0.0 if mean is None or math.isnan(mean) else float(mean)
-    least = max(_REQUESTS / rate, _RESPONSES * mean, _PARTS * span / _MOST_PARTS)
+    least = max(_REQUESTS / rate, _RESPONSES * requests.mean, _PARTS * span / _MOST_PARTS)
     usable = sorted(length for length in _ROUND if least <= length <= span / _WINDOWS)
     if not usable:
         fits = [length for length in sorted(_ROUND) if length <= span / 2]

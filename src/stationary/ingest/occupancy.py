@@ -36,6 +36,7 @@ from stationary.ingest.sweep import (
     Swept,
     level_column,
     low_quantile,
+    negative_share,
 )
 
 _LEAVES, _PASSES, _LOST, _STAYS = range(4)
@@ -48,9 +49,7 @@ def query(session: Session, requests: Rows, cut: Cut, grid: Grid) -> Swept:
     events = session.keep("numbered", _numbered(session, _events(requests.table, cut, grid)))
     inside = events.filter(events.slot < grid.windows * grid.parts)
     servers = tuple(sorted({*(cut.servers or SERVERS)}))
-    keys, sums, negative = _services(session, events, servers, grid)
-    one = (keys[:, 1] == 0) & (servers[0] == 1)
-    served, kept = sums[one, 0].sum(), keys[:, 0] < grid.windows
+    services, negative = _services(session, events, servers, grid)
     # Answered requests that found nobody.
     alone = events.filter(events.kind.isin([_PASSES, _STAYS]) & (events.arrived == events.left))
     top = events.filter(events.kind == _STAYS)
@@ -58,13 +57,12 @@ def query(session: Session, requests: Rows, cut: Cut, grid: Grid) -> Swept:
     return Swept(
         fetch_levels(session, _levels(session, inside, cut, grid)),
         _latencies(session, inside, grid),
-        keys[kept],
-        sums[kept],
+        services[services[:, 0] < grid.windows],
         _arrivals(session, inside, grid),
         servers,
         0 if highest["most"] is None or math.isnan(highest["most"]) else int(highest["most"]) + 1,
         _shortest(session, alone),
-        float(negative / served) if served else None,
+        negative_share(negative, services, servers),
     )
 
 
@@ -253,8 +251,8 @@ def _latencies(session: Session, events: Any, grid: Grid) -> NDArray[np.int64]:
 
 def _services(
     session: Session, events: Any, servers: tuple[int, ...], grid: Grid
-) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
-    """Service times: keys, sums, and how many of one server are negative."""
+) -> tuple[NDArray[np.float64], int]:
+    """Service times, and how many of one server are negative."""
     import ibis
 
     rows = events.select(
@@ -302,11 +300,10 @@ def _services(
     )
     frame = session.fetch(grouped, "service times")
     negative = int(frame.loc[frame["servers"] == 1, "negative"].sum())
-    frame["column"] = LEVELS * frame["waited"] + [level_column(n) for n in frame["level"]]
-    frame["place"] = np.searchsorted(servers, frame["servers"])
-    keys = ["window", "place", "column"]
-    sums = frame.groupby(keys, as_index=False)[["n", "sum", "sq"]].sum()
-    return sums[keys].to_numpy(np.int64), sums[["n", "sum", "sq"]].to_numpy(np.float64), negative
+    place = 2 * np.searchsorted(servers, frame["servers"]) + frame["waited"]
+    frame["column"] = LEVELS * place + [level_column(n) for n in frame["level"]]
+    sums = frame.groupby(["window", "column"], as_index=False)[["n", "sum", "sq"]].sum()
+    return sums.to_numpy(np.float64), negative
 
 
 def _arrivals(session: Session, events: Any, grid: Grid) -> NDArray[np.float64]:

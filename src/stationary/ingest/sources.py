@@ -27,6 +27,7 @@ from stationary.ingest.columns import (
 )
 from stationary.ingest.engines import Session, real
 from stationary.ingest.formats import Format, format_of, load_format, other_format
+from stationary.ingest.formats._lines import blocks, stage
 from stationary.terms.spans import Unit as Unit
 
 _OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
@@ -165,14 +166,15 @@ class Source:
         if self.is_database:
             return unit, response_unit or unit
         name, kind = self.found_format
-        if kind.unit is None:
+        own = Unit.US if kind.lines is not None else kind.unit
+        if own is None:
             return unit, response_unit or unit
         if unit is not None or response_unit is not None:
             raise InputError(
                 f"{self.name}: the format {name!r} has units of its own; leave out --unit and "
                 f"--response-unit"
             )
-        return kind.unit, kind.unit
+        return own, own
 
     def check(self) -> None:
         """Raise unless the files are there, in a known format; of a database, look at nothing."""
@@ -201,16 +203,15 @@ def open_table(session: Session, source: Source) -> Any:
                 f"{source.name}: access logs are read by DuckDB; leave out --engine, or turn the "
                 f"log into a table first"
             )
+        if kind.lines is not None:
+            made = stage(files, kind.lines, str(session.folder), source.name)
+            session.notes.append(f"read as {name}: its times are {kind.lines.said()}")
+            return _chosen(session.backend.read_parquet(made), source)
         table = kind.read(session.backend, [session.exactly(file) for file in files])
         if kind.parsed:
             table = session.stage("rows", table)
-        if kind.lines is not None:
-            from stationary.ingest.formats import _lines
-
-            table = _lines.checked(table, source.name, kind.lines)
-            session.notes.append(f"read as {name}: its times are {kind.lines.times}")
-        elif session.reads_lines and kind.parsed:
-            _say_rejected(session)
+            if session.reads_lines:
+                _say_rejected(session)
         return _chosen(table, source)
 
 
@@ -259,24 +260,16 @@ def _age(path: str) -> tuple[str, float, str]:
     return stem, -float(number[1]) if number else 1.0, path
 
 
-def _head(path: str) -> list[str] | None:
+def _head(path: str) -> bytes | None:
     """Return the first lines of a file of text; no line of a Parquet file, None of an empty one."""
-    import pyarrow
-
-    try:
-        with pyarrow.input_stream(path, compression="detect") as stream:
-            block = stream.read(_HEAD)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise InputError(f"{path}: cannot be read: {error}; is it damaged?") from None
-    if not block:
+    block = next(blocks(path), None)
+    if block is None:
         return None
     if block.startswith(b"PAR1"):
-        return []
+        return b""
     if b"\0" in block:
         raise InputError(f"{path}: this is no text; logs are text, perhaps packed (.gz, .zst)")
-    lines = block.decode("latin-1").splitlines()
-    whole = lines[:-1] if len(block) == _HEAD else lines
-    return [line for line in whole if line.strip()][:_LINES]
+    return b"".join(block[:_HEAD].splitlines(keepends=True)[:_LINES])
 
 
 def _distinct(files: list[str], session: Session) -> list[str]:

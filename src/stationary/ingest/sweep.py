@@ -70,9 +70,9 @@ class Swept:
         the lost ones among them, and samples, by arrivals or at regular times.
     latency : ndarray [n, 3]
         ``window, bucket, answered``.
-    service_keys, service_sums : ndarray [n, 3]
-        ``window``, position in ``servers``, column (`LEVELS` of requests that were idle, then as
-        many of those that waited); count, sum, sum of squares.
+    services : ndarray [n, 5]
+        ``window``, column, count, sum, sum of squares. For each of ``servers`` there are `LEVELS`
+        columns of requests that were idle, then as many of those that waited.
     windows : ndarray [n, 3 + SUBSLOTS]
         ``window``, sum and sum of squares of the gaps between arrivals, arrivals in each part.
     servers : tuple of int
@@ -87,8 +87,7 @@ class Swept:
 
     levels: Whole
     latency: Whole = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
-    service_keys: Whole = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
-    service_sums: Reals = field(default_factory=lambda: np.empty((0, 3)))
+    services: Reals = field(default_factory=lambda: np.empty((0, 5)))
     windows: Reals = field(default_factory=lambda: np.empty((0, 3 + kernels.SUBSLOTS)))
     servers: tuple[int, ...] = ()
     highest: int = 0
@@ -103,19 +102,18 @@ def in_order(batches: Iterable[Requests], longest: float) -> Iterator[Requests]:
     response, in a log in order of completion.
     """
     waiting: list[Requests] = []
-    released, newest = -np.inf, -np.inf
+    released = -np.inf
     for batch in batches:
-        newest = max(newest, float(batch.arrival.max(initial=-np.inf)))
-        if batch.arrival.min(initial=np.inf) < released:
-            raise OutOfOrderError
         waiting.append(batch)
-        if len(waiting) == 1 and kernels.in_order(batch.arrival, batch.departure):
-            rows = batch
-        else:
-            rows = Requests._make(map(np.concatenate, zip(*waiting, strict=True)))
-            if not kernels.in_order(rows.arrival, rows.departure):
-                order = np.lexsort((rows.departure, rows.arrival))
-                rows = Requests._make(column[order] for column in rows)
+        rows = Requests._make(map(np.concatenate, zip(*waiting, strict=True)))
+        if not kernels.in_order(rows.arrival, rows.departure):
+            order = np.lexsort((rows.departure, rows.arrival))
+            rows = Requests._make(column[order] for column in rows)
+        if not len(rows.arrival):
+            continue
+        if rows.arrival[0] < released:
+            raise OutOfOrderError
+        newest = rows.arrival[-1]
         ready = int(np.searchsorted(rows.arrival, newest - longest))
         ready = max(ready, len(rows.arrival) - _MOST_WAITING)
         if ready:
@@ -200,21 +198,18 @@ class Sweep:
         ):
             self._make_room(kernels.OUTPUT_FULL)
         self._make_room(kernels.OUTPUT_FULL)
-        parts = [np.concatenate(part) for part in zip(*self._written, strict=True)]
-        levels, latency, keys, sums, windows = parts
-        inside = keys[:, 0] < self.place[2]
-        one = keys[:, 1] == 0
-        served = sums[one, 0].sum() if self.servers[0] == 1 else 0
+        levels, latency, services, windows = (
+            np.concatenate(part) for part in zip(*self._written, strict=True)
+        )
         return Swept(
             levels,
             latency,
-            keys[inside],
-            sums[inside],
+            services[: np.searchsorted(services[:, 0], self.place[2])],
             windows,
             tuple(self.servers.tolist()),
             int(self.ints[kernels.HIGHEST]),
             low_quantile(self.shortest),
-            float(self.ints[kernels.NEGATIVE] / served) if served else None,
+            negative_share(int(self.ints[kernels.NEGATIVE]), services, self.servers),
         )
 
     def _make_room(self, why: int) -> None:
@@ -243,15 +238,7 @@ class Sweep:
     def _make_outputs(self) -> None:
         """Put what was written aside, and make room for more than one window."""
         if self.outputs:
-            rows = self.ints[
-                [
-                    kernels.LEVEL_ROWS,
-                    kernels.LATENCY_ROWS,
-                    kernels.SERVICE_ROWS,
-                    kernels.SERVICE_ROWS,
-                    kernels.WINDOW_ROWS,
-                ]
-            ]
+            rows = self.ints[kernels.LEVEL_ROWS : kernels.WINDOW_ROWS + 1]
             pairs = zip(self.outputs, rows.tolist(), strict=True)
             self._written.append(tuple(array[:count].copy() for array, count in pairs))
             self.ints[kernels.LEVEL_ROWS : kernels.WINDOW_ROWS + 1] = 0
@@ -260,8 +247,7 @@ class Sweep:
         self.outputs = (
             np.empty((room + 4 * self.levels.shape[1], 6), dtype=np.int64),
             np.empty((room, 3), dtype=np.int64),
-            np.empty((room + columns, 3), dtype=np.int64),
-            np.empty((room + columns, 3)),
+            np.empty((room + columns, 5)),
             np.empty((room, 3 + kernels.SUBSLOTS)),
         )
 
@@ -273,6 +259,12 @@ def low_quantile(histogram: Whole, share: float = 0.001) -> float | None:
         return None
     at = int(np.searchsorted(np.cumsum(histogram), share * total))
     return float(2.0 ** (at / FINE + FINEST)) if at else 0.0
+
+
+def negative_share(negative: int, services: Reals, servers: Sequence[int]) -> float | None:
+    """Return the share of negative service times of one server; None where it was not counted."""
+    served = services[services[:, 1] < 2 * LEVELS, 2].sum() if servers[0] == 1 else 0
+    return float(negative / served) if served else None
 
 
 def lowest_level(column: int) -> int:

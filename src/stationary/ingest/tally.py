@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from stationary.data.states import Sampling
 from stationary.errors import InputError, ProgramError
+from stationary.ingest._kernels import add_up
 from stationary.ingest.columns import Rows
 from stationary.ingest.cut import Cut, Grid
 from stationary.ingest.lengths import load_changes
@@ -228,15 +229,12 @@ def _tables(
     """
     import pandas as pd
 
-    numbers, row_of = keys.index.to_numpy(), np.searchsorted(frame.index, keys.to_numpy())
-
-    def rows_of(windows: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Which entries are of kept windows, and their rows in the table."""
-        at = np.minimum(np.searchsorted(numbers, windows), len(numbers) - 1)
-        inside = numbers[at] == windows
-        return inside, row_of[at[inside]]
-
-    inside, place = rows_of(swept.levels[:, 0])
+    # Row of each window; -1 of those that are left out.
+    row_of = np.full(1 + max(int(swept.levels[:, 0].max()), keys.index.max()), -1)
+    row_of[keys.index] = np.searchsorted(frame.index, keys.to_numpy())
+    place = row_of[swept.levels[:, 0]]
+    inside = place >= 0
+    place = place[inside]
     _, _, level, _, lost, samples = swept.levels[inside].T
     # An arrival that was lost is counted as finding the system full, whatever it found.
     seen = samples - lost if cut.sampling is Sampling.ARRIVAL else samples
@@ -267,65 +265,48 @@ def _tables(
         )
     parts = [pd.DataFrame(sums, columns=[f"Q={label}" for label in labels])]
     if len(swept.latency):
-        inside, place = rows_of(swept.latency[:, 0])
-        parts.append(_latencies(len(frame), place, *swept.latency[inside, 1:].T))
-    if len(swept.service_keys):
-        inside, place = rows_of(swept.service_keys[:, 0])
-        keys_, sums_ = swept.service_keys[inside], swept.service_sums[inside]
-        parts.append(_services(len(frame), place, keys_, sums_, swept, cut))
+        parts.append(_latencies(len(frame), row_of, swept.latency))
+    if len(swept.services):
+        parts += _services(len(frame), row_of, swept, cut)
     return parts
 
 
-def _latencies(
-    rows: int,
-    place: NDArray[np.int64],
-    bucket: NDArray[np.int64],
-    count: NDArray[np.int64],
-) -> pd.DataFrame:
+def _latencies(rows: int, row_of: NDArray[np.int64], latency: NDArray[np.int64]) -> pd.DataFrame:
     """Latency buckets that are used; the edge before the first tells that none is shorter."""
     import pandas as pd
 
-    if not len(bucket):
-        return pd.DataFrame(index=range(rows))
+    window, bucket, count = latency.T
     first, last = max(int(bucket.min()) - 1, 0), min(int(bucket.max()), len(EDGES) - 1)
     sums = np.zeros((rows, len(EDGES) + 1), dtype=np.int64)
-    np.add.at(sums, (place, bucket), count)
+    add_up(row_of[window], bucket, count, sums)
     chosen = [*range(first, last + 1), len(EDGES)]
     names = [*(f"rt_{1e3 * EDGES[k]:.9g}ms" for k in chosen[:-1]), "rt_more"]
     return pd.DataFrame(sums[:, chosen], columns=names)
 
 
-def _services(
-    rows: int,
-    place: NDArray[np.int64],
-    keys: NDArray[np.int64],
-    values: NDArray[np.float64],
-    swept: Swept,
-    cut: Cut,
-) -> pd.DataFrame:
+def _services(rows: int, row_of: NDArray[np.int64], swept: Swept, cut: Cut) -> list[pd.DataFrame]:
     """Service times: count, sum, sum of squares, by servers, idle or waited, and level."""
     import pandas as pd
 
-    servers = np.array(swept.servers)
+    window, code = swept.services[:, :2].T.astype(np.int64)
+    used = np.bincount(code, minlength=2 * LEVELS * len(swept.servers)) > 0
     # A number of servers that were never all busy is as good as any larger one.
-    useful = np.isin(servers, cut.servers) if cut.servers else servers <= max(swept.highest, 1)
-    chosen = useful[keys[:, 1]]
-    place, keys, values = place[chosen], keys[chosen], values[chosen]
-    codes = keys[:, 1] * 2 * LEVELS + keys[:, 2]
-    # Codes are few, and entries are millions: counted, not sorted.
-    used = np.bincount(codes) > 0
-    columns = np.flatnonzero(used)
-    cell = place * len(columns) + (np.cumsum(used) - 1)[codes]
-    size = rows * len(columns)
-    sums = [np.bincount(cell, each, size).reshape(rows, -1) for each in values.T]
-    made: dict[str, NDArray[np.generic]] = {}
-    for k, code in enumerate(columns.tolist()):
-        m, of_level = divmod(code, 2 * LEVELS)
+    servers, most = np.array(swept.servers), max(swept.highest, 1)
+    useful = np.isin(servers, cut.servers) if cut.servers else servers <= most
+    used &= np.repeat(useful, 2 * LEVELS)
+    names, parts = [], list[pd.DataFrame]()
+    for column in np.flatnonzero(used).tolist():
+        m, of_level = divmod(column, 2 * LEVELS)
         waited, level = divmod(of_level, LEVELS)
-        name = f"S{servers[m]}.{'wait' if waited else 'idle'}{lowest_level(level)}"
-        made[f"{name}.n"] = sums[0][:, k].astype(np.int64)
-        made[f"{name}.sum"], made[f"{name}.sq"] = sums[1][:, k], sums[2][:, k]
-    return pd.DataFrame(made, index=range(rows))
+        names.append(f"S{servers[m]}.{'wait' if waited else 'idle'}{lowest_level(level)}")
+    at = np.where(used, np.cumsum(used) - 1, len(names))[code]
+    for values, what in zip(swept.services[:, 2:].T, ("n", "sum", "sq"), strict=True):
+        sums = np.zeros((rows, len(names) + 1), dtype=np.int64 if what == "n" else np.float64)
+        add_up(row_of[window], at, values, sums)
+        parts.append(
+            pd.DataFrame(sums[:, :-1], columns=[f"{name}.{what}" for name in names], copy=False)
+        )
+    return parts
 
 
 def _about_losses(
@@ -395,5 +376,5 @@ def _dropped(windows: pd.DataFrame, grid: Grid, rows: int) -> tuple[Dropped, ...
         empty, counted = sums.get("empty", (0, 0))
         sums["empty"] = (empty + missing, counted)
     if outside > 0:
-        sums["not whole (the last)"] = (1, outside)
+        sums["the last, which is incomplete"] = (1, outside)
     return tuple(Dropped(why, *numbers) for why, numbers in sorted(sums.items()))

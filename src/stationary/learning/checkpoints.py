@@ -1,12 +1,11 @@
 """What an unfinished fit leaves in its folder, so that it can go on to the same bits.
 
-A stochastic fit leaves a checkpoint, its whole state in one file, replaced in one step: tensors,
-with the plain values as JSON in the header, never pickle. A reader sees the old state or the new
-one, whenever the writer dies.
+One file, replaced in one step: tensors, with the plain values as JSON in the header, never pickle.
+A reader sees the old state or the new one, whenever the writer dies.
 
-A second-order fit of a large chain leaves the points that it visited, one line each. An optimiser
-without chance that gets at every point what it got last time goes the same way, so it goes on by
-asking again, and needs no other state.
+A stochastic fit leaves its whole state. A second-order fit of a large chain leaves the points that
+it visited: an optimiser without chance that gets at every point what it got last time goes the same
+way, so it goes on by asking again, and needs no other state.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ import dataclasses
 import hashlib
 import json
 import math
-import os
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,9 +21,9 @@ from typing import Any
 import numpy as np
 import safetensors
 import safetensors.torch
-from torch import Tensor
+from torch import Tensor, as_tensor
 
-from stationary._support.files import replacing
+from stationary._support.files import remove_abandoned, replacing
 from stationary._support.types import Array
 from stationary.data.windows import Windows
 from stationary.errors import InputError, RunError
@@ -35,15 +32,39 @@ from stationary.models import Model
 State = dict[str, Any]
 """Nested dictionaries of tensors and of what JSON can hold."""
 
+CHECKPOINT = "checkpoint.safetensors"
 _SEPARATOR = "\x1f"
 
 
-def unfinished(folder: Path) -> InputError:
-    """Return the error for a folder in which another fit has not ended."""
-    return InputError(
-        f"{folder} holds an unfinished run; resume it (--resume), or delete the folder to start "
-        f"again"
-    )
+def taken_up(folder: Path, owner: Any, resume: bool) -> State | None:
+    """Make a folder ready for a fit, and return the state that the same fit left in it, if any.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it is not there.
+    owner : object
+        What tells this fit from others, as JSON can hold it: the state's entry ``owner``.
+    resume : bool
+        Whether to go on with what is there. Otherwise there must be nothing, or a state whose entry
+        ``ended`` is true.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(folder.glob(".*.part"))
+    state = read(folder / CHECKPOINT) if (folder / CHECKPOINT).exists() else None
+    if state is None or (not resume and state.get("ended")):
+        return None
+    if not resume:
+        raise InputError(
+            f"{folder} holds an unfinished run; resume it (--resume), or delete the folder to "
+            f"start again"
+        )
+    if state.get("owner") != owner:
+        raise RunError(
+            f"{folder} holds the checkpoint of another run (other data, model, method or start); "
+            f"delete it, or start with the same arguments"
+        )
+    return state
 
 
 def fingerprint(model: Model, windows: Windows) -> dict[str, Any]:
@@ -158,8 +179,7 @@ def _split(value: Any, prefix: str, tensors: dict[str, Tensor]) -> Any:
 Visit = tuple[float, Array, Array]
 """Value, gradient and Hessian."""
 
-VISITS = "visits.jsonl"
-_END = {"ended": True}
+_PARTS = ("at", "gradient", "hessian")
 
 
 class VisitedPoints:
@@ -168,35 +188,28 @@ class VisitedPoints:
     Parameters
     ----------
     folder : Path, optional
-        Where it is kept too, one line per point. Each line has a checksum.
-    owner : str
-        What tells this fit from others.
-    resume : bool
-        Take up what an earlier run left in the folder.
+        Where it is kept too, written anew at every point: points of a large chain take seconds.
+    owner, resume
+        As for `taken_up`.
     """
 
-    def __init__(self, folder: Path | None = None, owner: str = "", resume: bool = False) -> None:
+    def __init__(self, folder: Path | None = None, owner: Any = None, resume: bool = False) -> None:
         self._known: dict[bytes, Visit] = {}
-        self._file = None if folder is None else folder / VISITS
+        self._owner, self._file = owner, None if folder is None else folder / CHECKPOINT
         if folder is None or self._file is None:
             return
-        folder.mkdir(parents=True, exist_ok=True)
-        raw = self._file.read_bytes() if self._file.exists() else b""
-        whole = raw[: raw.rfind(b"\n") + 1]
-        if not resume and whole.endswith(_line(_END)):
-            whole = b""
-        if whole and not resume:
-            raise unfinished(folder)
-        if whole != raw:  # the last line was cut off while it was written, or all is to go
-            os.truncate(self._file, len(whole))
-        if whole:
-            self._read(self._file, whole, owner)
-        else:
-            self._append({"owner": owner})
+        state = taken_up(folder, owner, resume)
+        try:
+            for point in state["points"].values() if state else ():
+                at, gradient, hessian = (point[name].numpy() for name in _PARTS)
+                self._known[at.tobytes()] = float(point["value"]), gradient, hessian
+        except (KeyError, AttributeError, TypeError) as error:
+            raise damaged(self._file, error) from None
+        self._write()
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy in another process has its own points, and writes to no file.
-        return {"_known": {}, "_file": None}
+        return {"_known": {}, "_owner": None, "_file": None}
 
     def __len__(self) -> int:
         return len(self._known)
@@ -208,49 +221,21 @@ class VisitedPoints:
     def keep(self, z: Array, visit: Visit) -> Visit:
         """Remember what was found at a point, and return it."""
         self._known[z.tobytes()] = visit
-        value, gradient, hessian = visit
-        # Python writes floats such that they read back to the same bits.
-        self._append({"at": z.tolist(), "found": [value, gradient.tolist(), hessian.tolist()]})
+        self._write()
         return visit
 
     def finish(self) -> None:
         """Note that the fit has ended: another may take the folder."""
-        self._append(_END)
+        self._write(ended=True)
 
-    def _append(self, record: dict[str, Any]) -> None:
-        if self._file is not None:
-            with self._file.open("ab") as stream:
-                stream.write(_line(record))
-                stream.flush()
-                os.fsync(stream.fileno())
-
-    def _read(self, file: Path, raw: bytes, owner: str) -> None:
-        try:
-            first, *records = [_record(line) for line in raw.splitlines()]
-            found = first["owner"]
-            for record in records:
-                if record == _END:
-                    continue
-                value, gradient, hessian = record["found"]
-                at = np.array(record["at"], dtype=np.float64).tobytes()
-                self._known[at] = float(value), np.array(gradient), np.array(hessian)
-        except (ValueError, KeyError, TypeError) as error:
-            raise damaged(file, error) from None
-        if found != owner:
-            raise RunError(
-                f"{file} is of another run (other data, model or start); delete it, or start with "
-                f"the same arguments"
-            )
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    checksum = zlib.crc32(json.dumps(record).encode())
-    return f"{json.dumps(record | {'checksum': checksum})}\n".encode()
-
-
-def _record(line: bytes) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads(line)
-    del record["checksum"]
-    if _line(record) != line + b"\n":
-        raise ValueError("a line is not what was saved")
-    return record
+    def _write(self, ended: bool = False) -> None:
+        if self._file is None:
+            return
+        points = {}
+        for k, (at, (value, *slopes)) in enumerate(self._known.items()):
+            arrays = np.frombuffer(at).copy(), *slopes
+            points[str(k)] = {
+                "value": value,
+                **dict(zip(_PARTS, map(as_tensor, arrays), strict=True)),
+            }
+        write(self._file, {"owner": self._owner, "ended": ended, "points": points})

@@ -19,10 +19,11 @@ import torch
 from scipy.stats import chi2, norm, qmc
 from torch import Tensor
 
+from stationary._support.threads import one_thread
 from stationary._support.types import Array
 from stationary.learning.curve import Curves, is_costly
 from stationary.learning.estimate import Estimate
-from stationary.learning.solved_points import FAR, UNSOLVABLE, within
+from stationary.learning.solved_points import FAR, UNSOLVABLE, each_solvable, within
 from stationary.models import Model, Point
 from stationary.models.chunks import chunk_size, in_chunks, is_large
 from stationary.models.scales import Scale
@@ -104,9 +105,12 @@ class Part:
                 accuracy = Point(self.model, x, self.model.theta.detach()).accuracy
         return accuracy is Accuracy.ENTRYWISE
 
-    def drawn(self, x: Tensor, names: Sequence[str]) -> Array:
-        """Measures ``[B, G, K]`` of every draw at inputs ``[1 or B, G, d]``: NaN if unsolvable."""
-        theta = self.theta[:, None]
+    def drawn(self, x: Tensor, names: Sequence[str], which: Array | None = None) -> Array:
+        """Measures ``[B, G, K]`` of every draw at inputs ``[1 or B, G, d]``: NaN if unsolvable.
+
+        Of ``which`` draws, if that is given.
+        """
+        theta = (self.theta if which is None else self.theta[which])[:, None]
         if self.costly:
             return self._curves(names).values(x, theta, names)
         return _solvable(self.model, x.expand(len(theta), -1, -1), theta, names)
@@ -275,7 +279,8 @@ def _measured(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> A
         return torch.cat(in_chunks(of_part, model.edges, *rows)).reshape(*batch, -1).numpy()
     some = side_by_side // batch[-1]
     parts = zip(x.split(some), theta.split(some), strict=True)
-    return torch.cat([of_part(*part) for part in parts]).numpy()
+    with one_thread():
+        return torch.cat([of_part(*part) for part in parts]).numpy()
 
 
 def _solvable(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> Array:
@@ -283,11 +288,9 @@ def _solvable(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> A
     try:
         return _measured(model, x, theta, names)
     except UNSOLVABLE:
-        if x.shape[:2] == (1, 1):
-            return np.full((1, 1, len(names)), np.nan)
-    # Draws first; then the loads of one draw, because it may fail at one of them alone.
-    axis = 0 if len(x) > 1 else 1
-    theta = theta if axis == 0 else theta.expand(-1, x.shape[1], -1)
-    half = x.shape[axis] // 2
-    pairs = zip(x.tensor_split([half], axis), theta.tensor_split([half], axis), strict=True)
-    return np.concatenate([_solvable(model, a, b, names) for a, b in pairs], axis)
+        batch = np.broadcast_shapes(x.shape[:-1], theta.shape[:-1])
+    # A draw may fail at one load alone.
+    pairs = (part.expand(*batch, -1).flatten(0, 1)[:, None] for part in (x, theta))
+    shapes = [(1, len(names))]
+    found = each_solvable(lambda *rows: (_measured(model, *rows, names),), shapes, *pairs)
+    return found[0].reshape(*batch, -1)

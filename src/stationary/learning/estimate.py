@@ -17,9 +17,11 @@ from torch import Tensor
 from stationary._support.types import Array
 from stationary.data.windows import Windows
 from stationary.errors import InputError
+from stationary.learning.covariances import CovarianceKind
 from stationary.learning.inference import Covariance
 from stationary.learning.likelihood import Likelihood
 from stationary.models import Model
+from stationary.solvers import Solver
 
 
 class End(StrEnum):
@@ -97,6 +99,8 @@ class Estimate:
         to all of them.
     heavy_tails : bool
         Whether the gradients of a stochastic fit had an infinite variance at the start.
+    solver, asked : Solver, CovarianceKind, optional
+        What the fit was told to use, and refits use too. They are code, and not saved with a plan.
     """
 
     model: Model
@@ -109,6 +113,8 @@ class Estimate:
     seed: int = 0
     below: float = math.inf
     heavy_tails: bool = False
+    solver: Solver | None = field(default=None, metadata={"saved": False})
+    asked: CovarianceKind | None = field(default=None, metadata={"saved": False})
 
     @property
     def theta(self) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -54,6 +55,8 @@ def recorded(
         seed=seed,
         below=below,
         heavy_tails=found.heavy_tails,
+        solver=likelihood.solver,
+        asked=covariance,
     )
 
 
@@ -61,20 +64,23 @@ def refit_below(whole: Estimate, windows: Windows, cut: float) -> Estimate | Non
     """Refit a model to the windows up to a load, from its estimates; None if it cannot be."""
     light = windows.between(None, cut)
     model = at(whole.model, restart(whole))
-    likelihood = Likelihood(model, light)
+    likelihood = Likelihood(model, light, whole.solver)
     try:
         found = _from_here(likelihood) or Newton(starts=3).run(likelihood, light, whole.seed)
-        return recorded(likelihood, light, found, seed=whole.seed, below=cut)
     except StationaryError:
         return None
+    # Fewer windows may not carry the covariance that was asked for.
+    for covariance in dict.fromkeys((whole.asked, None)):
+        with suppress(StationaryError):
+            return recorded(likelihood, light, found, covariance, whole.seed, cut)
+    return None
 
 
-def refitted(
-    model: Model, windows: Windows, start: Tensor, weights: Tensor | None = None
-) -> Tensor | None:
-    """Parameters of a refit to weighted windows from a start; None if it did not converge."""
+def refitted(estimate: Estimate, windows: Windows, weights: Tensor | None = None) -> Tensor | None:
+    """Parameters of a refit to other or weighted windows; None if it did not converge."""
+    model = at(estimate.model, restart(estimate))
     try:
-        found = _from_here(Likelihood(at(model, start), windows, weights=weights))
+        found = _from_here(Likelihood(model, windows, estimate.solver, weights))
     except StationaryError:
         return None
     return None if found is None or not found.ended.converged else found.theta

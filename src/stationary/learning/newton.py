@@ -7,7 +7,6 @@ and the likelihood rises on towards infinite ones. They descend by L-BFGS until 
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -108,7 +107,7 @@ class Newton(Method):
         large = is_large(model.edges)
         if large and self.folder is not None:
             owner = fingerprint(model, windows) | {"start": likelihood.start.tolist()}
-            likelihood.visits = VisitedPoints(self.folder, json.dumps(owner), self.resume)
+            likelihood.visits = VisitedPoints(self.folder, owner, self.resume)
         starts = self.starts if self.starts is not None else 1 if large or model.weights else 3
         best = self._best(likelihood, starts, seed)
         likelihood.visits.finish()

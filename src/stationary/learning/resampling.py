@@ -15,8 +15,7 @@ from stationary._support.seeds import as_random
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.estimate import Estimate
-from stationary.learning.fitting import refitted, restart
-from stationary.models import Model
+from stationary.learning.fitting import refitted
 
 _FEWEST_WINDOWS = 8
 """Windows below which redrawing them says nothing."""
@@ -63,7 +62,7 @@ def bootstrap(
             f"long there is nothing to draw from"
         )
     random = as_random(seed)
-    refit = _Refit(estimate.model, windows, restart(estimate))
+    refit = _Refit(estimate, windows)
     samples: Iterable[Windows | Tensor]
     if all(kind.independent for kind in windows.observations):
         samples = [_redrawn(windows, random) for _ in range(repeats)]
@@ -100,11 +99,10 @@ def _redrawn(windows: Windows, random: np.random.Generator) -> Windows:
 class _Refit:
     """Estimates from other or weighted windows; None if the refit did not converge."""
 
-    model: Model
+    estimate: Estimate
     windows: Windows
-    start: Tensor
 
     def __call__(self, sample: Windows | Tensor) -> Tensor | None:
         if isinstance(sample, Windows):
-            return refitted(self.model, sample, self.start)
-        return refitted(self.model, self.windows, self.start, sample)
+            return refitted(self.estimate, sample)
+        return refitted(self.estimate, self.windows, sample)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,7 +49,7 @@ class SolvedPoints:
         if new:
             many = len(self.pairs)
             shapes = (many,), (many, 1 + len(z) * parameters)
-            solved = _each(lambda rows: self._expand(rows, z, parameters), shapes, x[new])
+            solved = each_solvable(lambda rows: self._expand(rows, z, parameters), shapes, x[new])
             for n, level, slope in zip(new, *solved, strict=True):
                 self._known[keys[n]] = level, slope
         level, slope = zip(*(self._known[key] for key in keys), strict=True)
@@ -69,7 +70,7 @@ class SolvedPoints:
             return np.empty((0, len(self.pairs)))
         theta = self._theta(torch.from_numpy(np.stack(z)))
         shapes = ((len(self.pairs),),)
-        return _each(lambda *rows: (self._solve(*rows),), shapes, x, theta.numpy())[0]
+        return each_solvable(lambda *rows: (self._solve(*rows),), shapes, x, theta.numpy())[0]
 
     def _theta(self, z: Tensor) -> Tensor:
         return within(self.model, self.scale, self.scale.natural(z))
@@ -98,18 +99,18 @@ class SolvedPoints:
         return torch.stack([link.level(measure(point)) for measure, link in self.pairs], -1)
 
 
-def _each(
-    function: Callable[..., tuple[Array, ...]], shapes: Sequence[tuple[int, ...]], *rows: Array
+def each_solvable(
+    function: Callable[..., tuple[Array, ...]], shapes: Sequence[tuple[int, ...]], *rows: Any
 ) -> tuple[Array, ...]:
-    """Return a function of rows; one row at a time, NaN where it fails, if it fails for all."""
+    """Return a function of rows, NaN in those at which it fails; halves of them are tried alone."""
     try:
         return function(*rows)
     except UNSOLVABLE:
         if len(rows[0]) == 1:
             return tuple(np.full((1, *shape), np.nan) for shape in shapes)
-    parts = [
-        _each(function, shapes, *(row[n : n + 1] for row in rows)) for n in range(len(rows[0]))
-    ]
+    half = len(rows[0]) // 2
+    halves = [row[:half] for row in rows], [row[half:] for row in rows]
+    parts = [each_solvable(function, shapes, *some) for some in halves]
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import hashlib
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,9 +14,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from stationary._support.files import remove_abandoned, replacing
 from stationary.data.windows import Windows
-from stationary.errors import InputError, RunError
+from stationary.errors import InputError
 from stationary.gradients import Exact, Gradient
 from stationary.learning import checkpoints
 from stationary.learning.estimate import (
@@ -44,7 +40,6 @@ _EVERY = 2.0
 _SHARE = 0.05
 """Share of the time that checkpoints may take: those of large chains hold one guess per window."""
 
-_CHECKPOINT, _HISTORY = "checkpoint.safetensors", "history.csv"
 _COUNTS = ("epoch", "position", "step", "stale")
 _COLUMNS = ("step", "epoch", "loss", "gradient_norm", "terms")
 
@@ -90,7 +85,7 @@ class Stochastic(Method):
     patience : int, optional
         Stop after so many epochs without a lower mean training loss.
     folder : Path, optional
-        Where checkpoints and the history go, so that the run can be resumed.
+        Where checkpoints go, so that the run can be resumed.
     resume : bool
         Go on with what was left in the folder, if there is something.
     callback : callable, optional
@@ -178,7 +173,6 @@ class Trainer(Iterates):
         self.loss_sum, self.best, self.stale = 0.0, float("inf"), 0
         self.history: list[Step] = []
         self.ended: Ended | None = None
-        self._written, self._digest = 0, hashlib.sha256()
 
     def run(self) -> Ended:
         """Train to the end and return how it ended."""
@@ -198,8 +192,10 @@ class Trainer(Iterates):
 
     def frame(self) -> pd.DataFrame:
         """Return the history, one row per step."""
-        rows = [[getattr(s, name) for name in _COLUMNS] + list(s.theta) for s in self.history]
-        return pd.DataFrame(rows, columns=[*_COLUMNS, *self.model.param_names])
+        return pd.DataFrame(self._rows(), columns=[*_COLUMNS, *self.model.param_names])
+
+    def _rows(self) -> list[tuple[float, ...]]:
+        return [(*(getattr(s, name) for name in _COLUMNS), *s.theta) for s in self.history]
 
     def _advance(self) -> None:
         """Take one step, and close the epoch at its end."""
@@ -234,28 +230,16 @@ class Trainer(Iterates):
             self.ended = Ended(End.PATIENCE, False, epochs=self.epoch, stale=self.stale)
 
     def _open(self, folder: Path, resume: bool) -> None:
-        file = folder / _CHECKPOINT
-        if file.exists() and not resume:
-            raise checkpoints.unfinished(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        remove_abandoned(folder.glob(".*.part"))
-        if not file.exists():
-            (folder / _HISTORY).unlink(missing_ok=True)  # of a run that died before its checkpoint
+        state = checkpoints.taken_up(folder, self._owner(), resume)
+        if state is None:
             return
-        state = checkpoints.read(file)
-        if state.get("fingerprint") != self._fingerprint():
-            raise RunError(
-                f"{folder} holds the checkpoint of another run (other data, model, gradient or "
-                f"step rule); delete it, or start with the same arguments"
-            )
         try:
             self._restore(state)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:  # of torch, too
-            raise checkpoints.damaged(file, error) from None
-        self._restore_history(folder, state["history"])
+            raise checkpoints.damaged(folder / checkpoints.CHECKPOINT, error) from None
         self._end()  # unless more epochs or more patience are given than last time
 
-    def _fingerprint(self) -> dict[str, Any]:
+    def _owner(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to be this run's."""
         kept = ("rule", "batch", "clip", "floor", "start", "average")
         return {
@@ -266,16 +250,15 @@ class Trainer(Iterates):
         }
 
     def _save(self, folder: Path) -> None:
-        self._write_history(folder)
-        checkpoints.write(folder / _CHECKPOINT, self._state())
+        checkpoints.write(folder / checkpoints.CHECKPOINT, self._state())
 
     def _state(self) -> checkpoints.State:
         return {
             **{name: getattr(self, name) for name in _COUNTS},
             "loss_sum": self.loss_sum,
             "best": self.best,
-            "fingerprint": self._fingerprint(),
-            "history": self._digest.hexdigest(),
+            "owner": self._owner(),
+            "history": torch.tensor(self._rows(), dtype=torch.float64),
             "theta": self.theta,
             "permutation": self.permutation,
             "order": self.order.get_state(),
@@ -286,7 +269,12 @@ class Trainer(Iterates):
     def _restore(self, state: checkpoints.State) -> None:
         """Take up a state, or raise a ValueError unless it is one of this run."""
         windows = torch.arange(len(self.windows))
-        like = self._state() | {"permutation": windows, "optimiser": self._stepped()}
+        width = len(_COLUMNS) + len(self.theta)
+        like = self._state() | {
+            "permutation": windows,
+            "optimiser": self._stepped(),
+            "history": torch.empty(int(state["step"]), width, dtype=torch.float64),
+        }
         checkpoints.check_like(state, like)
         if not torch.equal(state["permutation"].sort().values, windows):
             raise ValueError("the permutation is not one of the windows")
@@ -299,6 +287,15 @@ class Trainer(Iterates):
             self.theta.copy_(state["theta"])
         self.optimiser.state[self.theta] = state["optimiser"]
         self.gradient.restore(state["strategy"])
+        self.history = [
+            Step(int(step), int(epoch), loss, norm, terms, tuple(theta))
+            for step, epoch, loss, norm, terms, *theta in state["history"].tolist()
+        ]
+        # A longer run has another second half, so its mean is made anew, to the same bits.
+        total = max(self.epoch, self.training.epochs)
+        for record in self.history:
+            if self.training.average and 2 * record.epoch >= total:
+                self.add_to_mean(torch.tensor(record.theta, dtype=self.mean.dtype))
 
     def _stepped(self) -> dict[str, Any]:
         """Return what the optimiser remembers after a step, of the form that a checkpoint has."""
@@ -308,65 +305,16 @@ class Trainer(Iterates):
         optimiser.step()
         return _memory(optimiser, theta)
 
-    def _restore_history(self, folder: Path, digest: str) -> None:
-        file = folder / _HISTORY
-        try:
-            self.history = _read_history(file, self.step)
-            self._note(self.history)
-            if self._digest.hexdigest() != digest:
-                raise ValueError("it is not what was saved")
-        except (OSError, ValueError, IndexError) as error:
-            raise checkpoints.damaged(file, error, "its folder") from None
-        # A longer run has another second half, so its mean is made anew, to the same bits.
-        total = max(self.epoch, self.training.epochs)
-        for record in self.history:
-            if self.training.average and 2 * record.epoch >= total:
-                self.add_to_mean(torch.tensor(record.theta, dtype=self.mean.dtype))
-        with replacing(file) as part:  # which may run ahead of the checkpoint
-            self.frame().to_csv(part, index=False)
-
-    def _write_history(self, folder: Path) -> None:
-        """Append the steps since the last call, durably."""
-        new = self.history[self._written :]
-        with (folder / _HISTORY).open("a", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream)
-            if not self._written:
-                writer.writerow([*_COLUMNS, *self.model.param_names])
-            for record in new:
-                writer.writerow([*(getattr(record, name) for name in _COLUMNS), *record.theta])
-            stream.flush()
-            os.fsync(stream.fileno())
-        self._note(new)
-
-    def _note(self, records: list[Step]) -> None:
-        """Count these steps as written, and add them to the digest of all that were."""
-        for record in records:
-            self._digest.update(repr(record).encode())
-        self._written += len(records)
-
 
 def _memory(optimiser: Optimizer, theta: Tensor) -> dict[str, Any]:
     return {str(key): value for key, value in optimiser.state.get(theta, {}).items()}
-
-
-def _read_history(file: Path, steps: int) -> list[Step]:
-    """Return the first ``steps`` records of a history file."""
-    with file.open(newline="", encoding="utf-8") as stream:
-        rows = list(csv.reader(stream))[1 : steps + 1]
-    if len(rows) < steps:
-        raise ValueError(f"{len(rows)} rows for {steps} steps")
-    return [
-        Step(
-            int(step), int(epoch), float(loss), float(norm), float(terms), tuple(map(float, theta))
-        )
-        for step, epoch, loss, norm, terms, *theta in rows
-    ]
 
 
 def judged(likelihood: Likelihood, theta: Tensor, ended: Ended, evaluations: int) -> FitResult:
     """Return parameters that were found in another way, judged by the exact likelihood."""
     z = likelihood.scale.free(theta).numpy()
     nll, slope = likelihood.value_and_gradient(z)
-    gap = nats_above_minimum(likelihood, z, slope)
+    # At zero nothing was learnt, and logarithms have no slope that would say so.
+    gap = nats_above_minimum(likelihood, z, slope) if bool(theta.any()) else math.inf
     ended = replace(ended, converged=gap <= NEAR, above=gap)
     return FitResult(theta, nll, largest_slope(slope, likelihood.total), ended, evaluations)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from stationary.gradients import Gradient
+from stationary.models.latency._base import Shifted, Times
 from stationary.solvers import Accuracy, Solver
 from stationary.steady import steady_state
 
 if TYPE_CHECKING:
     from stationary.models._base import Model
     from stationary.models._params import Values
-    from stationary.models.latency._base import Times
 
 
 class Point:
@@ -55,6 +55,11 @@ class Point:
         """Parameters by name, each ``[..., size]``."""
         return self.model.named(self.theta)
 
+    @property
+    def values(self) -> dict[str, Tensor]:
+        """Inputs and parameters by name, each ``[..., 1]``."""
+        return dict(zip(self.model.inputs, self.x.split(1, -1), strict=True)) | vars(self.p)
+
     @cached_property
     def pi(self) -> Tensor:
         """Steady states ``[..., n]``, solved when first asked for."""
@@ -78,8 +83,9 @@ class Point:
 
     @cached_property
     def response_times(self) -> Times:
-        """How long accepted requests stay."""
-        return self.model.response_times(self)
+        """How long accepted requests stay, with a parameter ``overhead`` outside the queue."""
+        times, overhead = self.model.response_times(self), vars(self.p).get("overhead")
+        return times if overhead is None else Shifted(times, overhead)
 
     @cached_property
     def waiting_times(self) -> Times:

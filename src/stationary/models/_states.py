@@ -76,8 +76,15 @@ class NamedStates:
 
     def states_of(self, name: int | str) -> list[int]:
         """Positions of the states that a name stands for: one state, or all of a group."""
-        if self._place(str(name)) is None and str(name) in self._members:
+        if self._place(str(name)) is not None:
+            return [self.state_index(name)]
+        if str(name) in self._members:
             return self._members[str(name)].tolist()
+        if str(name).endswith("+") and str(name)[:-1].isdecimal():
+            names = (group for group in self.visible if group.isdecimal())
+            some = [group for group in names if int(group) >= int(str(name)[:-1])]
+            if some:
+                return [place for group in some for place in self.states_of(group)]
         return [self.state_index(name)]
 
     def state_index(self, state: int | str) -> int:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from stationary.models._point import Point
+if TYPE_CHECKING:
+    from stationary.models._point import Point
 
 
 @dataclass(frozen=True)
@@ -58,16 +59,38 @@ class Measure:
         return self.function(point)
 
 
-def reward(
-    vector: Tensor, low: float = -math.inf, high: float = math.inf, about: str = ""
-) -> Measure:
-    """Long-run mean of a reward per state, ``pi @ vector``."""
-    return Measure(lambda point: point.pi @ vector.to(point.pi), low, high, about)
+@dataclass(frozen=True, eq=False)
+class _Reward:
+    """The mean of a value per state; no closure, so that models that keep one can be pickled."""
+
+    values: Tensor | nn.Module
+
+    def __call__(self, point: Point) -> Tensor:
+        if isinstance(self.values, Tensor):
+            return point.pi @ self.values.to(point.pi)
+        return point.mean(self.values.to(point.x.device)(point.values))
 
 
-def probability(states: Tensor, about: str = "") -> Measure:
+def reward(values: Any, low: float = -math.inf, high: float = math.inf, about: str = "") -> Measure:
+    """Long-run mean of a value per state, between two bounds.
+
+    Values are fixed, ``[n]``, or a module that computes them from inputs and parameters by name.
+    """
+    if not isinstance(values, nn.Module):
+        values = torch.as_tensor(values, dtype=torch.float64)
+    return Measure(_Reward(values), low, high, about)
+
+
+def mean_of_states(values: Any, about: str) -> Measure:
+    """Long-run mean of fixed values ``[n]``, which lies between the least and the largest."""
+    low, high = float(values.min()), float(values.max())
+    # An interval needs space around the value, which a constant does not leave.
+    return reward(values, *((low, high) if low < high else ()), about=about)
+
+
+def probability(states: Any, about: str = "") -> Measure:
     """Long-run probability of a set of states, given as a 0/1 vector."""
-    return reward(states.to(torch.float64), 0.0, 1.0, about)
+    return reward(states, 0.0, 1.0, about)
 
 
 class Flows(NamedTuple):

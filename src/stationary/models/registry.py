@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from stationary import models
@@ -38,6 +39,19 @@ def check_name(name: str) -> None:
     """Raise unless there is a model of this name; loads no torch."""
     if name not in (*names(), *_OTHERS):
         raise InputError(f"there is no model {name!r}{did_you_mean(name, names())}")
+
+
+def check_options(name: str, options: Iterable[str]) -> None:
+    """Raise unless a queue model may have these options; loads no torch.
+
+    The names of numbered parameters, such as ``service_2``, are left to the model.
+    """
+    known = queues.options(name)
+    for option in options:
+        if option not in known and not re.search(r"_\w*\d", option):
+            raise InputError(
+                f"model {name} has no parameter or option {option!r}{did_you_mean(option, known)}"
+            )
 
 
 def describe(model: Model) -> dict[str, Any]:

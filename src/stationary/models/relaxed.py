@@ -108,7 +108,7 @@ class Relaxed(Model):
 
     def response_times(self, point: Point) -> Times:
         """Those of the parametric chain, by what requests find in this one."""
-        return self._at_base(point).response_times
+        return self.base.response_times(self._at_base(point))
 
     # What is asked of states, inputs and options, the parametric chain answers.
     measures: Any = _of_base("measures")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -39,8 +39,8 @@ def as_plain(value: Any, path: str, arrays: dict[str, Tensor]) -> Any:
         own = {"name": "", "class": type(value).__name__, "options": value.changeable}
         described = describe(value) if can_rebuild(value) else own
         return {"description": described, "estimates": value.estimates, "theta": theta}
-    if is_dataclass(value) or hasattr(value, "_asdict"):
-        value = {name: getattr(value, name) for name in get_type_hints(type(value))}
+    if is_dataclass(value):
+        value = {name: getattr(value, name) for name in _saved(type(value))}
     if isinstance(value, Mapping):
         return {str(k): as_plain(v, f"{path}.{k}", arrays) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -52,6 +52,12 @@ def as_plain(value: Any, path: str, arrays: dict[str, Tensor]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise InputError(f"{path} cannot be saved: it is a {type(value).__name__}")
+
+
+def _saved(kind: type) -> dict[str, Any]:
+    """Types of the fields of a record, but for those that stay with the process that made it."""
+    hints = get_type_hints(kind)
+    return {f.name: hints[f.name] for f in fields(kind) if f.metadata.get("saved", True)}
 
 
 class Reader:
@@ -73,8 +79,8 @@ class Reader:
             return self.arrays[value].numpy()
         if kind is Model:
             return self._model(value)
-        if is_dataclass(kind) or hasattr(kind, "_asdict"):
-            hints = get_type_hints(kind)
+        if isinstance(kind, type) and is_dataclass(kind):
+            hints = _saved(kind)
             return kind(**{k: self.read(of_k, value[k], k) for k, of_k in hints.items()})
         if isinstance(value, dict):
             inner = of[1] if of else Any
@@ -107,8 +113,7 @@ class Reader:
                 f"{self.path} holds a fit of a model with the parameters {', '.join(names)}, which "
                 f"no given model has: pass the model that was fitted"
             )
-        same = [model for model in like if type(model).__name__ == described["class"]]
-        model = (same or like)[0]
+        model = next((m for m in like if type(m).__name__ == described["class"]), like[0])
         options = self.read(Any, described["options"], "options")
         if options != model.changeable and options.keys() <= model.changeable.keys():
             model = model.changed(**options)

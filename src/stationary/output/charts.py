@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from stationary.planning.limits import Limit
-from stationary.words import load_range, number, plain
+from stationary.words import load_range, number, percent, plain, value
 
 INK, PAPER, ACCENT, SECOND, ALERT = "#1c2127", "#ffffff", "#1d5fa8", "#8a5a00", "#b3382c"
 """Text and axes; background; the forecast; another forecast; limits. As on the light report."""
@@ -76,6 +76,8 @@ class ForecastChart:
         The present load.
     pooled : DataFrame, optional
         The forecast of all models by weight, for some of the measures.
+    timed : bool
+        Whether times are in seconds, so that they are shown in the unit that suits them.
     """
 
     curve: pd.DataFrame
@@ -87,6 +89,7 @@ class ForecastChart:
     limit: Limit | None = None
     present: float | None = None
     pooled: pd.DataFrame | None = None
+    timed: bool = False
 
     @property
     def measures(self) -> list[str]:
@@ -133,7 +136,7 @@ class ForecastChart:
         self._draw_loads(ax)
         if measure in self.bounds:
             bound = self.bounds[measure]
-            label = f"{plain(measure)} = {number(bound)}"
+            label = f"{plain(measure)} = {value(measure, bound, self.timed)}"
             ax.axhline(bound, color=ALERT, linewidth=1.2, linestyle="--", label=label, gid="dash")
         self._draw_limit(ax)
         ax.set_xlim(*self.loads)
@@ -157,11 +160,12 @@ class ForecastChart:
             bound = _USUAL_LOSS
         if bound is None or bound >= _SMALL or (least, most) != (0, 1):
             ax.set_yscale("linear")
-            round_ticks(ax.yaxis, 5)
+            round_ticks(ax.yaxis, 5, lambda size: value(measure, size, self.timed))
             bottom = 0.0 if least == 0 else float(values.min())
             return bottom, top + 0.08 * ((top - bottom) or 1.0)
         ax.set_yscale("log")
         decade_ticks(ax.yaxis)
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: percent(share)))
         # A curve that stays far below its bound is shown, too.
         reference = max(min(bound, float(curve.max())), _SMALLEST)
         bottom = 10.0 ** (math.floor(math.log10(reference)) - _DECADES)
@@ -192,7 +196,7 @@ class ForecastChart:
             label = f"largest load that meets {meets}, with interval"
             ax.axvline(limit.load, color=ALERT, linewidth=1.2, label=label, gid="post")
             ax.text(
-                *(limit.load, 1.02, number(limit.load)),
+                *(limit.load, 1.02, number(limit.load, 3)),
                 transform=ax.get_xaxis_transform(),
                 color=ALERT,
                 ha="center",
@@ -234,12 +238,12 @@ def _draw_points(ax: Axes, points: Points, measure: str, bottom: float) -> None:
         ax.plot(x[below], floor, marker="v", clip_on=False, zorder=3, label=label, gid=kind, **look)
 
 
-def round_ticks(axis: Axis, most: int) -> None:
+def round_ticks(axis: Axis, most: int, shown: Callable[[float], str] = number) -> None:
     """Give an axis at most so many ticks, at round numbers."""
 
-    def text(value: float, _: int | None) -> str:
+    def text(place: float, _: int | None) -> str:
         noise = 1e-9 * np.abs(axis.get_view_interval()).max()  # 0 comes out as 3e-17
-        return number(0.0 if abs(value) < noise else value)
+        return shown(0.0 if abs(place) < noise else place)
 
     axis.set_major_locator(MaxNLocator(most, steps=ROUND_STEPS))
     axis.set_major_formatter(FuncFormatter(text))

@@ -5,6 +5,7 @@ Nothing here loads torch, so that a folder that is in the way is named at once.
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,15 @@ def check_target(folder: Path, overwrite: bool) -> None:
             f"{folder} holds a run already; name another folder, or overwrite it (overwrite=True, "
             f"--overwrite)"
         )
+
+
+def described(path: Path) -> list[dict[str, Any]]:
+    """Return name and options of the models of a saved plan, as its file has them; lenient."""
+    try:
+        fitted = json.loads((path / JSON).read_text(encoding="utf-8"))["fitted"]
+        return [{**each["model"]["description"]} for each in fitted.values()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []  # whoever loads the plan says what is wrong with it
 
 
 def check_run(path: Path) -> None:

@@ -49,8 +49,9 @@ from stationary.output.folders import (
 )
 from stationary.planning.record import Record
 
-FORMAT = 5
-"""Number of the layout: 4 is read by the types of fields, where 3 named a type in every record."""
+FORMAT = 6
+"""Number of the layout: 4 is read by the types of fields, where 3 named a type in every record; 6
+has the limits that were found."""
 
 _TABLES = ("windows", "history")
 """Fields of a plan that have files of their own."""
@@ -76,6 +77,7 @@ def write(plan: Record, folder: str | os.PathLike[str], overwrite: bool = False)
         known_studies=plan.studies,
         known_comparison=plan.comparison,
         known_draws=_draws(plan),
+        known_limits=plan.having().known_limits,
     )
     target = Path(folder).resolve()  # so that a link is followed, not replaced
     try:
@@ -157,14 +159,15 @@ def _read_windows(
         return torch.from_numpy(frame[names].to_numpy(dtype=np.float64, copy=True))
 
     kinds = []
-    for number, facts in enumerate(content["observations"]):
-        kind = Observation.kinds.get(facts["kind"], _OURS.get(facts["kind"]))
+    for number, entry in enumerate(content["observations"]):
+        facts = {name: value for name, value in entry.items() if name not in ("kind", "columns")}
+        kind = Observation.kinds.get(entry["kind"], _OURS.get(entry["kind"]))
         if kind is None:
             raise RunError(
-                f"the run holds observations of a kind of your own, {facts['kind']!r}: import the "
+                f"the run holds observations of a kind of your own, {entry['kind']!r}: import the "
                 f"module that defines it first"
             )
-        kinds.append(kind.restored(table(f"{number}:"), facts))
+        kinds.append(kind(table(f"{number}:"), **facts))
     used, aside = kinds[: content["used"]], kinds[content["used"] :]
     moments = None
     if "windows" in frame:
@@ -270,20 +273,20 @@ def _read_json(path: Path) -> dict[str, Any]:
     check_run(path)
     old = (path / OLD).exists() and not (path / JSON).exists()
     try:
-        content = json.loads((path / (OLD if old else JSON)).read_text(encoding="utf-8"))
+        content: Any = json.loads((path / (OLD if old else JSON)).read_text(encoding="utf-8"))
     except FileNotFoundError:
         _damaged(path, f"{JSON} is missing")
     except UnicodeDecodeError:
         _damaged(path, f"{JSON} is not text")
     except (ValueError, OSError) as error:
         _damaged(path, f"{JSON}: {getattr(error, 'strerror', None) or error}")
-    number = content.get("format") if isinstance(content, dict) else None
+    content = content if isinstance(content, dict) else {}
+    number = content.get("format")
     if old or (isinstance(number, int) and number < FORMAT):
-        recipe = content.get("recipe") or {}
+        recipe = (content.get("recipe") or {}).get("command", "stationary fit ... -o")
         raise RunError(
             f"{path} was saved by an older stationary, in a form that is no longer read; make it "
-            f"again with '{recipe.get('command', 'stationary fit ... -o')}' (--overwrite to "
-            f"replace it)"
+            f"again with '{recipe}' (--overwrite to replace it)"
         )
     if not isinstance(number, int):
         _damaged(path, f"{JSON} does not say its format")
@@ -293,10 +296,7 @@ def _read_json(path: Path) -> dict[str, Any]:
             f"({content.get('versions', {}).get('stationary', 'unknown')}); this is "
             f"{__version__}: upgrade"
         )
-    for name in ("checksums", "checksum"):
-        if name not in content:
-            _damaged(path, f"{JSON}: {name} is missing")
-    if content.pop("checksum") != _digest(content):
+    if content.pop("checksum", None) != _digest(content) or "checksums" not in content:
         _damaged(path, f"{JSON} is not what was saved")
     return dict(content)
 

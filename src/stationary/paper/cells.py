@@ -47,11 +47,6 @@ def listed(values: Iterable[float]) -> str:
     return ", ".join(map(number, values))
 
 
-def vector(values: Iterable[float]) -> str:
-    """Return several parameters, with four digits."""
-    return ", ".join(f"{value:.4g}" for value in values)
-
-
 def markdown(table: pd.DataFrame) -> str:
     """Return a table of texts as GitHub shows it, padded so that it also reads well as text."""
     lines = [list(table.columns), *table.to_numpy().tolist()]

@@ -13,6 +13,7 @@ from stationary.paper.methods import (
     Baseline,
     Column,
     LeastSquares,
+    MakeGradient,
     MaximumLikelihood,
     Trained,
     logistic,
@@ -21,15 +22,14 @@ from stationary.paper.methods import (
 )
 from stationary.paper.settings import Row, defaults, rows, section
 
+_DEFAULTS, _OURS, _LEAST_SQUARES = defaults(), section("ours"), section("least_squares")
 
-def _through_time(steps: int, row: Row, seeds: tuple[int, ...]) -> Gradient:
+
+def _through_time(
+    kind: type[st.BPTT | st.DivideAndConquerBPTT], steps: int, row: Row, seeds: tuple[int, ...]
+) -> Gradient:
     del seeds
-    return st.DivideAndConquerBPTT(steps=steps, margin=row.margin)
-
-
-def _step_by_step(steps: int, row: Row, seeds: tuple[int, ...]) -> Gradient:
-    del seeds
-    return st.BPTT(steps=steps, margin=row.margin)
+    return kind(steps=steps, margin=row.margin)
 
 
 def _infinity(p: float, row: Row, seeds: tuple[int, ...]) -> Gradient:
@@ -38,39 +38,52 @@ def _infinity(p: float, row: Row, seeds: tuple[int, ...]) -> Gradient:
 
 def _ours(row: Row, seeds: tuple[int, ...]) -> Gradient:
     del row
-    p, least = section("ours")["p"], section("ours")["least"]
-    return st.Infinity(p=p, seed=seeds, series=Doubling(), least=least, control=True)
+    return st.Infinity(
+        p=_OURS["p"], seed=seeds, series=Doubling(), least=_OURS["least"], control=True
+    )
 
 
 def _our_training(gradient: Gradient, row: Row, start: Tensor) -> st.Stochastic:
-    given = section("ours")
     return st.Stochastic(
         gradient,
         epochs=row.epochs,
-        rule=st.optimisers.Adam(lr=given["step"] * start.mean().item(), amsgrad=False),
-        batch=given["batch"],
+        rule=st.optimisers.Adam(lr=_OURS["step"] * start.mean().item(), amsgrad=False),
+        batch=_OURS["batch"],
         clip=math.inf,
-        floor=defaults()["floor"],
+        floor=_DEFAULTS["floor"],
         average=True,
     )
 
 
-TABLE_P: float = defaults()["p"][0]
+def _relaxed(name: str, title: str, gradient: MakeGradient, alpha: float) -> Column:
+    exact = f"mle-alpha-{alpha:g}"
+    titled = f"{title}, alpha = {alpha:g}"
+    return Trained(f"{name}-{alpha:g}", titled, gradient, alpha=alpha, exact=exact)
+
+
+def _least_squares(name: str, title: str, weight: float) -> Column:
+    return LeastSquares(name, title, weight, _LEAST_SQUARES["steps"])
+
+
+TABLE_P: float = _DEFAULTS["p"][0]
 """Stopping probability of the tables."""
 
 PAPER = Trained("infinity", "infinity-SGD (paper)", partial(_infinity, TABLE_P))
-OURS = Trained("ours", "infinity-SGD (ours)", _ours, _our_training, at_zero=False)
+OURS = Trained("ours", "infinity-SGD (ours)", _ours, _our_training)
+
+_DC_BPTT = {
+    steps: partial(_through_time, st.DivideAndConquerBPTT, steps) for steps in _DEFAULTS["steps"]
+}
 
 THROUGH_TIME: list[Column] = [
-    Trained(f"dc{steps}", f"DC-BPTT {steps}", partial(_through_time, steps))
-    for steps in defaults()["steps"]
+    Trained(f"dc{steps}", f"DC-BPTT {steps}", gradient) for steps, gradient in _DC_BPTT.items()
 ]
 
 TABLE: list[Column] = [
     *THROUGH_TIME,
     PAPER,
     OURS,
-    LeastSquares("cls", "conditional least squares", section("least_squares")["weight"]),
+    _least_squares("cls", "conditional least squares", _LEAST_SQUARES["weight"]),
     MaximumLikelihood("mle", "exact MLE"),
     Baseline("zero", "predict zero", zero),
     Baseline("mean", "training mean", mean),
@@ -82,55 +95,41 @@ _BY_P: dict[float, Column] = {
     p: PAPER
     if p == TABLE_P
     else Trained(f"p-{p:g}", f"infinity-SGD, p = {p:g}", partial(_infinity, p))
-    for p in sorted({p for row in rows().values() for p in row.p or defaults()["p"]}, reverse=True)
-}
-
-_EXACT_BY_ALPHA = {
-    alpha: MaximumLikelihood(f"mle-alpha-{alpha:g}", f"exact, alpha = {alpha:g}", alpha=alpha)
-    for alpha in defaults()["alpha"]
+    for p in sorted({p for row in rows().values() for p in row.p or _DEFAULTS["p"]}, reverse=True)
 }
 
 _BY_ALPHA: dict[float, Column] = {
-    alpha: Trained(
-        f"alpha-{alpha:g}",
-        f"infinity-SGD, alpha = {alpha:g}",
-        partial(_infinity, TABLE_P),
-        alpha=alpha,
-        exact=exact.name,
-    )
-    for alpha, exact in _EXACT_BY_ALPHA.items()
+    alpha: _relaxed("alpha", "infinity-SGD", partial(_infinity, TABLE_P), alpha)
+    for alpha in _DEFAULTS["alpha"]
 }
 
-_STRONGEST: float = max(defaults()["alpha"])
+_EXACT_BY_ALPHA = [
+    MaximumLikelihood(f"mle-alpha-{alpha:g}", f"exact, alpha = {alpha:g}", alpha=alpha)
+    for alpha in _DEFAULTS["alpha"]
+]
 
 RELAXED: list[Column] = [
-    Trained(
-        f"dc{steps}-alpha-{_STRONGEST:g}",
-        f"DC-BPTT {steps}, alpha = {_STRONGEST:g}",
-        partial(_through_time, steps),
-        alpha=_STRONGEST,
-        exact=f"mle-alpha-{_STRONGEST:g}",
-    )
-    for steps in defaults()["steps"]
+    _relaxed(f"dc{steps}-alpha", f"DC-BPTT {steps}", gradient, max(_DEFAULTS["alpha"]))
+    for steps, gradient in _DC_BPTT.items()
 ]
 """Backpropagation through time with the relaxation that the text gives the main tables."""
 
 TEXT: list[Column] = [
     *(
-        Trained(f"bptt{steps}", f"BPTT {steps}, step by step", partial(_step_by_step, steps))
-        for steps in defaults()["steps"]
+        Trained(f"bptt{n}", f"BPTT {n}, step by step", partial(_through_time, st.BPTT, n))
+        for n in _DEFAULTS["steps"]
     ),
     *RELAXED,
     *(
-        LeastSquares(f"cls-{weight:g}", f"least squares, weight {weight:g}", weight)
-        for weight in section("least_squares")["weights"]
+        _least_squares(f"cls-{weight:g}", f"least squares, weight {weight:g}", weight)
+        for weight in _LEAST_SQUARES["weights"]
     ),
 ]
 """What the text speaks of and no table of the paper shows."""
 
 METHODS: dict[str, Column] = {
     column.name: column
-    for column in [*TABLE, *_BY_P.values(), *_BY_ALPHA.values(), *_EXACT_BY_ALPHA.values(), *TEXT]
+    for column in [*TABLE, *_BY_P.values(), *_BY_ALPHA.values(), *_EXACT_BY_ALPHA, *TEXT]
 }
 """Every method by name, those of the studies included."""
 
@@ -139,4 +138,4 @@ def study(row: Row, name: str) -> dict[str, Column]:
     """Return the columns of a study of a row by ``alpha`` or by ``p``, by the value as printed."""
     if name == "alpha":
         return {f"{alpha:g}": column for alpha, column in _BY_ALPHA.items()}
-    return {f"{p:g}": _BY_P[p] for p in row.p or defaults()["p"]}
+    return {f"{p:g}": _BY_P[p] for p in row.p or _DEFAULTS["p"]}

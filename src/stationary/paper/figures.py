@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from stationary.paper.columns import METHODS
+from stationary.paper.methods import Column
 from stationary.paper.runner import Reading, Record
 from stationary.paper.settings import Row
 from stationary.paper.tables import METRICS, select
@@ -25,7 +25,7 @@ def curve_frame(records: Iterable[Record]) -> pd.DataFrame:
         [
             (record["row"], record["method"], record["reading"], metric, epoch, value)
             for record in records
-            if METHODS[record["method"]].random
+            if len(record["curves"]["mape"]) > 1
             for metric, path in record["curves"].items()
             for epoch, value in enumerate(path)
         ],
@@ -40,7 +40,7 @@ def plot_curves(
     curves: pd.DataFrame,
     frame: pd.DataFrame,
     rows: Sequence[Row],
-    methods: Sequence[str],
+    columns: Sequence[Column],
     metric: str,
     reading: Reading,
 ) -> Figure:
@@ -49,10 +49,10 @@ def plot_curves(
     figure.set_layout_engine("constrained")
     panels = figure.subplots(-(-len(rows) // 4), min(4, len(rows)), squeeze=False).ravel()
     for ax, row in zip(panels, rows, strict=False):
-        for k, name in enumerate(methods):
-            part = select(curves, row=row.name, method=name, metric=metric, reading=reading)
+        for k, column in enumerate(columns):
+            part = select(curves, row=row.name, method=column.name, metric=metric, reading=reading)
             if not part.empty:
-                ax.plot(part["epoch"], part["mean"], color=f"C{k}", label=METHODS[name].title)
+                ax.plot(part["epoch"], part["mean"], color=f"C{k}", label=column.title)
                 ax.fill_between(part["epoch"], part["low"], part["high"], color=f"C{k}", alpha=0.2)
         best = select(frame, row=row.name, method="mle", reading=reading)
         if metric in best and not best.empty:
@@ -93,23 +93,23 @@ def plot_workload(recording: Recording) -> Figure:
 
 
 def plot_overview(
-    frame: pd.DataFrame, rows: Sequence[Row], methods: Sequence[str], with_printed: bool = True
+    frame: pd.DataFrame, rows: Sequence[Row], columns: Sequence[Column], with_printed: bool = True
 ) -> Figure:
     """Every row and method at a glance: mean errors, ours filled and the printed ones hollow."""
     figure = Figure(figsize=(12, 0.62 * len(rows) + 1.8), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for ax, metric in zip(panels, ("mape", "mse"), strict=True):
-        for k, name in enumerate(methods):
+        for k, column in enumerate(columns):
             # Shifted within the row, so that no dot hides another.
-            shift = 0.7 * ((k + 0.5) / len(methods) - 0.5)
+            shift = 0.7 * ((k + 0.5) / len(columns) - 0.5)
             for level, row in enumerate(rows):
                 reading = Reading.FRESH if row.simulated else Reading.ONE
-                mine = select(frame, row=row.name, method=name, reading=reading)[metric]
+                mine = select(frame, row=row.name, method=column.name, reading=reading)[metric]
                 style: Any = {"color": f"C{k}", "marker": "o", "linestyle": "", "markersize": 5}
                 if not mine.empty:
-                    label = METHODS[name].title if level == 0 else None
+                    label = column.title if level == 0 else None
                     ax.plot(max(mine.mean(), 1e-7), level + shift, **style, label=label)
-                printed = getattr(row, metric).get(name)
+                printed = getattr(row, metric).get(column.name)
                 if printed and with_printed:
                     ax.plot(printed[0], level + shift, **style, fillstyle="none")
         ax.set_xscale("log")

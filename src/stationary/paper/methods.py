@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +18,7 @@ from stationary.learning.checkpoints import identity
 from stationary.learning.iterates import Iterates
 from stationary.learning.least_squares import conditional_least_squares
 from stationary.learning.likelihood import Likelihood
-from stationary.paper.settings import Problem, Row, defaults, section
+from stationary.paper.settings import Problem, Row, defaults
 from stationary.trust.baselines import trend
 
 
@@ -44,7 +44,7 @@ class Outcome:
     """
 
     predicted: Tensor
-    seconds: float
+    seconds: float = math.nan
     theta: list[float] = field(default_factory=list)
     nll: list[float] = field(default_factory=list)
     steady: Tensor | None = None
@@ -52,7 +52,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Column(ABC):
+class Column:
     """A column of the tables: a way to learn, with its settings.
 
     Parameters
@@ -79,14 +79,34 @@ class Column(ABC):
     effort = 1.0
     """Rough work of a repeat on a small model; the longest runs start first."""
 
-    @abstractmethod
     def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
         """Learn from every problem, with one seed each and a share of the row's epochs."""
+        outcomes = []
+        for problem, seed in zip(problems, seeds, strict=True):
+            began = time.perf_counter()
+            outcome = self.learn(problem, seed, share)
+            outcomes.append(replace(outcome, seconds=time.perf_counter() - began))
+        return outcomes
+
+    def learn(self, problem: Problem, seed: int, share: float) -> Outcome:
+        """Learn from one problem; a column overrides this, or `run`."""
+        raise NotImplementedError
 
     def settings(self, row: Row) -> Any:
         """Return all settings of a run on a row, as plain data; they identify kept runs."""
         del row
-        return self.alpha
+        return identity(self)
+
+    def model(self, row: Row) -> st.Model:
+        """Return the model that it learns: the row's, relaxed if that is asked for."""
+        model = row.family()
+        if self.alpha is None:
+            return model
+        return st.models.Relaxed(model, alpha=self.alpha, initial=defaults()["floor"])
+
+
+MakeGradient = Callable[[Row, tuple[int, ...]], Gradient]
+"""Makes a strategy from the row and the seeds of the repeats."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +118,12 @@ class Trained(Column):
     gradient : callable
         Makes the strategy from the row and the seeds of the repeats.
     training : callable, optional
-        Makes the training from the strategy, the row and the start; the paper's by default.
-    at_zero : bool
-        Start at zero, as the paper does, instead of at the model's own start.
+        Makes the training from the strategy, the row and the model's own start; the paper's, which
+        starts at zero, by default.
     """
 
-    gradient: Callable[[Row, tuple[int, ...]], Gradient]
+    gradient: MakeGradient
     training: Callable[[Gradient, Row, Tensor], st.Stochastic] | None = None
-    at_zero: bool = True
 
     random = True
     trains = True
@@ -114,61 +132,56 @@ class Trained(Column):
     def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
         """Run the repeats side by side, and follow their forecasts from epoch to epoch."""
         row, began = problems[0].row, time.perf_counter()
-        model = _model(row, self.alpha)
-        start = self._start(model, problems[0].windows.x)
+        model = self.model(row)
         # The order of the windows comes from the seed, the draws from another stream of it.
-        training = self._training(row, tuple(map(_stream, seeds)), start)
-        training = replace(training, epochs=max(1, round(row.epochs * share)))
-        paths = train(model, problems, start, training, seeds)
+        way = self._training(row, tuple(map(_stream, seeds)), problems[0].windows.x)
+        way = replace(way, epochs=max(1, round(row.epochs * share)))
+        paths = train(model, problems, way, seeds)
         seconds = (time.perf_counter() - began) / len(problems)
-        gradient = training.gradient
         outcomes = []
         for problem, path in zip(problems, paths, strict=True):
-            own = _outcome(model, problem, path, seconds, gradient=gradient)
-            if not gradient.exact_forward:
+            own = _outcome(model, problem, path, gradient=way.gradient)
+            own = replace(own, seconds=seconds)
+            if not way.gradient.exact_forward:
                 own = replace(own, steady=_forecast(model, problem, path[-1:], st.Exact())[0])
             outcomes.append(own)
         return outcomes
 
     def settings(self, row: Row) -> Any:
         """Return the strategy and the training."""
-        start = self._start(_model(row, self.alpha), torch.ones(1, 1, dtype=torch.float64))
-        return [identity(self._training(row, (0,), start)), self.alpha, self.at_zero]
+        way = self._training(row, (0,), torch.ones(1, 1, dtype=torch.float64))
+        return [identity(way), self.alpha]
 
-    def _start(self, model: st.Model, x: Tensor) -> Tensor:
-        floor = torch.full_like(model.theta.detach(), defaults()["floor"])
-        return floor if self.at_zero else model.start(x)
-
-    def _training(self, row: Row, seeds: tuple[int, ...], start: Tensor) -> st.Stochastic:
-        return (self.training or _of_row)(self.gradient(row, seeds), row, start)
+    def _training(self, row: Row, seeds: tuple[int, ...], x: Tensor) -> st.Stochastic:
+        gradient = self.gradient(row, seeds)
+        if self.training is None:
+            return training(gradient=gradient, lr=row.lr, epochs=row.epochs)
+        return self.training(gradient, row, self.model(row).start(x))
 
 
 def train(
-    model: st.Model,
-    problems: Sequence[Problem],
-    start: Tensor,
-    training: st.Stochastic,
-    seeds: Sequence[int],
+    model: st.Model, problems: Sequence[Problem], way: st.Stochastic, seeds: Sequence[int]
 ) -> Tensor:
     """Return the estimates ``[R, E + 1, P]`` of R repeats, at the start and after every epoch.
 
     Every repeat goes the way `stationary.fit` would take it alone, except that a window in which
     no observed state was counted, which `fit` refuses, is a step without a gradient.
     """
+    start = way.first(model, problems[0].windows.x)
     fits = Iterates(
         model,
         torch.cat([problem.windows.x for problem in problems]),
         problems[0].observed().observations,
         torch.cat([problem.counts for problem in problems]),
         start.repeat(len(problems), 1),
-        training,
+        way,
     )
     orders = [torch.Generator().manual_seed(seed) for seed in seeds]
     first = fits.count * torch.arange(len(problems))[:, None]
     path = [fits.estimate]
-    for epoch in range(training.epochs):
+    for epoch in range(way.epochs):
         order = torch.stack([torch.randperm(fits.count, generator=each) for each in orders])
-        for chosen in (order + first).split(training.batch, 1):
+        for chosen in (order + first).split(way.batch, 1):
             fits.move(chosen, epoch)
         path.append(fits.estimate)
     return torch.stack(path, 1)
@@ -180,19 +193,13 @@ class MaximumLikelihood(Column):
 
     effort = 10.0
 
-    def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
-        """Take second-order steps on each problem."""
+    def learn(self, problem: Problem, seed: int, share: float) -> Outcome:
+        """Take second-order steps."""
         del share
-        outcomes = []
-        for problem, seed in zip(problems, seeds, strict=True):
-            began = time.perf_counter()
-            model, windows = _model(problem.row, self.alpha), problem.observed()
-            likelihood = Likelihood(model, windows)
-            found = st.Newton(starts=problem.row.starts).run(likelihood, windows, seed)
-            seconds = time.perf_counter() - began
-            converged = found.ended.converged
-            outcomes.append(_outcome(model, problem, found.theta[None], seconds, converged))
-        return outcomes
+        model, windows = self.model(problem.row), problem.observed()
+        newton = st.Newton(starts=problem.row.starts)
+        found = newton.run(Likelihood(model, windows), windows, seed)
+        return _outcome(model, problem, found.theta[None], found.ended.converged)
 
 
 @dataclass(frozen=True)
@@ -203,29 +210,22 @@ class LeastSquares(Column):
     ----------
     weight : float
         Of the steady-state equation, the paper's lambda.
+    steps : int
+        Of Adam.
     """
 
     weight: float
+    steps: int
 
     trains = True
     effort = 5e3
 
-    def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
-        """Run Adam on the Lagrangian of each problem."""
-        del seeds
-        given, outcomes = section("least_squares"), []
-        for problem in problems:
-            began = time.perf_counter()
-            model, steps = problem.row.family(), round(given["steps"] * share)
-            found = conditional_least_squares(model, problem.observed(), self.weight, steps)
-            seconds = time.perf_counter() - began
-            outcomes.append(_outcome(model, problem, found.theta[None], seconds, found.converged))
-        return outcomes
-
-    def settings(self, row: Row) -> Any:
-        """Return weight and steps."""
-        del row
-        return {"weight": self.weight, "steps": section("least_squares")["steps"]}
+    def learn(self, problem: Problem, seed: int, share: float) -> Outcome:
+        """Run Adam on the Lagrangian."""
+        del seed
+        model, steps = self.model(problem.row), round(self.steps * share)
+        found = conditional_least_squares(model, problem.observed(), self.weight, steps)
+        return _outcome(model, problem, found.theta[None], found.converged)
 
 
 @dataclass(frozen=True)
@@ -240,15 +240,10 @@ class Baseline(Column):
 
     forecast: Callable[[st.Windows, Tensor], Tensor]
 
-    def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
+    def learn(self, problem: Problem, seed: int, share: float) -> Outcome:
         """Evaluate it."""
-        del seeds, share
-        outcomes = []
-        for problem in problems:
-            began = time.perf_counter()
-            predicted = self.forecast(problem.windows, problem.x[:, 0])[None]
-            outcomes.append(Outcome(predicted, seconds=time.perf_counter() - began))
-        return outcomes
+        del seed, share
+        return Outcome(self.forecast(problem.windows, problem.x[:, 0])[None])
 
 
 def zero(windows: st.Windows, x: Tensor) -> Tensor:
@@ -317,18 +312,6 @@ def training(
     )
 
 
-def _of_row(gradient: Gradient, row: Row, start: Tensor) -> st.Stochastic:
-    del start
-    return training(gradient=gradient, lr=row.lr, epochs=row.epochs)
-
-
-def _model(row: Row, alpha: float | None) -> st.Model:
-    model = row.family()
-    if alpha is None:
-        return model
-    return st.models.Relaxed(model, alpha=alpha, initial=defaults()["floor"])
-
-
 def _stream(seed: int) -> int:
     """Seed of a stream that is independent of the one that the seed itself starts."""
     return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
@@ -338,7 +321,6 @@ def _outcome(
     model: st.Model,
     problem: Problem,
     path: Tensor,
-    seconds: float,
     converged: bool = True,
     gradient: Gradient | None = None,
 ) -> Outcome:
@@ -346,7 +328,6 @@ def _outcome(
     known = len(problem.row.family().param_names)
     return Outcome(
         predicted=_forecast(model, problem, path, gradient or st.Exact()),
-        seconds=seconds,
         theta=path[-1, :known].tolist(),
         nll=_losses(model, problem, path),
         converged=converged,

@@ -32,9 +32,10 @@ class Page:
         """Add paragraphs."""
         self.text += [f"{paragraph}\n" for paragraph in paragraphs]
 
-    def table(self, name: str, table: pd.DataFrame) -> None:
-        """Add a table of texts, if it has rows."""
+    def table(self, name: str, table: pd.DataFrame, title: str) -> None:
+        """Add a table of texts below its title, if it has rows."""
         if len(table):
+            self.write(title)
             self.file(f"tables/{name}.md", markdown(table))
             self.text.append(markdown(table))
 

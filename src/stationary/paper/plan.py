@@ -61,26 +61,23 @@ def rows_of(part: Part, names: Sequence[str] = ()) -> list[Row]:
     return [row for row in chosen if row.source == "numbers" or part is Part.TEXT]
 
 
-def methods_of(part: Part, row: Row) -> list[str]:
-    """Names of the methods a part runs on a row."""
-    if part is Part.TEXT:
-        return _of_the_text(row)
-    if part not in (Part.ALPHA, Part.P):
-        return [column.name for column in TABLE]
-    columns = [PAPER, OURS, *study(row, part).values()]
-    return list(dict.fromkeys([name for each in columns for name in (each.name, each.exact)]))
-
-
-def _of_the_text(row: Row) -> list[str]:
-    """Names of the methods by which what the text says is shown on a row."""
-    columns: list[Column] = []
-    if {"text", "methods"} & set(row.studies):
-        columns += [column for column in TABLE if column.random or column.name == "mle"]
-    if "methods" in row.studies:
-        columns += [METHODS["cls"], *TEXT]
-    if "relaxed" in row.studies:
-        columns += [METHODS["mle"], *RELAXED, METHODS[RELAXED[0].exact]]
-    return list(dict.fromkeys(column.name for column in columns))
+def columns_of(part: Part, row: Row) -> list[Column]:
+    """Return the columns that a part runs on a row."""
+    found: list[Column] = []
+    if part in (Part.ALPHA, Part.P):
+        for column in [PAPER, OURS, *study(row, part).values()]:
+            found += [column, METHODS[column.exact]]
+    elif part is not Part.TEXT:
+        found = TABLE
+    else:
+        mle = METHODS["mle"]
+        if {"text", "methods"} & set(row.studies):
+            found += [column for column in TABLE if column.random or column is mle]
+        if "methods" in row.studies:
+            found += [METHODS["cls"], *TEXT]
+        if "relaxed" in row.studies:
+            found += [mle, *RELAXED, METHODS[RELAXED[0].exact]]
+    return list({column.name: column for column in found}.values())
 
 
 def tasks(
@@ -108,22 +105,23 @@ def tasks(
     """
     settings = {**defaults(), **(section("quick") if quick else {})}
     seeds = tuple(range(settings["repeats"] if repeats is None else repeats))
-    share = settings["epochs"] if quick else 1.0
-    wanted: dict[tuple[str, str, str], Task] = {}
+    lucky = tuple(range(settings["luck"]))
+    wanted: dict[tuple[str, str, Reading], Task] = {}
 
-    def want(row: Row, method: str, reading: Reading, seeds: tuple[int, ...]) -> None:
+    def want(row: Row, column: Column, reading: Reading, seeds: tuple[int, ...]) -> None:
         problem = (recorded or {}).get(row.name)
         if row.simulated or problem is not None:
-            part_of = share if METHODS[method].trains else 1.0
-            wanted[row.name, method, reading] = Task(row, method, reading, seeds, part_of, problem)
+            share = settings["epochs"] if quick and column.trains else 1.0
+            task = Task(row, column, reading, seeds, share, problem)
+            wanted[row.name, column.name, reading] = task
 
     for each in parts(part):
         for row in rows_of(each, names):
-            for method in methods_of(each, row):
-                want(row, method, Reading.ONE, seeds if METHODS[method].random else (0,))
+            for column in columns_of(each, row):
+                want(row, column, Reading.ONE, seeds if column.random else (0,))
                 # Beside the paper's own tables, one data set shows how methods compare.
                 if row.simulated and (each is not Part.TEXT or "text" in row.studies):
-                    want(row, method, Reading.FRESH, seeds)
+                    want(row, column, Reading.FRESH, seeds)
             if row.simulated and each in _WITH_LUCK:
-                want(row, "mle", Reading.LUCK, tuple(range(settings["luck"])))
+                want(row, METHODS["mle"], Reading.LUCK, lucky)
     return list(wanted.values())

@@ -11,9 +11,9 @@ import pandas as pd
 
 from stationary._support.threads import one_thread
 from stationary.paper import examples, figures, tables, testbed
-from stationary.paper.columns import METHODS, PAPER, TABLE
+from stationary.paper.columns import METHODS, OURS, PAPER, TABLE
 from stationary.paper.page import Page
-from stationary.paper.plan import Part, methods_of, parts, rows_of
+from stationary.paper.plan import Part, columns_of, parts, rows_of
 from stationary.paper.runner import Reading, Record, provenance
 from stationary.paper.settings import Row, rows
 
@@ -80,30 +80,37 @@ class Report:
             page.csv(page.named("curves"), self.curves)
         for each in parts(part):
             shown = self._available(rows_of(each, self.names))
-            if each is Part.EXAMPLES:
-                self._examples()
-            elif shown:
+            if shown or each is Part.EXAMPLES:
                 self._section(each, shown)
-        if set(parts(part)) & {Part.MAPE, Part.MSE, Part.GAP}:
-            self._comparison(self._available(list(rows().values())))
+        shown = self._available(list(rows().values()))
+        if shown and set(parts(part)) & {Part.MAPE, Part.MSE, Part.GAP}:
+            self._comparison(shown)
         page.file(f"{page.named('meta')}.json", json.dumps(meta, indent=2) + "\n")
         return page.save()
 
     def _section(self, part: Part, shown: list[Row]) -> None:
+        page = self.page
         match part:
             case Part.MAPE | Part.MSE:
-                self.page.write(f"## {tables.METRICS[part]} at the failure state")
+                page.write(f"## {tables.METRICS[part]} at the failure state")
                 self._metric_tables(part, shown, part)
             case Part.GAP:
                 self._gap(shown)
             case Part.ALPHA | Part.P:
                 self._study(part, shown)
             case Part.CURVES:
-                self.page.write("## Training curves")
+                page.write("## Training curves")
                 for metric in ("mape", "mse"):
                     self._training_curves(metric, shown, "curves")
             case Part.TEXT:
                 self._text(shown)
+            case Part.EXAMPLES:
+                page.table(
+                    "unidentifiable",
+                    examples.unidentifiable(),
+                    "## Example A1: the observed states agree",
+                )
+                page.table("mixing", examples.mixing(), "## Example A2: mixing times")
             case _:
                 self._testbed(shown)
 
@@ -114,38 +121,36 @@ class Report:
         simulated = [row for row in rows().values() if row.simulated]
         if self.names:
             simulated = [row for row in simulated if row.name in self.names]
-        self.page.write("## Spectral gaps of the training data")
-        self.page.table("gaps", tables.gap_table(simulated))
+        title = "## Spectral gaps of the training data"
+        self.page.table("gaps", tables.gap_table(simulated), title)
         self.page.write("Equal: three decimals, rounded or cut off, are the printed ones.")
 
     def _comparison(self, shown: list[Row]) -> None:
         """Write what the error tables mean: agreement, the optimum, estimates, other metrics."""
         page, frame, luck = self.page, self.frame, tables.lucky(self.records)
-        if not shown:
-            return
         page.write("## At a glance")
         page.figure(
             "overview",
-            figures.plot_overview(frame, shown, [m.name for m in TABLE], not self.quick),
+            figures.plot_overview(frame, shown, TABLE, not self.quick),
             "Errors of every row and method over fresh data sets (the testbed: over repeats on its "
             f"one recording){'' if self.quick else '; hollow circles are printed'}. Zeros are "
             "drawn at 1e-7.",
         )
         if not self.quick:
-            page.write("## Every printed number")
-            page.table("agreement", tables.agreement_table(frame, shown))
+            page.table("agreement", tables.agreement_table(frame, shown), "## Every printed number")
             page.write(
                 "\\* of repeats on fresh data sets, of the testbed on its one recording. A printed "
                 "mean in that range *agrees*."
             )
-            page.write("## What a repeat was")
-            page.table("readings", tables.readings_table(frame, shown))
-            page.write("## Backpropagation through time, one data set")
-            page.table("through-time", tables.through_time_table(frame, self.curves, shown))
-        page.write("## Luck: the exact optimum on fresh data sets")
-        page.table("floor", tables.floor_table(luck, shown))
-        page.write("## Estimates")
-        page.table("theta", tables.theta_table(frame, luck, shown))
+            page.table("readings", tables.readings_table(frame, shown), "## What a repeat was")
+            page.table(
+                "through-time",
+                tables.through_time_table(frame, self.curves, shown),
+                "## Backpropagation through time, one data set",
+            )
+        title = "## Luck: the exact optimum on fresh data sets"
+        page.table("floor", tables.floor_table(luck, shown), title)
+        page.table("theta", tables.theta_table(frame, luck, shown), "## Estimates")
         for metric in ("median_ape", "nll_gap", "seconds"):
             page.write(f"## All rows: {tables.METRICS[metric]}")
             self._metric_tables(metric, shown, metric)
@@ -156,30 +161,29 @@ class Report:
 
     def _study(self, part: Part, shown: list[Row]) -> None:
         title = "parametric strength alpha" if part is Part.ALPHA else "stopping probability p"
-        self.page.write(f"## Training loss per window by {title}")
-        self.page.table(part, tables.loss_table(self.frame, shown, part))
+        losses = tables.loss_table(self.frame, shown, part)
+        self.page.table(part, losses, f"## Training loss per window by {title}")
         if part is Part.P:
-            self.page.write("Cost of an epoch:")
-            self.page.table("cost", tables.cost_table(self.frame, shown))
-        left_out = {"ours", PAPER.name} if part is Part.ALPHA else {"ours"}
-        used = {name for row in shown for name in methods_of(part, row)} - left_out
-        names = [name for name in METHODS if name in used and METHODS[name].random]
+            self.page.table("cost", tables.cost_table(self.frame, shown), "Cost of an epoch:")
+        left_out = [OURS, PAPER] if part is Part.ALPHA else [OURS]
+        used = [column for row in shown for column in columns_of(part, row)]
+        some = [c for c in METHODS.values() if c in used and c.random and c not in left_out]
         for metric in ("mape", "nll"):
             self.page.figure(
                 f"{part}-{metric}",
-                figures.plot_curves(self.curves, self.frame, shown, names, metric, Reading.FRESH),
+                figures.plot_curves(self.curves, self.frame, shown, some, metric, Reading.FRESH),
                 f"The {part} study on fresh data sets: {tables.METRICS[metric]} over epochs.",
             )
 
     def _text(self, shown: list[Row]) -> None:
         """Write what the paper's text says and none of its tables shows."""
-        page = self.page
-        page.write("## Theorem 1 as printed, and as implemented: a chain of five states, p = 0.1")
-        page.table("theorem", examples.printed_theorem())
+        page, frame = self.page, self.frame
+        title = "## Theorem 1 as printed, and as implemented: a chain of five states, p = 0.1"
+        page.table("theorem", examples.printed_theorem(), title)
         for row in shown:
             if "methods" in row.studies:
-                page.write(f"## {row.title}: every method on one data set")
-                page.table("methods", tables.method_table(self.frame, row))
+                title = f"## {row.title}: every method on one data set"
+                page.table("methods", tables.method_table(frame, row), title)
         other = [row for row in shown if "text" in row.studies]
         if other:
             page.write("## Settings, loads and counts as the text has them")
@@ -187,18 +191,17 @@ class Report:
                 page.write(f"{tables.METRICS[metric]}:")
                 self._metric_tables(metric, other, f"text-{metric}")
         relaxed = [row for row in shown if "relaxed" in row.studies]
-        if relaxed:
-            page.write("## DC-BPTT with the relaxation of the text, one data set")
-            page.table("relaxed", tables.relaxed_table(self.frame, relaxed))
+        title = "## DC-BPTT with the relaxation of the text, one data set"
+        page.table("relaxed", tables.relaxed_table(frame, relaxed), title)
 
     def _training_curves(self, metric: str, shown: list[Row], name: str) -> None:
-        methods = [method.name for method in TABLE if method.random]
+        columns = [column for column in TABLE if column.random]
         for reading, title in tables.TITLES.items():
             some = _with_reading(shown, reading)
             if some:
                 self.page.figure(
                     f"{name}-{metric}-{reading}",
-                    figures.plot_curves(self.curves, self.frame, some, methods, metric, reading),
+                    figures.plot_curves(self.curves, self.frame, some, columns, metric, reading),
                     f"{tables.METRICS[metric]} over epochs, {title}; bands hold 90 % of the "
                     "repeats.",
                 )
@@ -214,23 +217,43 @@ class Report:
         page.csv("testbed-ladder", ladder.drop(columns="predicted"))
         page.write("## Testbed")
         for metric in ("mape", "mse"):
-            page.write(f"{tables.METRICS[metric]}:")
-            page.table(f"testbed-{metric}", self._metric_table(metric, shown, Reading.ONE))
+            found = self._metric_table(metric, shown, Reading.ONE)
+            page.table(f"testbed-{metric}", found, f"{tables.METRICS[metric]}:")
         self._training_curves("mape", shown, "testbed")
-        page.write("### What was recorded")
-        page.table("testbed-facts", testbed.facts(recording))
+        page.table("testbed-facts", testbed.facts(recording), "### What was recorded")
         page.figure(
             "workload",
             figures.plot_workload(recording),
             "Calls per second of all windows, and how often a request found the queue empty or at "
             "20.",
         )
-        page.write("### DC-BPTT from zero")
-        page.table("testbed-zero", testbed.zero_start(recording))
-        page.write("### Upper triangular on states 1 and 2: fits of equal likelihood")
-        page.table("testbed-equal", tables.equal_table(equal))
-        page.write("### All states of the training windows observed")
-        page.table("testbed-ladder", tables.ladder_table(ladder))
+        page.table("testbed-zero", testbed.zero_start(recording), "### DC-BPTT from zero")
+        page.table(
+            "testbed-equal",
+            tables.formatted(
+                equal,
+                overload=("overload at load 1500", "{:g}"),
+                nll=("negative log-likelihood", "{:.4f}"),
+                mape=("MAPE/100", ""),
+                mse=("MSE", ""),
+            ),
+            "### Upper triangular on states 1 and 2: fits of equal likelihood",
+        )
+        best = "**" + ladder["model"] + "** (picked)"
+        page.table(
+            "testbed-ladder",
+            tables.formatted(
+                ladder.assign(model=ladder["model"].mask(ladder["picked"], best)),
+                model=("model", "{}"),
+                parameters=("parameters", "{:.0f}"),
+                nll=("train NLL", "{:.1f}"),
+                backtest=("backtest", "{:.4f}"),
+                mape=("test MAPE/100", ""),
+                mse=("test MSE", ""),
+                estimates=("estimates", "{}"),
+            ),
+            "### All states of the training windows observed",
+        )
         page.write(
             "The backtest, which picks the chain, is the negative log-likelihood per request of "
             "training windows heavier than those fitted. The rate and the phases of bursts are "
@@ -244,31 +267,27 @@ class Report:
             "only; right: those that see all states of the training windows.",
         )
         if learnt:
-            page.write("### What is read off the learnt rates")
-            page.table("testbed-learnt", testbed.learnt_rates([r["theta"] for r in learnt]))
+            page.table(
+                "testbed-learnt",
+                testbed.learnt_rates([r["theta"] for r in learnt]),
+                "### What is read off the learnt rates",
+            )
             page.figure(
                 "testbed-rates",
                 figures.plot_learned(learnt[0], len(rows()["testbed"].build().states)),
                 "Rates learnt by infinity-SGD; those below 0.001 are drawn as 0.001.",
             )
 
-    def _examples(self) -> None:
-        self.page.write("## Example A1: the observed states agree")
-        self.page.table("unidentifiable", examples.unidentifiable())
-        self.page.write("## Example A2: mixing times")
-        self.page.table("mixing", examples.mixing())
-
     def _metric_tables(self, metric: str, shown: list[Row], name: str) -> None:
         """Write the table of a metric for both meanings of a repeat."""
         for reading, title in tables.TITLES.items():
             some = _with_reading(shown, reading)
             if some:
-                self.page.write(f"{title.capitalize()}:")
-                self.page.table(f"{name}-{reading}", self._metric_table(metric, some, reading))
+                found = self._metric_table(metric, some, reading)
+                self.page.table(f"{name}-{reading}", found, f"{title.capitalize()}:")
 
     def _metric_table(self, metric: str, shown: list[Row], reading: Reading) -> pd.DataFrame:
-        main = self.frame[self.frame["method"].isin([method.name for method in TABLE])]
-        return tables.metric_table(main, shown, metric, reading, not self.quick)
+        return tables.metric_table(self.frame, shown, metric, reading, TABLE, not self.quick)
 
     def _available(self, wanted: Sequence[Row]) -> list[Row]:
         there = {record["row"] for record in self.records}

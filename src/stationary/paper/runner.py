@@ -1,31 +1,30 @@
-"""Run what the tables need, in parallel, and keep every repeat: an interrupted run goes on.
+"""Run what the tables need, in parallel, and keep every record: an interrupted run goes on.
 
-A *task* is a row, a method and a meaning of "repeat". Its repeats run side by side in one worker.
-Each becomes a record, and the records of a task are kept in one file, written when it is done:
+A *task* is a row, a column and a meaning of "repeat". Its repeats run side by side in one worker.
+Each becomes a record, and the records of a task are one file, written when the task is done, whose
+name ends in the mark of the settings and data that it was made with:
 
-    results/runs/<row>/<method>-<reading>.json
+    results/runs/<row>/<method>-<reading>-<mark>.json
 
-A record carries the fingerprint of the settings and data it was made with. One that does not match,
-or that cannot be read, is made again. Workers return records and this process writes them, so a
-cluster needs no shared disk.
+Workers return records and this process writes them, so a cluster needs no shared disk.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import joblib
 import torch
 
 import stationary as st
@@ -33,14 +32,10 @@ from stationary._support.files import replacing
 from stationary._support.parallel import as_ready
 from stationary.errors import RunError, StationaryError
 from stationary.learning.checkpoints import identity
-from stationary.paper.columns import METHODS
-from stationary.paper.methods import Outcome
+from stationary.paper.methods import Column, Outcome
 from stationary.paper.settings import Problem, Row, draw
 
 Record = dict[str, Any]
-
-_MANY_PARAMETERS = 10
-"""A model with more is slow to fit."""
 
 
 class Reading(StrEnum):
@@ -56,45 +51,51 @@ class Reading(StrEnum):
 
 @dataclass(frozen=True)
 class Task:
-    """A row, a method, and the repeats of it that are wanted.
+    """A row, a column, and the repeats that are wanted.
 
     Attributes
     ----------
-    problem : Problem, optional
-        The data set, if it was recorded; by default one is simulated.
     share : float
         Part of the row's epochs to run.
+    problem : Problem, optional
+        The data set, if it was recorded; by default one is simulated.
     """
 
     row: Row
-    method: str
+    column: Column
     reading: Reading
     seeds: tuple[int, ...]
     share: float = 1.0
     problem: Problem | None = None
 
+    def __str__(self) -> str:
+        return f"{self.row.name}, {self.column.name}, {self.reading}"
+
     @property
     def cost(self) -> float:
         """Rough work; the longest tasks start first."""
-        column = METHODS[self.method]
-        many = len(self.row.family().param_names) > _MANY_PARAMETERS or column.alpha is not None
-        return column.effort * (10 if many else 1) * self.share * (1 + len(self.seeds) / 20)
+        many = self.row.simulated and self.column.alpha is None
+        return self.column.effort * (1 if many else 10) * self.share * (1 + len(self.seeds) / 20)
 
     def file(self, folder: Path) -> Path:
-        """Where its records are kept."""
-        return folder / "runs" / self.row.name / f"{self.method}-{self.reading}.json"
-
-    def fingerprint(self) -> str:
-        """Identify all settings and data that the records depend on, but not the code."""
+        """Where its records are kept: other settings or data have another file."""
         data = self.problem and [
             self.problem.windows.x,
             self.problem.windows.counts,
-            self.problem.x,
             self.problem.target,
         ]
-        settings = [self.row.settings(), METHODS[self.method].settings(self.row), self.share]
-        text = json.dumps(identity([self.method, *settings, st.__version__, data]), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        settings = [self.row.settings(), self.column.settings(self.row), self.seeds, self.share]
+        mark = joblib.hash(identity([*settings, st.__version__, data]))[:16]
+        name = f"{self.column.name}-{self.reading}-{mark}.json"
+        return folder / "runs" / self.row.name / name
+
+    def kept(self, folder: Path) -> list[Record]:
+        """Return its records, if they are there and whole."""
+        try:
+            records: list[Record] = json.loads(self.file(folder).read_text(encoding="utf-8"))
+            return records if [r["seed"] for r in records] == list(self.seeds) else []
+        except (OSError, ValueError, TypeError, KeyError):
+            return []
 
 
 def run(
@@ -103,9 +104,8 @@ def run(
     jobs: int = -1,
     cluster: str | None = None,
     progress: Callable[[int, str], None] | None = None,
-    again: bool = False,
 ) -> None:
-    """Make the records that are missing; a task that fails does not stop the others.
+    """Make and keep the records of tasks; one that fails does not stop the others.
 
     Parameters
     ----------
@@ -119,93 +119,50 @@ def run(
         Address of a Dask scheduler to run on instead.
     progress : callable, optional
         Called with the number of finished tasks and the name of the last one.
-    again : bool
-        Make all records, also those that are kept from an earlier run.
     """
-    wanted = list(tasks) if again else to_do(tasks, folder)
-    failed = []
-    longest_first = sorted(wanted, key=lambda task: -task.cost)
-    with closing(as_ready(_attempt, longest_first, jobs=jobs, cluster=cluster)) as results:
-        for done, (_, (task, records, error)) in enumerate(results, 1):
+    wanted, failed = sorted(tasks, key=lambda task: -task.cost), []
+    with closing(as_ready(_attempt, wanted, jobs=jobs, cluster=cluster)) as results:
+        for done, (place, (records, error)) in enumerate(results, 1):
+            task = wanted[place]
             if error:
-                failed.append(f"{task.row.name}, {task.method}, {task.reading}: {error}")
+                failed.append(f"{task}: {error}")
             else:
-                _keep(task, folder, records)
+                file = task.file(folder)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                with replacing(file) as part:
+                    part.write_text(json.dumps(records, allow_nan=False), encoding="utf-8")
             if progress is not None:
-                progress(done, f"{task.row.name} {task.method}")
+                progress(done, str(task))
     if failed:
         raise RunError(f"{len(failed)} of {len(wanted)} tasks failed: {'; '.join(failed)}")
 
 
-def to_do(tasks: Iterable[Task], folder: Path) -> list[Task]:
-    """Return the tasks with only those repeats whose records are missing or out of date."""
-    left = []
-    for task in tasks:
-        done = kept(task, folder)
-        seeds = tuple(seed for seed in task.seeds if seed not in done)
-        if seeds:
-            left.append(replace(task, seeds=seeds))
-    return left
-
-
-def read(tasks: Iterable[Task], folder: Path) -> list[Record]:
-    """Return the records of finished tasks."""
-    return [kept(task, folder)[seed] for task in tasks for seed in task.seeds]
-
-
-def kept(task: Task, folder: Path) -> dict[int, Record]:
-    """Return the records of a task that were made with its settings and data, by seed."""
-    try:
-        records = json.loads(task.file(folder).read_text(encoding="utf-8"))
-        mark = task.fingerprint()
-        return {record["seed"]: record for record in records if record["fingerprint"] == mark}
-    except (OSError, ValueError, TypeError, KeyError):  # there is none, or it is damaged
-        return {}
-
-
-def _keep(task: Task, folder: Path, records: list[Record]) -> None:
-    known = kept(task, folder) | {record["seed"]: record for record in records}
-    file = task.file(folder)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(file) as part:
-        text = json.dumps([known[seed] for seed in sorted(known)], allow_nan=False)
-        part.write_text(text, encoding="utf-8")
-
-
-def _attempt(task: Task) -> tuple[Task, list[Record], str]:
+def _attempt(task: Task) -> tuple[list[Record], str]:
     """Run a task in a worker; return its records, or why there are none."""
     try:
-        return task, work(task), ""
+        return list(work(task)), ""
     except StationaryError as error:
-        return task, [], str(error)
+        return [], str(error)
 
 
-def work(task: Task) -> list[Record]:
-    """Run the repeats of a task and return a record for each."""
-    if task.problem is not None:
-        problems = [task.problem] * len(task.seeds)
-    elif task.reading is Reading.ONE:
-        problems = [draw(task.row, 0)] * len(task.seeds)
-    else:
-        problems = [draw(task.row, seed) for seed in task.seeds]
-    outcomes = METHODS[task.method].run(problems, task.seeds, task.share)
-    shared = {
-        "row": task.row.name,
-        "method": task.method,
-        "reading": str(task.reading),
-        "side_by_side": len(task.seeds) if METHODS[task.method].random else 1,
-        "fingerprint": task.fingerprint(),
-        "commit": _commit(),
-    }
-    return [
-        {
-            **shared,
+def work(task: Task) -> Iterator[Record]:
+    """Run the repeats of a task and yield a record of each."""
+    data = [0 if task.reading is Reading.ONE else seed for seed in task.seeds]
+    made = {seed: task.problem or draw(task.row, seed) for seed in sorted(set(data))}
+    problems = [made[seed] for seed in data]
+    outcomes = task.column.run(problems, task.seeds, task.share)
+    for number, seed, problem, outcome in zip(data, task.seeds, problems, outcomes, strict=True):
+        yield {
+            "row": task.row.name,
+            "method": task.column.name,
+            "reading": str(task.reading),
+            "relaxed": task.column.alpha is not None,
+            "side_by_side": len(task.seeds) if task.column.random else 1,
+            "commit": _commit(),
             "seed": seed,
-            "data": 0 if task.reading is Reading.ONE else seed,
+            "data": number,
             **_scores(problem, outcome),
         }
-        for seed, problem, outcome in zip(task.seeds, problems, outcomes, strict=True)
-    ]
 
 
 def errors(predicted: torch.Tensor, target: torch.Tensor) -> dict[str, Any]:

@@ -72,6 +72,10 @@ class Row:
         shown = ("title", "studies", "source", *PRINTED)
         return {name: value for name, value in vars(self).items() if name not in shown}
 
+    def printed(self, method: str) -> tuple[float, float]:
+        """Return the printed MAPE/100 and MSE of a method."""
+        return self.mape[method][0], self.mse[method][0]
+
     def train_loads(self) -> list[float]:
         """Load of every training window."""
         return [x for x in _grid(self.train) for _ in range(self.windows)]
@@ -81,8 +85,8 @@ class Row:
         grid = self.train_loads()
         if self.loads == "grid":
             return grid
-        random = np.random.default_rng([seed, 2])
-        return random.uniform(self.train[0], self.train[1], len(grid)).tolist()
+        low, high, _ = self.train
+        return np.random.default_rng([seed, 2]).uniform(low, high, len(grid)).tolist()
 
     def test_loads(self) -> list[float]:
         """Loads at which the forecast is judged."""

@@ -13,16 +13,18 @@ Three results, each a function that makes its table:
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from scipy.optimize import brentq, isotonic_regression
+from scipy.optimize import isotonic_regression
 from torch import Tensor
 
 import stationary as st
@@ -60,7 +62,7 @@ class Recording:
     failed_light : float
         Calls that failed in all training windows.
     agree : int
-        st.Windows in which the counts of all queue sizes add up to the successful calls.
+        Windows in which the counts of all queue sizes add up to the successful calls.
     """
 
     light: st.Windows
@@ -162,21 +164,22 @@ def undetermined(recording: Recording, at: float = 1500.0) -> pd.DataFrame:
     leaving = model.edges.src[-len(theta) :] == FULL
 
     def scaled(log_s: float) -> Tensor:
-        return torch.where(leaving, theta * np.exp(log_s), theta)
+        return torch.where(leaving, theta * math.exp(log_s), theta)
 
-    def log_odds(log_s: float) -> float:
-        pi = _pi(model, torch.tensor([[at]], dtype=torch.float64), scaled(log_s))[0]
-        return float(pi[-1].log() - pi[:-1].sum().log())
+    @torch.no_grad()
+    def steady(x: Tensor, log_s: float) -> Tensor:
+        return st.steady_state(model.generator(x, scaled(log_s))).pi
 
+    pi = steady(torch.tensor([[at]], dtype=torch.float64), 0.0)[0]
+    log_odds = float(pi[-1].log() - pi[:-1].sum().log())
     lines = []
     for p in (1e-6, 0.01, 0.05, 0.5, 0.99, 1 - 1e-6):
-        want = np.log(p / (1 - p))
-        there = scaled(brentq(lambda s, want=want: log_odds(s) - want, -200.0, 200.0))
-        predicted = _pi(model, problem.x, there)[:, -1]
+        log_s = log_odds - math.log(p / (1 - p))
+        predicted = steady(problem.x, log_s)[:, -1]
         lines.append(
             {
                 "overload": p,
-                "nll": likelihood(likelihood.scale.free(there)).item(),
+                "nll": likelihood(likelihood.scale.free(scaled(log_s))).item(),
                 **_scores(predicted, problem.target),
                 "predicted": predicted.tolist(),
             }
@@ -194,23 +197,23 @@ def zero_start(recording: Recording, epochs: int = 2) -> pd.DataFrame:
     row, model, windows = problem.row, problem.row.family(), problem.observed()
     lines = []
     for steps in defaults()["steps"]:
-        gradient = st.DivideAndConquerBPTT(steps, margin=row.margin)
+        way = st.DivideAndConquerBPTT(steps, margin=row.margin)
         for dtype in (torch.float64, torch.float32):
-            zero = torch.zeros(len(model.param_names), dtype=dtype, requires_grad=True)
-            before = _through_time(model, problem.x, zero, gradient)[:, -1].detach()
-            pi = _through_time(model, windows.x, zero, gradient)
+            forecast = partial(_through_time, model, way, dtype)
+            zero = torch.zeros(len(model.param_names), dtype=torch.float64, requires_grad=True)
+            before = forecast(problem.x, zero)[:, -1].detach()
+            counts = windows.counts.to(dtype)
+            pi = forecast(windows.x, zero)
             seen = ObservationMap.of_states(row.observe, pi.shape[-1])
-            nll = -(windows.counts.to(dtype) * conditional_probabilities(pi, seen).log()).sum()
-            (slope,) = torch.autograd.grad(nll, zero)
+            terms = counts * conditional_probabilities(pi, seen).log()
+            (slope,) = torch.autograd.grad(terms.sum(), zero)
             after = "cannot move"
-            if dtype == torch.float64:
-                way = replace(training(gradient=gradient, lr=row.lr, epochs=epochs), floor=0.0)
-                trainer = Trainer(model, windows, way)
+            if bool(slope.isfinite().all()):
+                trained = training(gradient=way, lr=row.lr, epochs=epochs)
+                trainer = Trainer(model, windows, replace(trained, floor=0.0))
                 trainer.run()
-                moved = _through_time(model, problem.x, trainer.estimate, gradient)[:, -1]
+                moved = forecast(problem.x, trainer.estimate)[:, -1]
                 after = listed(_scores(moved, problem.target).values())
-            elif bool(slope.isfinite().all()):
-                after = ""
             lines.append(
                 {
                     "steps": str(steps),
@@ -218,28 +221,19 @@ def zero_start(recording: Recording, epochs: int = 2) -> pd.DataFrame:
                     "gradient at zero": number(slope.norm().item()),
                     "MAPE/100, MSE at zero": listed(_scores(before, problem.target).values()),
                     f"after {epochs} epochs": after,
-                    "printed": listed((row.mape[f"dc{steps}"][0], row.mse[f"dc{steps}"][0])),
+                    "printed": listed(row.printed(f"dc{steps}")),
                 }
             )
     return pd.DataFrame(lines)
 
 
 def _through_time(
-    model: st.Model, x: Tensor, theta: Tensor, how: st.DivideAndConquerBPTT
+    model: st.Model, way: st.DivideAndConquerBPTT, dtype: torch.dtype, x: Tensor, theta: Tensor
 ) -> Tensor:
-    """``p0 P^t`` in the precision of ``theta``: `DivideAndConquerBPTT` has one only."""
-    if theta.dtype == torch.float64:
-        return st.steady_state(model.generator(x, theta), gradient=how).pi
-    n, edges = len(model.states), model.edges
-    rates = model.edge_rates(x, theta).to(theta.dtype)
-    flat = rates.new_zeros((len(x), n * n)).index_add(-1, edges.src * n + edges.dst, rates)
-    Q = flat.unflatten(-1, (n, n))
-    Q = Q - torch.diag_embed(Q.sum(-1))
-    P = (
-        torch.eye(n, dtype=theta.dtype)
-        + Q / (-Q.diagonal(dim1=-2, dim2=-1).amin(-1) + how.margin)[:, None, None]
-    )
-    for _ in range(how.steps.bit_length() - 1):
+    """``p0 P^t`` by squarings in a precision that `DivideAndConquerBPTT` does not have."""
+    chains = model.generator(x, theta)
+    P = chains.uniformize(chains.event_rate() + way.margin)[0].to(dtype)
+    for _ in range(way.steps.bit_length() - 1):
         P = P @ P
     return P.mean(-2)
 
@@ -282,72 +276,53 @@ def ladder(
 
     The backtest fits the training windows up to each of five loads and scores those above: the
     negative log-likelihood per request, every window with the same weight. Test windows play no
-    part in the choice; the table shows their scores beside it.
+    part in the choice; the table shows their scores beside it. Last come baselines, and the best
+    that a monotone curve through the test windows can do.
     """
-    light, heavy = recording.light, recording.heavy
-    lines = []
+    light, heavy, target = recording.light, recording.heavy, recording.target
+
+    def fitted(model: st.Model, windows: st.Windows) -> FitResult:
+        return st.Newton().run(Likelihood(model, windows), windows, seed=0)
+
+    def held_out_score(model: st.Model, cut: float) -> float:
+        held, theta = held_out(light, cut), fitted(model, light.between(None, cut)).theta
+        return score(log_terms(model, held, theta), held).mean
+
+    lines: list[dict[str, Any]] = []
+
+    def line(name: str, predicted: Tensor, **more: Any) -> None:
+        errors = _scores(predicted, target)
+        lines.append({"model": name, **more, **errors, "predicted": predicted.tolist()})
+
     for done, (name, model) in enumerate(candidates().items(), 1):
-        held = [_held_out_score(model, light, cut) for cut in _CUTS]
-        found = _fitted(model, light)
+        found = fitted(model, light)
         estimates = zip(model.param_names, found.theta.tolist(), strict=True)
-        predicted = torch.from_numpy(np.exp(log_terms(model, heavy, found.theta))[:, -1])
-        lines.append(
-            {
-                "model": name,
-                "parameters": len(model.param_names),
-                "nll": found.nll,
-                "aic": 2 * (found.nll + len(model.param_names)),
-                "backtest": float(np.mean(held)),
-                **_scores(predicted, recording.target),
-                "estimates": ", ".join(f"{k} {v:.4g}" for k, v in estimates),
-                "predicted": predicted.tolist(),
-            }
+        line(
+            name,
+            torch.from_numpy(np.exp(log_terms(model, heavy, found.theta))[:, -1]),
+            parameters=len(model.param_names),
+            nll=found.nll,
+            aic=2 * (found.nll + len(model.param_names)),
+            backtest=float(np.mean([held_out_score(model, cut) for cut in _CUTS])),
+            estimates=", ".join(f"{k} {v:.4g}" for k, v in estimates),
         )
         if progress is not None:
             progress(done, name)
-    frame = pd.DataFrame(lines).sort_values("backtest").reset_index(drop=True)
-    frame.insert(0, "picked", [k == 0 for k in range(len(frame))])
-    return pd.concat([frame, _without_a_chain(recording)], ignore_index=True)
-
-
-def _held_out_score(model: st.Model, windows: st.Windows, cut: float) -> float:
-    """Negative log-likelihood per request above the cut, of a fit to the windows below."""
-    held, theta = held_out(windows, cut), _fitted(model, windows.between(None, cut)).theta
-    return score(log_terms(model, held, theta), held).mean
-
-
-def _fitted(model: st.Model, windows: st.Windows) -> FitResult:
-    return st.Newton().run(Likelihood(model, windows), windows, seed=0)
-
-
-def _without_a_chain(recording: Recording) -> pd.DataFrame:
-    """Return the baselines, and the best that a monotone curve through the test windows can do."""
-    target, x = recording.target, recording.heavy.loads
-    order = x.argsort()
-    curve = torch.empty_like(target)
-    curve[order] = torch.from_numpy(isotonic_regression(target[order].numpy()).x)
+    lines.sort(key=lambda each: each["backtest"])
     problem = problems(recording)["testbed"]
-    lines = [
-        (METHODS[name].title, METHODS[name].run([problem], [0], 1.0)[0].predicted[-1])
-        for name in ("zero", "mean", "logistic")
-    ]
-    lines.append(("monotone curve through the test windows", curve))
-    return pd.DataFrame(
-        [
-            {"picked": False, "model": name, **_scores(p, target), "predicted": p.tolist()}
-            for name, p in lines
-        ]
-    )
+    for name in ("zero", "mean", "logistic"):
+        line(METHODS[name].title, METHODS[name].run([problem], [0], 1.0)[0].predicted[-1])
+    order, curve = heavy.loads.argsort(), torch.empty_like(target)
+    curve[order] = torch.from_numpy(isotonic_regression(target[order].numpy()).x)
+    line("monotone curve through the test windows", curve)
+    frame = pd.DataFrame(lines)
+    frame.insert(0, "picked", frame.index == 0)
+    return frame
 
 
 def _scores(predicted: Tensor, target: Tensor) -> dict[str, Any]:
     found = errors(predicted, target)
     return {"mape": found["mape"], "mse": found["mse"]}
-
-
-@torch.no_grad()
-def _pi(model: st.Model, x: Tensor, theta: Tensor) -> Tensor:
-    return st.steady_state(model.generator(x, theta)).pi
 
 
 def plateau(windows: st.Windows) -> tuple[float, float]:

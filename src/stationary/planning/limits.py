@@ -103,6 +103,13 @@ class Limit:
     def __str__(self) -> str:
         return words.limit(self)
 
+    def __repr__(self) -> str:
+        load, low, high = (f"{each:.4g}" for each in (self.load, self.low, self.high))
+        return f"Limit({load}, {low} to {high}; binding: {self.binding})"
+
+    def _repr_html_(self) -> str:
+        return words.as_html(words.plan_answer(self), words.limit_facts(self))
+
     def met_at(self, load: float) -> bool:
         """Whether this load meets all SLOs, as far as the data can tell.
 
@@ -183,7 +190,7 @@ def limit(
         if earlier is not None:
             starts, step, of_estimates = earlier
             met_again |= of_estimates
-            found, which = excess.roots(starts, step)
+            found, which = excess.roots_of(np.arange(len(starts)), starts, step)
         roots.append(np.exp(found))
         binds.append(which)
     centres = np.array([found[0] for found in roots])

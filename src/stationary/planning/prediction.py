@@ -26,6 +26,7 @@ import torch
 from scipy.stats import gamma, norm
 from torch import Tensor
 
+from stationary._support.threads import one_thread
 from stationary._support.types import Array
 from stationary.errors import InputError
 from stationary.learning.draws import Draws, Part, shuffled_points
@@ -83,6 +84,7 @@ def prediction(
     return np.where(known, low, np.nan), np.where(known, high, np.nan)
 
 
+@one_thread()
 @torch.no_grad()
 def _shown(part: Part, x: Tensor, names: Sequence[str], window: float) -> Array:
     """What a window shows of each measure ``[B, G, K]`` in each draw."""

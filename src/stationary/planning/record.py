@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -94,7 +95,7 @@ class Record:
         Of a what-if: a system that was not observed itself.
     discrepancy : Discrepancy, optional
         Model error that answers allow for; none for the sampling error alone.
-    known_studies, known_comparison, known_draws
+    known_studies, known_comparison, known_draws, known_limits
         What was computed before, such as by the plan that was saved.
     """
 
@@ -112,6 +113,7 @@ class Record:
     known_studies: Mapping[str, Study] = field(default_factory=dict)
     known_comparison: Comparison | None = None
     known_draws: Draws | None = None
+    known_limits: tuple[Limit, ...] = ()
 
     @cached_property
     def studies(self) -> dict[str, Study]:
@@ -191,8 +193,8 @@ class Record:
 
     @property
     def model(self) -> Model:
-        """The main model, at its estimates; the changed one of a what-if."""
-        return self.estimate.model if self.changed is None else self.draws.first
+        """A copy of the main model, at its estimates; of the changed one of a what-if."""
+        return deepcopy(self.estimate.model if self.changed is None else self.draws.first)
 
     @property
     def change(self) -> Change | None:
@@ -224,7 +226,9 @@ class Record:
         anew = {"fitted", "pooled", "refits", "discrepancy"}
         if not changes.keys() & anew and self.changed is None:
             kept["known_draws"] = self.__dict__.get("draws", self.known_draws)
-        return replace(self, **{"known_comparison": None, "known_draws": None, **kept, **changes})
+            kept["known_limits"] = tuple(self._limits.values())
+        none = {"known_comparison": None, "known_draws": None, "known_limits": ()}
+        return replace(self, **{**none, **kept, **changes})
 
     def asking(self, slos: Any, level: float | None, present: float | None) -> Question:
         """Return a checked question; the plan's own level and present load are the default."""
@@ -238,7 +242,7 @@ class Record:
 
     @cached_property
     def _limits(self) -> dict[tuple[tuple[Slo, ...], float], Limit]:
-        return {}
+        return {(found.slos, found.level): found for found in self.known_limits}
 
     def limit_of(self, question: Question) -> Limit:
         """Answer a question; the same one is computed once."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from stationary._support.types import Array
 from stationary.errors import RateError, ReducibleError, SolverError
@@ -23,6 +23,9 @@ FARTHEST = 1e6
 _FIRST_STEP = 0.25
 """E-folds of load from the start of the search to the next load tried; steps double."""
 
+_NEXT_STEP = 0.05
+"""The same from the root of the centre to those of the draws."""
+
 _TOLERANCE = 1e-9
 """How precisely a root is found, in e-folds of load."""
 
@@ -33,7 +36,7 @@ class Excess:
     """How far each draw is above the tightest of its SLOs, as a function of the log load.
 
     Each SLO counts on the scale of its measure's intervals, on which measures are nearly linear in
-    the log load. The first row is that of the centre.
+    the log load. Row 0 is the centre, and the others are the draws.
 
     Parameters
     ----------
@@ -49,7 +52,6 @@ class Excess:
         self.links = [Link(part.model.measure(name)) for name in self.names]
         pairs = zip(self.links, tested, strict=True)
         self.bounds = [float(link.to(np.array(slo.bound))) for link, slo in pairs]
-        self.known: dict[float, Array] = {}
 
     def of(self, values: Array) -> Array:
         """Excess ``[..., K]`` of measures ``[..., K]`` over each bound."""
@@ -57,79 +59,89 @@ class Excess:
         each = [link.to(link.inside(values[..., k])) - bound for k, (link, bound) in pairs]
         return np.stack(each, -1)
 
-    def at(self, log_load: Array) -> tuple[Array, Array]:
-        """Excess ``[1 + B]`` at log loads ``[1 + B]``, and the SLO that it belongs to."""
+    def at(self, log_load: Array, rows: Array) -> tuple[Array, Array]:
+        """Excess ``[R]`` of some rows at log loads ``[R]``, and the SLO that it belongs to."""
         loads = torch.from_numpy(np.exp(log_load))[:, None, None]
-        first = float(loads[0])
-        if first not in self.known:  # once the centre's root is found, it is not solved again
-            self.known[first] = self._centre(loads[:1])
-        drawn = self.part.drawn(loads[1:], self.names)
-        each = self.of(np.concatenate([self.known[first], drawn])[:, 0])
+        each = np.full((len(rows), len(self.names)), np.nan)
+        if (rows == 0).any():
+            with suppress(RateError, ReducibleError, SolverError):
+                each[rows == 0] = self.of(self.part.centre(loads[rows == 0], self.names)[:, 0])
+        drawn = rows[rows > 0] - 1
+        if len(drawn):
+            each[rows > 0] = self.of(self.part.drawn(loads[rows > 0], self.names, drawn)[:, 0])
         return each.max(-1), each.argmax(-1)
 
-    def _centre(self, loads: Tensor) -> Array:
-        """Measures of the estimates; NaN where their chain cannot be solved."""
-        try:
-            return self.part.centre(loads, self.names)
-        except (RateError, ReducibleError, SolverError):
-            return np.full((1, 1, len(self.names)), np.nan)
-
-    def roots(self, start: float | Array, step: float = _FIRST_STEP) -> tuple[Array, Array]:
+    def roots(self, start: float) -> tuple[Array, Array]:
         """Log loads at which each row crosses zero, and the SLO that binds there.
 
-        The search of each row begins at the log load ``start``.
+        The search of the centre begins at the log load ``start``, and those of the draws at its
+        root, moved by how much faster or slower their servers are.
 
         Infinite where no load within `FARTHEST` breaks an SLO, and minus infinity where none meets
         all; NaN where the chain could not be solved.
         """
-        rows = 1 + len(self.part.theta)
-        near = np.full(rows, start)
-        f_near, which = self.at(near)
-        start_solved, up = ~np.isnan(f_near), f_near <= 0
+        centre = self.roots_of(np.zeros(1, int), np.array([start]), _FIRST_STEP)
+        near, step = start, _FIRST_STEP
+        if np.isfinite(centre[0][0]):
+            near, step = centre[0] + self._faster(), _NEXT_STEP
+        rows = np.arange(1, 1 + len(self.part.theta))
+        draws = self.roots_of(rows, np.broadcast_to(near, rows.shape), step)
+        root, which = (np.concatenate(pair) for pair in zip(centre, draws, strict=True))
+        return root, which
+
+    def _faster(self) -> Array:
+        """Logarithm of how many times as fast the servers of each draw are as at the centre."""
+        mask, model = self.part.model.speed_mask, self.part.model
+        ratio = (self.part.theta / model.theta.detach())[:, mask].clamp_min(1e-300).log().numpy()
+        return np.nan_to_num(ratio.mean(-1)) if mask.any() else np.zeros(len(ratio))
+
+    def roots_of(self, rows: Array, start: Array, step: float) -> tuple[Array, Array]:
+        """The same for some rows, each from a log load and with a first step of its own."""
+        near = start
+        f_near, which = self.at(near, rows)
+        up = f_near <= 0
         steps = np.where(up, step, -step)
-        far, f_far = near + steps, f_near
-        searching = start_solved.copy()
-        while searching.any():
-            value, binding = self.at(far)
-            f_far = np.where(searching, value, f_far)
-            which = np.where(searching, binding, which)
-            searching &= ~np.isnan(value) & ((value > 0) != up)
-            searching &= np.abs(far - start) <= math.log(FARTHEST)
+        far, f_far = near + steps, np.full(len(rows), np.nan)
+        left = np.flatnonzero(~np.isnan(f_near))
+        while len(left):
+            f_far[left], which[left] = self.at(far[left], rows[left])
+            left = left[((f_far > 0) != up)[left]]
+            left = left[(np.abs(far - start) <= math.log(FARTHEST))[left] & ~np.isnan(f_far[left])]
             # The root lies beyond the last load, so the search goes on from there.
-            near, f_near = np.where(searching, far, near), np.where(searching, value, f_near)
-            steps = np.where(searching, 2 * steps, steps)
-            far = np.where(searching, far + steps, far)
-        root, which = self._illinois(near, f_near, far, f_far, which)
-        no_root = start_solved & ~np.isnan(f_far) & ((f_far > 0) != up)
-        root = np.where(no_root, np.where(up, np.inf, -np.inf), root)
-        return np.where(start_solved & ~np.isnan(f_far), root, np.nan), which
+            near, f_near = near.copy(), f_near.copy()
+            near[left], f_near[left] = far[left], f_far[left]
+            steps[left] *= 2
+            far[left] += steps[left]
+        crossed = ((f_far > 0) == up) & ~np.isnan(f_far)
+        root = np.where(np.isnan(f_far), np.nan, np.where(up, np.inf, -np.inf))
+        found = np.flatnonzero(crossed)
+        ends = (part[found] for part in (near, f_near, far, f_far))
+        root[found], which[found] = self._illinois(rows[found], *ends, which[found])
+        return root, which
 
     def _illinois(
-        self, a: Array, fa: Array, b: Array, fb: Array, which: Array
+        self, rows: Array, a: Array, fa: Array, b: Array, fb: Array, which: Array
     ) -> tuple[Array, Array]:
         """False position with the Illinois rule, for all rows at once.
 
         Where one end stays for two steps in a row, its value is halved, which keeps the ends from
         closing in from one side only.
         """
+        root, left = b.copy(), np.arange(len(b))
         for _ in range(_MOST_STEPS):
-            with np.errstate(invalid="ignore", divide="ignore"):
-                c = (a * fb - b * fa) / (fb - fa)
+            some = (fb != 0) & (np.abs(b - a) >= _TOLERANCE) & ~np.isnan(fb)
+            root[left] = np.where(np.isnan(fb), np.nan, b)
+            left, rows, a, fa, b, fb = (part[some] for part in (left, rows, a, fa, b, fb))
+            if not len(left):
+                return root, which
+            c = (a * fb - b * fa) / (fb - fa)
             c = np.where(np.isfinite(c), c, (a + b) / 2)
-            done = (np.abs(b - a) < _TOLERANCE) | (fb == 0) | ((fa > 0) == (fb > 0))
-            done |= np.isnan(fa) | np.isnan(fb)
-            if done.all():
-                break
-            fc, binding = self.at(np.where(done, b, c))
-            swap = ~done & ((fc > 0) != (fb > 0))
-            a, fa = np.where(swap, b, a), np.where(swap, fb, np.where(done, fa, fa / 2))
-            close = ~done & (np.abs(c - b) < _TOLERANCE)
-            b, fb = np.where(done, b, c), np.where(done, fb, fc)
-            which = np.where(done, which, binding)
-            a = np.where(close, b, a)
-        else:
-            b = np.where(done, b, np.nan)
-        return np.where(np.isnan(fb), np.nan, b), which
+            fc, which[left] = self.at(c, rows)
+            swap = (fc > 0) != (fb > 0)
+            a, fa = np.where(swap, b, a), np.where(swap, fb, fa / 2)
+            b, fb = c, fc
+        root[left] = np.nan
+        return root, which
 
 
 def _tested(model: Model, slo: Slo) -> Slo:

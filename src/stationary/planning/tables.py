@@ -37,7 +37,7 @@ def parameters(plan: Record, level: float) -> pd.DataFrame:
 def ranking(plan: Record) -> pd.DataFrame:
     """Every model and baseline, best on held-out loads first; see `Plan.ranking`."""
     compared, counts = plan.comparison, float(plan.windows.size.sum())
-    rows = {name: _criteria(each, counts) for name, each in plan.fitted.items()}
+    rows = {name: criteria(each, counts) for name, each in plan.fitted.items()}
     rows |= {name: {"note": words.not_fitted(why)} for name, why in plan.failed.items()}
     chains = set(rows)
     rows |= {name: {"note": ""} for name in compared.scores if name in BASELINES}
@@ -54,7 +54,8 @@ def ranking(plan: Record) -> pd.DataFrame:
     return frame.sort_values("backtest", kind="stable", ignore_index=True)
 
 
-def _criteria(each: Estimate, counts: float) -> dict[str, Any]:
+def criteria(each: Estimate, counts: float) -> dict[str, Any]:
+    """Return what a fit of so many counts is judged by."""
     parameters = len(each.model.param_names)
     return {
         "parameters": parameters,

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 import torch
 from torch import Tensor
 
@@ -283,7 +282,8 @@ def simulate(
         [scheme.draw(_chains(model, part, pi[group]), duration, rng) for part, group in parts]
     )
     states, latency = np.split(drawn, [len(model.states)], axis=1)
-    counts = _by_group(model, states)
+    counts = np.zeros((len(inputs), len(model.visible)), dtype=np.int64)
+    np.add.at(counts.T, model.group_index, states.T)
     if not counts.any():
         raise InputError(
             f"nothing was seen in {len(inputs)} windows of duration {duration:g}; lengthen them"
@@ -308,12 +308,3 @@ def _chains(model: Model, x: Tensor, pi: Tensor) -> Chains:
     loads = x[:, 0].cpu().numpy().copy()
     rates = loads[:, None] if arrivals is None else arrivals.cpu().numpy()
     return Chains(model, generator, loads, pi.cpu().numpy(), rates)
-
-
-def _by_group(model: Model, counts: Array) -> Array:
-    """Add up the counts of the states that are one group."""
-    if model.groups is model.states:
-        return counts
-    states = np.arange(len(model.states))
-    ones = np.ones(len(states), np.int64)
-    return np.asarray(counts @ scipy.sparse.csr_array((ones, (states, model.group_index))))

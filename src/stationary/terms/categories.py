@@ -22,6 +22,7 @@ Observed = State | tuple[State, ...]
 MOST_IN_A_RANGE = 1_000_000
 _WHOLE = re.compile(r"0|[1-9][0-9]*")
 _CONDITION = re.compile(r"[<>=!]")
+_OR_MORE = re.compile(r"([0-9]+)(?:\+|plus)")
 _RANGE = re.compile(r"([0-9]+)(?:\.\.|-)([0-9]+)")
 _COLUMN_OF_STATES = re.compile(r"(.*\S)\s*=\s*([^=]*[^=\s])")
 _COLUMN_OF_CONDITION = re.compile(r"(.*?\S)\s*=\s*\(\s*(.+?)\s*\)")
@@ -103,9 +104,12 @@ def label(category: Observed) -> str:
 def parse_category(text: str) -> Observed:
     """Read ``3``, ``overload``, ``1..20``, ``1-20`` or several joined by ``+``.
 
-    A condition, such as ``q1 + q2 >= 3``, is one name, whatever signs are in it.
+    A condition, such as ``q1 + q2 >= 3``, is one name, whatever signs are in it; so is ``10+``, or
+    ``10plus``, whose states are those of a model from 10 up.
     """
     text = text.strip()
+    if match := _OR_MORE.fullmatch(text):
+        return f"{match[1]}+"
     parts = [text] if _CONDITION.search(text) else [part.strip() for part in text.split("+")]
     if not all(parts):
         return as_state(text)

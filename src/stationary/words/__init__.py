@@ -37,6 +37,7 @@ from stationary.words.headlines import (
     NO_MEASURES,
     Facts,
     above_limit,
+    as_html,
     at_load,
     at_load_facts,
     cautions,
@@ -54,7 +55,9 @@ from stationary.words.headlines import (
     untrusted,
 )
 from stationary.words.identifiability import direction, directions, identifiability
+from stationary.words.measures import ends, unit_of, value
 from stationary.words.numbers import (
+    about,
     listed,
     load_range,
     number,
@@ -68,8 +71,11 @@ from stationary.words.plans import (
     assumed,
     bound,
     breakdown,
+    checked,
     demo_data,
     demo_score,
+    felt_window,
+    odd_window,
     plan_answer,
     plan_screen,
     rests_on,

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stationary.words.findings import clause
-from stationary.words.numbers import listed, load_range, number, percent, plain, plural, sentence
+from stationary.words.numbers import (
+    about,
+    listed,
+    load_range,
+    number,
+    plain,
+    plural,
+    seconds,
+    sentence,
+)
 
 if TYPE_CHECKING:
     from stationary.planning.experiment import Experiment
@@ -17,13 +26,13 @@ if TYPE_CHECKING:
     from stationary.terms.trust import Choice, Doubt, Horizon
 
 _REACH = {
-    "passed": "fitted to loads up to {cut}, it predicted {above}, with an error of "
-    "{share}, and there is no heavier load to test it on",
+    "passed": "fitted to loads up to {cut} alone, the model predicted {above}, with an error of "
+    "{share}; no heavier load was recorded to test it on",
     "misfit": "the model does not fit the loads it was fitted to: it is off by {share} at {loads}",
-    "failed": "fitted to loads up to {cut}, the model is off by {share} at {above}: "
-    "it does not extend to heavier load",
-    "thin": "fitted to loads up to {cut}, the model may be off by up to {share} at "
-    "{above}: there are too few data to test it at heavier load",
+    "failed": "fitted to loads up to {cut} alone, the model is off by {share} at {above}: it does "
+    "not extend to heavier load",
+    "thin": "fitted to loads up to {cut} alone, the model may be off by up to {share} at {above}: "
+    "there are too few data to test it at heavier load",
     "no refit": "the model could not be fitted to loads up to {cut} alone to test it",
     "too few": "there are too few windows, or too few different loads, to test the model at "
     "heavier loads",
@@ -87,15 +96,14 @@ def limit(found: Limit, present: bool = True, reason: bool = True) -> str:
         text = f"{listed([slo(each) for each in found.slos], most=9)} "
         text += "hold" if found.load else "hold together"
     ends = {0.0: "no load", math.inf: "any load"}
-    text += f" at {ends[found.load]}" if not between else f" up to a load of {number(found.load)}"
+    load = number(found.load, 3)
+    text += f" up to a load of {load}" if between else f" at {ends[found.load]}"
     if found.low != found.high:
-        high = "any" if found.high == math.inf else number(found.high)
-        text += f" ({100 * found.level:g}% interval {number(found.low)} to {high})"
+        high = "any" if found.high == math.inf else number(found.high, 3)
+        text += f" ({100 * found.level:g}% interval {number(found.low, 3)} to {high})"
     if present and between and math.isfinite(found.headroom):
         side = "above" if found.headroom >= 0 else "below"
-        size = 100 * abs(found.headroom)
-        shown = f"{size:.0f}" if size >= 9.5 else f"{size:.2g}"
-        text += f", {shown} % {side} the present {number(found.present)}"
+        text += f", {about(abs(found.headroom))} {side} the present {number(found.present, 3)}"
     if several and between:
         text += f"; {plain(first.measure)} is the first to be missed"
     if found.met_again:
@@ -120,7 +128,7 @@ def verdict(found: Limit) -> str:
 def whose(found: Limit) -> str:
     """Name the load that a limit is compared with."""
     name = "The present load" if found.present_given else "The heaviest load in the data"
-    return f"{name}, {number(found.present)}"
+    return f"{name}, {number(found.present, 3)}"
 
 
 def limit_of(found: Limit, models: Sequence[str]) -> str:
@@ -131,17 +139,19 @@ def limit_of(found: Limit, models: Sequence[str]) -> str:
 
 def changed_limit(now: Limit, then: Limit, made: Change) -> str:
     """Say what a change does to a limit."""
-    return f"Limit now {number(now.load)}; with {change(made)}: {number(then.load)}."
+    return (
+        f"The limit is {number(now.load, 3)} now, and {number(then.load, 3)} with {change(made)}."
+    )
 
 
 def met_by_windows(load: float) -> str:
     """Say up to which load the windows themselves met an SLO."""
-    return f"Largest load that met it in the windows: {number(load)}."
+    return f"The largest load that met it in the windows is {number(load, 3)}."
 
 
 def untrusted_rows(count: int, rows: int, reason: str) -> str:
     """Say how many rows of a forecast are not to be trusted, and why."""
-    return f"not trusted in {count} of {rows} rows: {reason}"
+    return f"Not trusted in {count} of {rows} rows: {reason}."
 
 
 def assumed_capacity(capacity: int, named: bool) -> str:
@@ -173,7 +183,9 @@ def doubt(found: Doubt) -> str:
 
 def horizon(found: Horizon) -> str:
     """Return up to which load a model is trusted, as a clause."""
-    trusted = f"forecasts are trusted up to a load of {number(found.load)}: " if found.load else ""
+    trusted = (
+        f"forecasts are trusted up to a load of {number(found.load, 3)}: " if found.load else ""
+    )
     return trusted + why_horizon(found)
 
 
@@ -183,9 +195,9 @@ def why_horizon(found: Horizon) -> str:
         return clause(found.finding)
     facts = {name: found.facts.get(name, math.nan) for name in ("cut", "share", "low", "high")}
     return _REACH[str(found.why)].format(
-        above=f"the heavier loads, up to {number(found.seen)}",
-        cut=number(facts["cut"]),
-        share=percent(facts["share"]),
+        above=f"the heavier loads, up to {number(found.seen, 3)}",
+        cut=number(facts["cut"], 3),
+        share=about(facts["share"]),
         loads=load_range(facts["low"], facts["high"]),
         states=f"{found.facts.get('states', math.nan):.0f}",
     )
@@ -197,17 +209,27 @@ def choice(found: Choice) -> str:
         model=found.model,
         best=found.best,
         rival=found.rival,
-        share=percent(found.share),
+        share=about(found.share),
         loads=load_range(found.low, found.high),
     )
 
 
 def change(made: Change) -> str:
-    """Return what a what-if changed, as in ``servers 4 -> 5``."""
-    parts = [f"{name} {before} -> {after}" for name, (before, after) in made.options.items()]
+    """Return what a what-if changed, as in ``5 servers instead of 4``."""
+    parts = [_changed(name, *values) for name, values in made.options.items()]
     if made.faster != 1:
-        parts.append(f"servers {made.faster:g} times as fast")
+        parts.append(f"every server {made.faster:g} times as fast")
     return ", ".join(parts)
+
+
+def _changed(name: str, before: float, after: float) -> str:
+    if name == "servers":
+        return f"{plural(int(after), 'server')} instead of {before}"
+    if name == "patience":
+        before, after = (
+            "without end" if value == math.inf else seconds(value) for value in (before, after)
+        )
+    return f"{plain(name)} {after} instead of {before}"
 
 
 def what_if(made: Change) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stationary.words import answers, headlines, plans
 from stationary.words.findings import finding
-from stationary.words.numbers import number, percent, plain, sentence
+from stationary.words.numbers import about, listed, number, percent, plain, plural, sentence
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
@@ -27,7 +27,7 @@ def explanation(found: Plan) -> str:
         "Models": _models(found),
         "Checks": _checks(found),
         "Assumptions": _assumptions(found),
-        "Interval": [sentence(f"its width comes from {plans.breakdown(found.breakdown())}")],
+        "Interval": _interval(found),
         "Windows that move the answer most": _windows(found),
     }
     lines = []
@@ -44,11 +44,12 @@ def _answer(found: Plan) -> Iterator[str]:
     yield headlines.headroom(limit)
     if limit.doubt is not None:
         yield headlines.untrusted(limit)
-    yield (
-        "The limit is that of the estimates."
-        if len(found.draws.parts) == 1
-        else "The limit is the median, and the interval the quantiles, of the limits of all draws."
-    )
+    draws = sum(len(part.weights) for part in found.draws.parts)
+    of_draws = f"the largest loads that meet every SLO in {draws} draws of the parameters"
+    if len(found.draws.parts) == 1:
+        yield f"The limit is that of the estimates; the interval has the quantiles of {of_draws}."
+    else:
+        yield f"The limit is the median, and the interval the quantiles, of {of_draws}."
 
 
 def _data(found: Plan) -> Iterator[str]:
@@ -58,9 +59,7 @@ def _data(found: Plan) -> Iterator[str]:
     yield sentence(plans.rests_on(found.windows, found.recipe.get("unit", "")))
     aside = [plain(kind.kind) for kind in found.windows.aside]
     if aside:
-        yield sentence(
-            f"not used, because the same requests tell it less precisely: {', '.join(aside)}"
-        )
+        yield f"Not used, because they say less about the same requests: {listed(aside)}."
     yield from map(sentence, filter(None, found.recipe.get("notes", "").split("\n")))
 
 
@@ -68,29 +67,38 @@ def _models(found: Plan) -> Iterator[str]:
     for row in found.ranking().to_dict("records"):
         facts = []
         if row["misplaced"] == row["misplaced"]:  # not NaN
-            facts.append(f"error at held-out heavier loads {percent(row['misplaced'])}")
+            facts.append(f"off by {about(row['misplaced'])} at heavier loads that it did not see")
         if row["weight"] == row["weight"]:
-            facts.append(f"weight {percent(row['weight'])}" if row["weight"] else "no weight")
+            facts.append(f"weight {about(row['weight'])}" if row["weight"] else "no weight")
         facts += [row["note"]] if isinstance(row["note"], str) and row["note"] else []
-        yield sentence(f"{row['model']} ({row['kind']}): {'; '.join(facts) or 'not scored'}")
+        kind = "" if row["kind"] == "chain" else f" ({row['kind']})"
+        yield f"{row['model']}{kind}: {'; '.join(facts) or 'not scored'}."
     yield answers.choice(found.comparison.choice)
     yield sentence(answers.horizon(found.horizon))
-    estimates = [f"{plain(name)} {number(value)}" for name, value in found.estimates.items()]
-    yield sentence(f"estimates of {found.name}: {', '.join(estimates[:8])}")
+    estimates = [f"{plain(name)} {number(value, 3)}" for name, value in found.estimates.items()]
+    yield f"Parameters of {found.name}: {listed(estimates, most=8)}."
 
 
 def _checks(found: Plan) -> Iterator[str]:
     if found.change is None:
         for each in found.findings:
-            yield f"{plain(str(each.check)).capitalize()}, {each.verdict}: {finding(each)}"
+            yield f"{plain(str(each.check)).capitalize()} ({each.verdict}): {finding(each)}"
     yield from map(sentence, found.warnings())
 
 
 def _assumptions(found: Plan) -> Iterator[str]:
     taken = found.assumed()
-    yield from (sentence(plans.assumed([each])) for each in taken)
+    yield from (sentence(plans.assumed([each], found.limit.load)) for each in taken)
     if taken:
         yield "Light load does not show any of these: check them on the system."
+
+
+def _interval(found: Plan) -> Iterator[str]:
+    limit = found.limit
+    yield f"From {number(limit.low, 3)} to {number(limit.high, 3)}: {headlines.covers(limit)}."
+    yield sentence(plans.breakdown(found.breakdown()))
+    if limit.failed:
+        yield f"{plural(limit.failed, 'draw')} could not be solved, which widens it."
 
 
 def _windows(found: Plan) -> Iterator[str]:
@@ -101,8 +109,8 @@ def _windows(found: Plan) -> Iterator[str]:
     for window, row in felt.iterrows():
         side = "higher" if row["change"] > 0 else "lower"
         yield (
-            f"Without window {int(window) + 1}, of load {number(row['load'])}, the limit would be "
-            f"{percent(abs(row['change']))} {side}."
+            f"Without window {int(window) + 1}, at load {number(row['load'], 3)}, the limit would "
+            f"be {about(abs(row['change']))} {side}."
         )
     if felt.empty:
         yield f"No single window moves the limit by more than {percent(_FELT)}."

@@ -162,6 +162,8 @@ def _long_queues(facts: Facts) -> Clauses:
     seen = f"the system held {queue} requests {times} as often as with {arrivals}"
     if facts["sampling"] == "arrival":
         seen = f"{times} as many requests as with {arrivals} found {queue} others"
+    if facts.get("times"):
+        seen = f"response times of {queue} are {times} as frequent as with {arrivals}"
     return (
         f"at light load (up to {number(facts['load'])}), {seen}, so arrivals come in bursts or "
         f"service times vary widely",
@@ -170,8 +172,9 @@ def _long_queues(facts: Facts) -> Clauses:
 
 def _usual_queues(facts: Facts) -> Clauses:
     more = "hardly" if facts["slightly"] else "no"
+    what = "response times" if facts.get("times") else "queues"
     return (
-        f"at light load (up to {number(facts['load'])}), queues of {_queue(facts)} are {more} more "
+        f"at light load (up to {number(facts['load'])}), {what} of {_queue(facts)} are {more} more "
         f"frequent than the model says",
     )
 

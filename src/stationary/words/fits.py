@@ -114,10 +114,8 @@ def observed(windows: Windows) -> str:
     if len(windows.inputs) > 1 and all(kind.independent for kind in windows.observations):
         loads = ""  # menus have none
     pooled = f" pooled into {len(windows)}" if windows.is_pooled else ""
-    kinds = [
-        ", ".join(getattr(kind, "labels", None) or kind.columns) for kind in windows.observations
-    ]
-    return f"{plural(windows.recorded, 'window')}{pooled}{loads}, observed {'; '.join(kinds)}"
+    kinds = "; ".join(kind.shown for kind in windows.observations)
+    return f"{plural(windows.recorded, 'window')}{pooled}{loads}, observed {kinds}"
 
 
 def left_out(estimate: Estimate) -> str:

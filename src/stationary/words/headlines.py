@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING
 
 from stationary.words.answers import choice, doubt, limit, verdict, whose
-from stationary.words.numbers import listed, number, percent, plain, plural, sentence
+from stationary.words.numbers import about, listed, number, percent, plain, plural, sentence
 
 if TYPE_CHECKING:
     from stationary.planning.limits import Limit
@@ -35,36 +36,37 @@ def headroom(found: Limit) -> str:
     if found.load == 0:
         return f"{present}, misses the limit, as does any other."
     if found.headroom < 0:
-        return f"{present}, is over the limit by {percent(found.present / found.load - 1)}."
+        return f"{present}, is over the limit by {about(found.present / found.load - 1)}."
     if found.low < found.present:
-        return f"{present}, may be over the limit already: it lies inside the interval."
+        return f"{present}, may already be over the limit: it lies inside the interval."
     least, most = (end / found.present - 1 for end in (found.low, found.high))
-    ends = "" if found.low == found.high else f" ({percent(least)} to {percent(most)})"
-    return f"{present}, may grow by {percent(found.headroom)}{ends} before the limit is reached."
+    ends = "" if found.low == found.high else f" ({about(least)} to {about(most)})"
+    return f"{present}, may grow by {about(found.headroom)}{ends} before the limit is reached."
 
 
-def limit_facts(found: Limit) -> Facts:
+def limit_facts(found: Limit, unit: str = "") -> Facts:
     """Return a limit, its interval, the present load and the headroom as numbers."""
+    unit = f" {unit}" if unit else ""
     if not found.trusted:
         grow = "unknown"
     elif found.load == math.inf:
         grow = "unlimited"
     elif found.headroom >= 0:
-        grow = percent(found.headroom)
+        grow = about(found.headroom)
     elif found.load == 0:
         grow = "none"
     else:
-        grow = f"none ({percent(found.present / found.load - 1)} over)"
+        grow = f"none ({about(found.present / found.load - 1)} over)"
     return (
-        ("largest load", _load(found.load) + ("" if found.trusted else ", not trusted")),
-        (interval(found.level), f"{_load(found.low)} to {_load(found.high)}"),
-        (_present(found.present_given), number(found.present)),
+        ("largest load", _load(found.load, unit) + ("" if found.trusted else ", not trusted")),
+        (interval(found.level), f"{_load(found.low)} to {_load(found.high, unit)}"),
+        (_present(found.present_given), _load(found.present, unit)),
         ("headroom", grow),
     )
 
 
-def _load(load: float) -> str:
-    return {0.0: "none", math.inf: "any"}.get(load, number(load))
+def _load(load: float, unit: str = "") -> str:
+    return {0.0: "none", math.inf: "any"}.get(load, f"{number(load, 3)}{unit}")
 
 
 def _present(given: bool) -> str:
@@ -74,6 +76,20 @@ def _present(given: bool) -> str:
 def interval(level: float) -> str:
     """Name an interval by its coverage, as in ``95% interval``."""
     return f"{100 * level:g}% interval"
+
+
+def covers(found: Limit) -> str:
+    """Say what the interval of a limit means."""
+    return (
+        f"if the model and the assumptions hold, it contains the true limit in "
+        f"{100 * found.level:g} of 100 cases"
+    )
+
+
+def as_html(title: str, facts: Facts) -> str:
+    """Return numbers with their names as a table of HTML, for notebooks."""
+    rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts)
+    return f"<table><caption>{escape(title)}</caption><tbody>{rows}</tbody></table>"
 
 
 def at_load(measure: str, load: float, values: Sequence[float], level: float, reason: str) -> str:

@@ -46,6 +46,19 @@ def percent(share: float) -> str:
     return "∞" if share == math.inf else f"{number(100 * share, 3)}%"
 
 
+def about(share: float) -> str:
+    """Return a result as a percentage of no more digits than anyone would act on.
+
+    Examples
+    --------
+    >>> [about(share) for share in (0.00451, 0.0573, 0.1248, 1.4151, math.inf)]
+    ['0.5%', '6%', '12%', '142%', '∞']
+    """
+    if not 9.5 < 100 * abs(share) < math.inf:
+        return "∞" if share == math.inf else f"{number(100 * share, 1)}%"
+    return f"{100 * share:.0f}%".replace("-", _MINUS)
+
+
 def seconds(value: float) -> str:
     """Return a time in the unit that suits it.
 
@@ -66,7 +79,7 @@ def load_range(low: float, high: float) -> str:
     >>> load_range(11.0, 12.5), load_range(11.0, 11.0)
     ('11 to 12.5', '11')
     """
-    return number(low) if low == high else f"{number(low)} to {number(high)}"
+    return number(low, 3) if low == high else f"{number(low, 3)} to {number(high, 3)}"
 
 
 def plural(count: int, what: str) -> str:
@@ -117,7 +130,8 @@ def plain(name: str) -> str:
 
     Examples
     --------
-    >>> plain("service_rate"), plain("p_0")
-    ('service rate', 'p_0')
+    >>> plain("service_rate"), plain("p_0"), plain("response_time")
+    ('service rate', 'p_0', 'mean response time')
     """
-    return name if name.startswith("p_") else name.replace("_", " ")
+    mean = "mean " if name in ("response_time", "waiting_time") else ""
+    return name if name.startswith("p_") else mean + name.replace("_", " ")

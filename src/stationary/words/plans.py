@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 
 from stationary.words import answers, headlines
 from stationary.words.findings import clause
-from stationary.words.numbers import listed, number, percent, plain, plural, seconds, sentence
+from stationary.words.measures import unit_of
+from stationary.words.numbers import (
+    about,
+    listed,
+    load_range,
+    number,
+    percent,
+    plain,
+    plural,
+    seconds,
+    sentence,
+)
 
 if TYPE_CHECKING:
     from stationary.data.windows import Windows
@@ -26,6 +37,9 @@ WIDTH, MOST = 80, 20
 
 _LABEL = 10
 """Width of the labels at the left."""
+
+_SAME = 0.005
+"""Share of a limit by which it may move and count as the same."""
 
 _KINDS = {
     "states": "queue lengths that requests found",
@@ -45,7 +59,9 @@ def bound(given: Slo) -> str:
     >>> bound(Slo.parse("loss<0.1%")), bound(Slo.parse("p99<200ms")), bound(Slo("mean_queue", 5))
     ('loss < 0.1%', 'p99 < 200 ms', 'mean queue < 5')
     """
-    shown = {"share": percent, "time": seconds}.get(given.unit, number)
+    is_share = unit_of(given.measure) == "share"
+    unit = given.unit or ("share" if is_share else "")
+    shown = {"share": percent, "time": seconds}.get(unit, number)
     return f"{plain(given.measure)} < {shown(given.bound)}"
 
 
@@ -80,8 +96,10 @@ def plan_answer(found: Limit, alone: Sequence[Limit] = (), unit: str = "") -> st
         return sentence(text)
     others = [each for each in alone if each.binding.measure != found.binding.measure]
     first = f"{plain(found.binding.measure)} is missed first"
-    rest = listed([f"{bound(each.binding)} would hold {up_to(each)}" for each in others], most=9)
-    return f"{sentence(text)} {sentence(f'{first}; alone, {rest}' if others else first)}"
+    if others:
+        rest = [f"{bound(each.binding)} alone would hold {up_to(each)}" for each in others]
+        first += f"; {listed(rest, most=9)}"
+    return f"{sentence(text)} {sentence(first)}"
 
 
 def used_up(found: Limit, growth: Growth, today: date) -> str:
@@ -90,38 +108,49 @@ def used_up(found: Limit, growth: Growth, today: date) -> str:
         return ""
     ends = [growth.days_until(load / found.present) for load in (found.low, found.load, found.high)]
     when = [_day(growth, load / found.present, today) for load in (found.low, found.high)]
-    text = f"at {percent(growth.share)} per {growth.period} the limit is reached"
+    text = f"if the load grows by {percent(growth.share)} per {growth.period}, it reaches the limit"
     if ends[1] <= 0:
-        return sentence(f"{text} already")
-    text += f" in {_span(ends[1])}, {_day(growth, found.load / found.present, today)}"
+        return "The load has reached the limit already."
+    text += f" in {_span(ends[1])}: {_day(growth, found.load / found.present, today)}"
     return sentence(text if found.low == found.high else f"{text} ({when[0]} to {when[1]})")
 
 
 def rests_on(windows: Windows, unit: str = "") -> str:
     """Return what an answer was learnt from, as a clause."""
-    loads = f"{number(float(windows.loads.min()))} to {number(float(windows.loads.max()))}"
+    loads = load_range(float(windows.loads.min()), float(windows.loads.max()))
     length = ""
     if windows.duration is not None and not windows.is_pooled:
         low, high = map(float, windows.duration.aminmax())
         length = f" of {seconds(low)}" if low == high else f" of {seconds(low)} to {seconds(high)}"
     kinds = [_KINDS.get(kind.kind, plain(kind.kind)) for kind in windows.observations]
     return (
-        f"{plural(windows.recorded, 'window')}{length} at loads {_with(loads, unit)}: "
-        f"{listed(kinds)}"
+        f"{listed(kinds)} in {plural(windows.recorded, 'window')}{length}, at loads of "
+        f"{_with(loads, unit)}"
     )
 
 
-def assumed(found: Sequence[Assumed]) -> str:
-    """Return what an answer takes as given, and where the limit would be otherwise, as clauses."""
+def assumed(found: Sequence[Assumed], answer: float = math.nan) -> str:
+    """Return what an answer takes as given, and where the limit would be otherwise, as clauses.
+
+    Parameters
+    ----------
+    found : sequence of Assumed
+        What it takes as given.
+    answer : float
+        The limit, to say where another assumption would hardly move it.
+    """
     parts = []
     for each in found:
-        text = _taken(each)
-        asides = [] if each.given or each.name == "retries" else [f"not given: --{each.name}"]
+        asides = [] if each.given or each.name == "retries" else [f"a guess: set --{each.name}"]
         if each.others:
             size = seconds if each.name == "patience" else number
-            moved = [f"{number(load, 3)} with {size(value)}" for value, load in each.others]
-            asides.append(f"limit {listed(moved)}")
-        parts.append(f"{text} ({'; '.join(asides)})" if asides else text)
+            values = " or ".join(size(value) for value, _ in each.others)
+            if all(abs(load - answer) < _SAME * answer for _, load in each.others):
+                asides.append(f"the limit is the same with {values}")
+            else:
+                loads = " or ".join(number(load, 3) for _, load in each.others)
+                asides.append(f"with {values} the limit is {loads}")
+        parts.append(_taken(each) + (f" ({'; '.join(asides)})" if asides else ""))
     return listed(parts, most=9)
 
 
@@ -130,22 +159,25 @@ def _taken(each: Assumed) -> str:
     if each.name == "retries":
         return "clients do not retry"
     if each.name == "patience":
-        return "clients wait for ever" if each.value is None else f"patience {seconds(each.value)}"
+        never = each.value is None
+        return "clients never give up" if never else f"clients give up after {seconds(each.value)}"
     count = int(each.value or 0)
-    return plural(count, "server") if each.name == "servers" else f"capacity {count}"
+    if each.name == "servers":
+        return plural(count, "server")
+    return f"at most {plural(count, 'request')} at a time"
 
 
 def breakdown(found: Breakdown) -> str:
-    """Return where the width of an interval comes from, as a clause."""
+    """Return what an interval allows for, as a clause."""
     named = {name: share for name, share in found.shares.items() if name != "the rest"}
     shares = [
         *sorted(named.items(), key=lambda item: -item[1]),
         ("other causes", found.shares.get("the rest", 0.0)),
     ]
-    parts = [f"{name} {100 * share:.0f}%" for name, share in shares if share >= 0.005]
-    text = listed(parts, most=9) if parts else "unknown"
+    parts = [f"{name} ({100 * share:.0f}%)" for name, share in shares if share >= 0.005]
+    text = f"its width is due to {listed(parts, most=9) if parts else 'unknown causes'}"
     if found.slowing > 0:
-        text += f"; that service slows down under load is {percent(found.slowing)} likely"
+        text += f"; the chance that service slows down under load is {about(found.slowing)}"
     return text
 
 
@@ -185,13 +217,14 @@ def plan_screen(
     lines.append("")
     if limit.doubt is not None:
         lines += _labelled("WARNING", f"not to be trusted: {answers.doubt(limit.doubt)}")
-    lines += _labelled("Rests on", f"{rests_on(found.windows, unit)}; model {found.name}")
+    lines += _labelled("Based on", f"{rests_on(found.windows, unit)}; model: {found.name}")
     if limit.doubt is None and found.horizon.load:
         lines += _labelled("Tested", answers.why_horizon(found.horizon))
-        lines += _labelled("Interval", f"its width comes from {breakdown(found.breakdown())}")
+        lines += _labelled("Interval", breakdown(found.breakdown()))
     taken = found.assumed()
     if taken:
-        lines += _labelled("Assumed", f"{assumed(taken)}; light load does not show this: check it")
+        said = sentence(assumed(taken, limit.load))
+        lines += _labelled("Assumed", f"{said} Please check: light load does not show this")
     last = _labelled("Next", advice) if advice else []
     room = MOST - len(lines) - len(last)
     return "\n".join([*lines, *_fitting(notes, room), *last])
@@ -221,6 +254,30 @@ def windows_left_out(count: int, why: str) -> str:
     return f"{plural(count, 'window')} {'was' if count == 1 else 'were'} left out: {why}"
 
 
+def checked(count: int, bad: int, unsaid: int) -> str:
+    """Say how the checks of the data ended."""
+    if not count:
+        return "The checks are of the data, which show the system before the change."
+    warned_of = f"{bad} of {plural(count, 'check')} {'warns' if bad == 1 else 'warn'}"
+    text = warned_of if bad else "No check warns"
+    return f"{text}; on {unsaid} the data do not say enough." if unsaid else f"{text}."
+
+
+def odd_window(off: float) -> str:
+    """Say that a window lies far from the model, by how many times the usual scatter."""
+    how = "fuller or slower" if off > 0 else "emptier or faster"
+    return sentence(
+        f"{how} than the model expects at this load, by {number(abs(off), 2)} times the usual "
+        f"scatter"
+    )
+
+
+def felt_window(change: float) -> str:
+    """Say what the limit would be without a window."""
+    side = "higher" if change > 0 else "lower"
+    return f"Without it the limit would be {percent(abs(change))} {side}."
+
+
 def warned(found: Plan) -> Iterator[str]:
     """Yield the warnings of the checks, and what else a reader must know, as clauses."""
     if found.change is None:
@@ -235,7 +292,7 @@ def _fitting(notes: Sequence[str], room: int) -> list[str]:
         more = _labelled("Note", note)
         left = len(notes) - k - 1
         if len(lines) + len(more) + bool(left) > room:
-            rest = f"{plural(left + 1, 'more note')} in the report and in 'stationary explain'"
+            rest = f"see the report or 'stationary explain' for {plural(left + 1, 'more note')}"
             return [*lines, *_labelled("Note", rest)][:room]
         lines += more
     return lines

@@ -6,50 +6,26 @@ import importlib
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stationary.errors import InputError
+from stationary.ingest.formats._lines import LogLines as LogLines
+from stationary.ingest.formats._lines import read
 from stationary.terms.spans import Unit
 
 _PACKAGE = __name__.rpartition(".")[0]
 _ENOUGH = 0.5
 """Share of the first lines that must be of a format."""
-_SHOWN = 200
-"""Characters of a line that an error shows."""
-
-
-@dataclass(frozen=True)
-class LogLines:
-    """What lines of an access log look like, and what to say of them.
-
-    Parameters
-    ----------
-    kind : str
-        What a line should be, for messages.
-    pattern : str
-        Regular expression that such lines match, and others do not.
-    times : str
-        What the logged time is, in words.
-    add_fraction, add_response : str
-        What to add to the server's format where times are whole seconds, or responses are missing.
-    """
-
-    kind: str
-    pattern: str
-    times: str
-    add_fraction: str = "parts of a second to the format"
-    add_response: str = "the response time to the format"
 
 
 @dataclass(frozen=True)
 class Format:
-    """A way to read files.
+    """A way to read files: a function, or what their lines look like.
 
     Parameters
     ----------
-    read : callable
+    read : callable, optional
         Of an Ibis backend and paths; returns a table. One with the columns ``arrival``,
         ``response`` (null where there was no answer) and ``status`` needs no mapping of columns.
     unit : Unit, optional
@@ -57,14 +33,12 @@ class Format:
     endings : tuple of str
         File names that are read in this format unless another is asked for.
     lines : LogLines, optional
-        Where it takes lines of text apart, which only DuckDB has the functions for. The table also
-        has ``line``, null ``arrival`` where a line could not be read, and whether times are
-        ``fine``: in parts of a second.
+        Of an access log, instead of ``read``.
     parsed : bool
         Whether the file is text, which is better read once only.
     """
 
-    read: Callable[[Any, Sequence[str]], Any]
+    read: Any = None
     unit: Unit | None = None
     endings: tuple[str, ...] = ()
     lines: LogLines | None = None
@@ -92,7 +66,7 @@ def load_format(name: str) -> Format:
     return made
 
 
-def format_of(path: str, head: Sequence[str] | None) -> tuple[str, Format]:
+def format_of(path: str, head: bytes | None) -> tuple[str, Format]:
     """Return the format of a file: by its first lines, or else by its ending.
 
     ``head`` is None where the lines cannot be looked at.
@@ -102,13 +76,10 @@ def format_of(path: str, head: Sequence[str] | None) -> tuple[str, Format]:
     by_ending = [item for item in formats.items() if name.endswith(item[1].endings or "\0")]
     if by_ending and by_ending[0][0] != "jsonl":
         return by_ending[0]
-    lines = {each: made.lines for each, made in formats.items() if made.lines is not None}
-    found = {
-        each: sum(re.search(rules.pattern, line) is not None for line in head or ())
-        for each, rules in lines.items()
-    }
-    best = max(found, key=lambda each: found[each])
-    if head and found[best] >= _ENOUGH * len(head):
+    logs = {each: made.lines for each, made in formats.items() if made.lines is not None}
+    found = {each: read(head or b"", rules) for each, rules in reversed(logs.items())}
+    best = max(found, key=lambda each: (found[each].timed, found[each].good))
+    if found[best].good > _ENOUGH * found[best].lines:
         return best, formats[best]
     if by_ending:
         return by_ending[0]
@@ -117,20 +88,19 @@ def format_of(path: str, head: Sequence[str] | None) -> tuple[str, Format]:
             f"{path}: its ending does not say how to read it; name its --format, one of "
             f"{', '.join(format_names())}"
         )
-    strange = next(line for line in head if not re.search(lines[best].pattern, line))
     raise InputError(
-        f"{path}: this is no log that is known. Tried: {', '.join(lines)}; the first line that "
-        f"could not be read: {strange[:_SHOWN]!r}. Name its --format, or give the format string of "
-        f"the server, as in --format '[$time_local] \"$request\" $status $request_time'"
+        f"{path}: this is no log that is known. Tried: {', '.join(logs)}; the first line that "
+        f"could not be read: {found[best].strange!r}. Name its --format, or give the format string "
+        f"of the server, as in --format '[$time_local] \"$request\" $status $request_time'"
     )
 
 
-def other_format(path: str, head: Sequence[str], name: str) -> str | None:
+def other_format(path: str, head: bytes, name: str) -> str | None:
     """Return the format that a file is in, if this can be told and is not the one of a name."""
     rules = load_format(name).lines
-    if rules and head:
-        read = sum(re.search(rules.pattern, line) is not None for line in head)
-        if read >= _ENOUGH * len(head):
+    if rules is not None and head:
+        part = read(head, rules)
+        if part.good >= _ENOUGH * part.lines:
             return None
     try:
         other = format_of(path, head)[0]

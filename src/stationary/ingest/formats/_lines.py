@@ -1,12 +1,4 @@
-"""Lines of access logs, taken apart by DuckDB.
-
-The result of each reader is a query over the files with one row per line: ``arrival`` (microseconds
-since 1970; null where the line could not be read), ``response`` (microseconds; null where the log
-does not say), ``status`` (text) and what else a line has, such as ``path``. DuckDB reads line by
-line, so the files may be larger than memory, and compressed. Times are whole numbers, so that a
-request which arrives in the millisecond in which another ends does not meet it: seconds since 1970
-as floats would tell the two apart by chance.
-"""
+"""Access logs: what their lines look like, and reading them into a table of requests."""
 
 from __future__ import annotations
 
@@ -14,167 +6,302 @@ import codecs
 import os
 import re
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import duckdb
-import ibis
-import ibis.expr.types as ir
+import numpy as np
+from numpy.typing import NDArray
 
 from stationary.errors import DataWarning, InputError
-from stationary.ingest.formats._base import LogLines
 
-QUOTED = r'"(?:[^"\\]|\\.)*"'
-REQUEST = r'"(?P<method>[A-Za-z]*) ?(?P<path>[^ ?"]*)(?:[^"\\]|\\.)*"'
-STAMP = r"(?P<clock>\d{2}/[A-Za-z]{3}/\d{4}:\d{2}:\d{2}:\d{2})(?P<fraction>\.\d+)?"
-ZONE = r" (?P<zone>[+-]\d{4})"
-ISO = (
-    r"(?P<clock>\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?P<fraction>\.\d+)?(?P<zone>Z|[+-]\d\d:?\d\d)?"
-)
-COMMON = (
-    rf"^\S+ \S+ .*?\[{STAMP}{ZONE}\] {REQUEST} (?P<status>\d{{3}}|-) "
-    rf"(?:\d+|-)(?: {QUOTED} {QUOTED})?(?P<rest>.*)$"
-)
-_COMMON_CLOCK = "%d/%b/%Y:%H:%M:%S"
-_ISO_CLOCK = "%Y-%m-%dT%H:%M:%S"
-_MARK = codecs.BOM_UTF8.decode("latin-1")
-"""What some editors put before the first line."""
+Fields = dict[str, Any]
+
+WHEN_DONE = "those at which requests were done; arrivals are earlier by the response time"
+WHEN_CAME = "those at which requests came"
+_BLOCK = 2**22
+"""Bytes that are read at once."""
 _SHOWN = 200
-"""Characters of a line that an error shows."""
+"""Characters of a line that a message shows."""
+_UNITS = {"s": 6, "ms": 3, "us": 0, "ns": -3}
+"""Powers of ten that make microseconds of them."""
 
 
-def lines(backend: Any, files: Sequence[str]) -> ir.Table:
-    """Return the lines of files as a column ``line``; empty ones are left out."""
-    try:
-        read = backend.read_csv(
-            list(files),
-            header=False,
-            auto_detect=False,
-            columns={"line": "VARCHAR"},
-            delim="\x1f",  # servers escape control characters, so no line has one
-            quote="",
-            escape="",
-            strict_mode=False,
-            encoding="latin-1",  # reads any byte, and what is extracted is plain ASCII
-        )
-    except duckdb.IOException as error:
-        raise InputError(f"{', '.join(map(os.fspath, files))}: cannot be read: {error}") from None
-    read = read.filter(read.line.notnull() & (read.line != ""))
-    marked = read.line.startswith(_MARK)
-    return read.mutate(line=ibis.ifelse(marked, read.line.substr(len(_MARK)), read.line))
+@dataclass(frozen=True)
+class LogLines:
+    """What lines of an access log look like, and what to say of them.
 
+    Parameters
+    ----------
+    kind : str
+        What a line should be, for messages.
+    layouts : tuple of str or mapping
+        What a line looks like: text, with fields in braces; of several the first that fits. Of
+        lines of JSON the fields by their path, as in ``{"request.method": "{method}"}``.
+    ends : bool
+        Whether the time is that at which a request was done, so that it came earlier.
+    times : str
+        What the logged time is, in words.
+    add_fraction, add_response : str
+        What to add to the server's format where times are whole seconds, or responses are missing.
+    adjust : callable, optional
+        Changes the fields of some lines at once.
 
-def fields(backend: Any, files: Sequence[str], pattern: str) -> ir.Table:
-    """Return lines with the named groups of a pattern as columns of text, empty without a match."""
-    names = list(re.compile(pattern).groupindex)
-    kind = f"struct<{', '.join(f'{name}: string' for name in names)}>"
+    Notes
+    -----
+    Fields are written ``{name}``, or ``{name:kind}``; ``{}`` is skipped, ``{:code}`` as well if it
+    is a whole number. These have a meaning:
 
-    # DuckDB's own function finds all groups in one pass over a line; that of Ibis finds one.
-    @ibis.udf.scalar.builtin(
-        name="regexp_extract", signature=(("string", "string", "array<string>"), kind)
-    )
-    def groups(line: Any, pattern: Any, names: Any) -> Any: ...
+    - ``clock`` (a time), ``epoch`` (seconds since 1970, which goes before it), ``done`` (a time);
+    - ``took``, ``received`` (until a request had come in); their kind is a unit;
+    - ``request`` (``GET /path HTTP/1.1``), ``path``, ``status``;
+    - ``tail``: what nginx writes last, of which lengths are known by three decimals.
 
-    read = lines(backend, files)
-    # RE2 does not know named groups in the middle of lists of names; it counts them.
-    plain = re.sub(r"\(\?P<\w+>", "(", pattern)
-    matched = read.mutate(groups=groups(read.line, plain, names))
-    return matched.select("line", **{name: matched.groups[name] for name in names})
-
-
-def stamp(
-    clock: ir.StringValue,
-    fraction: ir.StringValue,
-    zone: ir.StringValue | None = None,
-    form: str = _COMMON_CLOCK,
-) -> ir.IntegerValue:
-    """Return microseconds since 1970 of a time, a part of a second and a zone; UTC without one."""
-    whole = _try_strptime(clock, form).epoch_seconds().cast("int64") * 1_000_000
-    time = whole + ibis.coalesce(micros(fraction), 0)
-    if zone is None:
-        return time
-    # The zone is subtracted by hand: a time with a zone would need an extension of DuckDB.
-    digits = zone.replace(":", "")
-    away = micros(digits.substr(1, 2), 3600.0) + micros(digits.substr(3, 2), 60.0)
-    return time - ibis.coalesce(away, 0) * ibis.ifelse(digits.startswith("-"), -1, 1)
-
-
-def iso(
-    clock: ir.StringValue, fraction: ir.StringValue, zone: ir.StringValue | None = None
-) -> ir.IntegerValue:
-    """Return the same of a time as in ISO 8601."""
-    return stamp(clock, fraction, zone, _ISO_CLOCK)
-
-
-def micros(text: ir.StringValue, unit: float = 1.0) -> ir.IntegerValue:
-    """Return microseconds of a number of units, each of so many seconds; null if there is none.
-
-    A float of seconds since 1970 is off by a tenth of a microsecond at most, so rounding is exact.
+    All others are columns of text.
     """
-    return (text.nullif("").try_cast("float64") * (unit * 1e6)).round().cast("int64")
+
+    kind: str
+    layouts: tuple[str, ...] | Mapping[str, str]
+    ends: bool = False
+    times: str = ""
+    add_fraction: str = "parts of a second to the format"
+    add_response: str = "the response time to the format"
+    adjust: Callable[[Fields], None] | None = field(default=None, compare=False)
+
+    def said(self) -> str:
+        """What the logged time is."""
+        return self.times or (WHEN_DONE if self.ends else WHEN_CAME)
+
+    @cached_property
+    def program(self) -> Program:
+        """The instructions by which lines are read."""
+        return _compiled(self.layouts)
 
 
-@ibis.udf.scalar.builtin(name="try_strptime", signature=(("string", "string"), "timestamp"))
-def _try_strptime(text: Any, form: Any) -> Any:
-    """DuckDB's reader of times; null where a text is not a time."""
+class Program(NamedTuple):
+    """Layouts as the scanner takes them, and the names of the texts that it keeps."""
+
+    ops: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    pool: NDArray[np.uint8]
+    keys: NDArray[np.uint64]
+    texts: tuple[str, ...]
 
 
-def members(backend: Any, files: Sequence[str], paths: dict[str, str]) -> ir.Table:
-    """Return lines of JSON with what stands at some paths as columns of text."""
+class Read(NamedTuple):
+    """Requests of some lines, and how many lines there were, were read, were precise and timed."""
 
-    @ibis.udf.scalar.builtin(
-        name="json_extract_string", signature=(("string", "array<string>"), "array<string>")
+    columns: Fields
+    lines: int
+    good: int
+    fine: int
+    timed: int
+    strange: str | None
+
+
+def _compiled(layouts: tuple[str, ...] | Mapping[str, str]) -> Program:
+    from stationary.ingest.formats import _scan
+
+    pool, ops, starts, texts = bytearray(), list[list[int]](), [0], list[str]()
+    for layout in layouts.values() if isinstance(layouts, Mapping) else layouts:
+        first, *parts = re.split(r"\{(\w*(?::\w+)?)\}", layout)
+        pairs = [("=", first)] if first else []
+        for name, literal in [*pairs, *zip(parts[::2], parts[1::2], strict=True)]:
+            kind, slot, shift = _instruction(name, texts)
+            begin = len(pool)
+            pool += literal.encode()
+            ops.append([kind, slot, shift, begin, len(pool)])
+        starts.append(len(ops))
+    keys = []
+    for path in layouts if isinstance(layouts, Mapping) else ():
+        key = np.uint64(0)
+        for name in path.split("."):
+            key = _scan.path_hash(key, np.frombuffer(name.encode(), dtype=np.uint8))
+        keys.append(key)
+    return Program(
+        np.array(ops, dtype=np.int64),
+        np.array([0] if keys else starts, dtype=np.int64),
+        np.frombuffer(bytes(pool), dtype=np.uint8),
+        np.array(keys, dtype=np.uint64),
+        tuple(texts),
     )
-    def extract(line: Any, paths: Any) -> Any: ...
-
-    @ibis.udf.scalar.builtin(name="json_valid", signature=(("string",), "boolean"))
-    def valid(line: Any) -> Any: ...
-
-    read = lines(backend, files)
-    safe = ibis.ifelse(valid(read.line), read.line, "{}")  # or one bad line would end it all
-    read = read.mutate(found=extract(safe, list(paths.values())))
-    return read.select("line", **{name: read.found[k] for k, name in enumerate(paths)})
 
 
-def checked(table: ir.Table, name: str, rules: LogLines) -> ir.Table:
-    """Keep the lines that could be read, and say what the others lack."""
-    good = table.arrival.notnull()
-    timed = table.response.notnull()
-    if "denied" in table.columns:  # these have no response, and need none
-        timed = timed | table.denied
-    sums = table.aggregate(
-        lines=table.count(),
-        good=good.sum(),
-        fine=(good & table.fine).sum(),
-        timed=(good & timed).sum(),
-    )
-    row = {key: value or 0 for key, value in sums.to_pyarrow().to_pylist()[0].items()}
-    if not row["lines"]:
+def _instruction(field: str, texts: list[str]) -> tuple[int, int, int]:
+    """Return kind, place and power of ten of a field; ``texts`` gets the names of new texts."""
+    from stationary.ingest.formats import _scan
+
+    def place(*names: str) -> int:
+        texts.extend(name for name in names if name not in texts)
+        return texts.index(names[0])
+
+    name, _, kind = field.partition(":")
+    if field == "=":
+        return _scan.EXACT, 0, 0
+    if kind in _UNITS:
+        slot = _scan.NUMBERS.index(name)
+        return (_scan.WHOLE if _UNITS[kind] < 6 else _scan.NUMBER), slot, _UNITS[kind]
+    if name in ("clock", "done"):
+        return _scan.TIME, _scan.NUMBERS.index(name), 0
+    if name == "epoch":
+        return _scan.MOMENT, _scan.EPOCH, 6
+    if name == "tail":
+        return _scan.TAIL, 0, 0
+    if name == "request":
+        return _scan.REQUEST, place("method", "path"), 0
+    if name == "path":
+        return _scan.PATH, place(name), 0
+    if kind == "code" or name == "status":
+        return _scan.CODE, place(name or "_"), 0
+    return (_scan.TEXT, place(name), 0) if name else (_scan.SKIP, 0, 0)
+
+
+def read(block: bytes, rules: LogLines) -> Read:
+    """Take whole lines apart."""
+    import pyarrow
+
+    from stationary.ingest.formats import _scan
+
+    if not block.isascii():
+        try:
+            block.decode()
+        except UnicodeDecodeError:
+            block = block.decode("latin-1").encode()  # any byte can be read
+    ops, starts, pool, keys, texts = rules.program
+    text, count = np.frombuffer(block, dtype=np.uint8), block.count(b"\n") + 1
+    numbers = np.empty((count, len(_scan.NUMBERS)), dtype=np.int64)
+    spans = np.empty((count, max(len(texts), 1), 2), dtype=np.int32)
+    lines = np.empty((count, 2), dtype=np.int64)
+    status = texts.index("status")
+    count = _scan.read_lines(text, ops, starts, pool, keys, status, numbers, spans, lines)
+    good = (numbers[:count, [_scan.CLOCK, _scan.EPOCH]] != _scan.NONE).any(1)
+    if block and not block.endswith(b"\n") and count:
+        # The server was still writing the last line, unless all of it is there.
+        good[-1] &= (numbers[count - 1, _scan.FINE] == 1) and (
+            (numbers[count - 1, [_scan.TOOK, _scan.DONE]] != _scan.NONE).any()
+        )
+    strange = None
+    if not good.all():
+        begin, end = lines[np.argmin(good)].tolist()
+        strange = block[begin : min(end, begin + 4 * _SHOWN)].decode(errors="replace")[:_SHOWN]
+    found: Fields = dict(zip(_scan.NUMBERS, numbers[:count][good].T, strict=True))
+    found |= {
+        name: partial(_texts, text, np.ascontiguousarray(spans[:count, k][good]))
+        for k, name in enumerate(texts)
+        if name != "_"
+    }
+    found["denied"] = np.zeros(int(good.sum()), dtype=bool)
+    if rules.adjust is not None:
+        rules.adjust(found)
+    time = np.where(found["epoch"] == _scan.NONE, found["clock"], found["epoch"])
+    took = np.where(found["done"] == _scan.NONE, found["took"], found["done"] - time)
+    answered = (took != _scan.NONE) & ~found["denied"]
+    received = np.maximum(found["received"], 0)
+    length = np.where(answered, took, 0)
+    columns = {
+        "arrival": pyarrow.array(time - length if rules.ends else time + received),
+        "response": pyarrow.array(np.maximum(length - received, 0), mask=~answered),
+        **{name: each() for name, each in found.items() if callable(each)},
+    }
+    fine, timed = found["fine"] == 1, answered | found["denied"]
+    return Read(columns, count, len(timed), int(fine.sum()), int(timed.sum()), strange)
+
+
+def _texts(text: NDArray[np.uint8], spans: NDArray[np.int32]) -> Any:
+    import pyarrow
+
+    from stationary.ingest.formats import _scan
+
+    offsets, data = map(pyarrow.py_buffer, _scan.gather(text, spans))
+    return pyarrow.StringArray.from_buffers(len(spans), offsets, data)
+
+
+def blocks(path: str) -> Iterator[bytes]:
+    """Yield a file, unpacked, in pieces that end with a line."""
+    import pyarrow
+
+    rest, first = b"", True
+    try:
+        with pyarrow.input_stream(path, compression="detect") as stream:
+            while block := stream.read(_BLOCK):
+                block = rest + (block.removeprefix(codecs.BOM_UTF8) if first else block)
+                first = False
+                whole, end, rest = block.rpartition(b"\n")
+                if end:
+                    yield whole + end
+    except (OSError, pyarrow.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read: {error}; is it damaged?") from None
+    if rest:
+        yield rest
+
+
+def stage(files: Sequence[str], rules: LogLines, folder: str, name: str) -> str:
+    """Read logs into a Parquet file in a folder, say what was left out, and return its path."""
+    import pyarrow
+    import pyarrow.parquet
+
+    made, total = str(Path(folder) / "rows.parquet"), np.zeros(4, dtype=np.int64)
+    strange, writer = None, None
+    try:
+        for part in _in_turn(files, rules):
+            total += part[1:5]
+            strange = strange or part.strange
+            batch = pyarrow.table(part.columns)
+            if writer is None:
+                writer = pyarrow.parquet.ParquetWriter(
+                    made, batch.schema, compression="NONE", use_dictionary=False
+                )
+            writer.write_table(batch)
+    finally:
+        if writer is not None:
+            writer.close()
+    lines, good, fine, timed = total.tolist()
+    _say(name, rules, Read({}, lines, good, fine, timed, strange))
+    return made
+
+
+def _in_turn(files: Sequence[str], rules: LogLines) -> Iterator[Read]:
+    """Yield what blocks hold, in their order, while threads read the next ones."""
+    workers = os.cpu_count() or 1
+    with ThreadPoolExecutor(workers) as pool:
+        waiting = deque[Any]()
+        for file in files:
+            for block in blocks(file):
+                waiting.append(pool.submit(read, block, rules))
+                if len(waiting) > workers:
+                    yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _say(name: str, rules: LogLines, total: Read) -> None:
+    """Say which lines could not be read, and what the others lack."""
+    _, lines, good, fine, timed, strange = total
+    if not lines:
         raise InputError(f"{name}: the file has no lines")
 
     def warn(text: str) -> None:
-        warnings.warn(f"{name}: {text}", DataWarning, stacklevel=5)
+        warnings.warn(f"{name}: {text}", DataWarning, stacklevel=6)
 
-    bad = row["lines"] - row["good"]
-    if bad:
-        first = table.filter(~good).limit(1).line.to_pyarrow()[0].as_py()[:_SHOWN]
-        text = f"{bad} of {row['lines']} lines are not {rules.kind}; the first: {first!r}"
-        if bad == row["lines"]:
+    if good < lines:
+        text = f"{lines - good} of {lines} lines are not {rules.kind}; the first: {strange!r}"
+        if not good:
             raise InputError(f"{name}: {text}; name the format of the file with --format")
         warn(f"left out: {text}")
-    coarse, untimed = row["good"] - row["fine"], row["good"] - row["timed"]
-    if coarse:
+    if fine < good:
         warn(
-            f"{coarse} of {row['good']} lines have the time in whole seconds only, too coarse for "
+            f"{good - fine} of {good} lines have the time in whole seconds only, too coarse for "
             f"queue lengths; add {rules.add_fraction}"
         )
-    if untimed:
-        text = f"{untimed} of {row['good']} lines have no response time"
-        if untimed == row["good"]:
+    if timed < good:
+        text = f"{good - timed} of {good} lines have no response time"
+        if not timed:
             raise InputError(
                 f"{name}: {text}; add {rules.add_response}: without it the number in the system is "
                 f"not known"
             )
         warn(f"{text}, and count as lost; add {rules.add_response} if it is not always there")
-    extra = [name for name in ("line", "fine", "denied") if name in table.columns]
-    return table.filter(good).drop(*extra)

@@ -11,6 +11,7 @@ import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -147,19 +148,24 @@ class Shifted(Times):
     times: Times
     shift: Tensor
 
-    @property
+    @cached_property
     def _ends(self) -> tuple[Tensor, Tensor]:
         return self.shift * (1 - _VARIES), self.shift * (1 + _VARIES)
+
+    @cached_property
+    def _mean(self) -> Tensor:
+        return self.times.mean[..., None]
 
     def _mean_over_delays(
         self, of: Callable[[Tensor], Tensor], slope: Callable[[Tensor], Tensor], t: Tensor
     ) -> Tensor:
         """Mean over the delays of a function's slope: its difference between their ends."""
         least, most = self._ends
-        narrow = most - least <= _NARROW * self.times.mean[..., None]
+        late, early = of(torch.cat([t - most, t - least], -1)).chunk(2, -1)
+        narrow = most - least <= _NARROW * self._mean
         if not bool(narrow.any()):
-            return (of(t - most) - of(t - least)) / (most - least)
-        wide = (of(t - most) - of(t - least)) / torch.where(narrow, 1.0, most - least)
+            return (late - early) / (most - least)
+        wide = (late - early) / torch.where(narrow, 1.0, most - least)
         return torch.where(narrow, slope(t - self.shift), wide)
 
     def _tail(self, t: Tensor) -> Tensor:
@@ -176,7 +182,7 @@ class Shifted(Times):
     def _excess(self, t: Tensor) -> Tensor:
         """Mean excess of the times without delay, also over times below zero."""
         inside = self.times.excess(t.clamp_min(0.0))
-        return torch.where(t > 0, inside, self.times.mean[..., None] - t)
+        return torch.where(t > 0, inside, self._mean - t)
 
     def density(self, t: Tensor) -> Tensor:
         """Mean of the density over all delays."""

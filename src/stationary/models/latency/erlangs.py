@@ -55,8 +55,7 @@ class Erlangs(Times):
 
     def excess(self, t: Tensor) -> Tensor:
         """The stages that are left, at their mean time each."""
-        left = self._more.flip(-1).cumsum(-1).flip(-1)
-        return _poisson_sums(self.rate * t, left) / self.rate
+        return _poisson_sums(self.rate * t, self._left) / self.rate
 
     @property
     def mean(self) -> Tensor:
@@ -83,6 +82,11 @@ class Erlangs(Times):
     def _more(self) -> Tensor:
         """Probability of more than 0, 1, 2, ... stages."""
         return self.weights.flip(-1).cumsum(-1).flip(-1)[..., 1:]
+
+    @cached_property
+    def _left(self) -> Tensor:
+        """Mean number of stages beyond the first 0, 1, 2, ..."""
+        return self._more.flip(-1).cumsum(-1).flip(-1)
 
     def _root(self, share: float) -> Tensor:
         """The same search as for all times, compiled: in ticks, row by row."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from stationary.models._point import Point
 from stationary.models.measures import Measure
+
+if TYPE_CHECKING:
+    from stationary.models._point import Point
 
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?|9\d{2,})")
 _SLOWER = "slower_"

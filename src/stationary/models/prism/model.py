@@ -15,10 +15,9 @@ import torch
 from stationary.edges import Edges
 from stationary.errors import InputError
 from stationary.models._base import Model
-from stationary.models.measures import Measure
+from stationary.models.measures import Measure, mean_of_states, probability, reward
 from stationary.models.prism import _storm
-from stationary.models.rules.base import FormulaModel, long_run_mean, mean_of_states
-from stationary.models.rules.states import written
+from stationary.models.rules.base import FormulaModel
 
 
 class Prism(FormulaModel):
@@ -60,6 +59,7 @@ class Prism(FormulaModel):
     """
 
     name = "prism"
+    how_to_count = "name a variable with count= (--group-by) for numbers to have a meaning"
     how_to_say_times = (
         "its commands do not tell requests apart; write them as rules with discipline= (RuleModel)"
     )
@@ -98,13 +98,13 @@ class Prism(FormulaModel):
                 f"count: the PRISM model has no variable {count!r}; it has {', '.join(columns)}"
             )
         super().__init__(
-            states=chain.states,
+            chain.states,
+            None if count is None else columns[count],
             edges=Edges(
                 torch.from_numpy(chain.src), torch.from_numpy(chain.dst), len(chain.states)
             ),
             params=starts,
             inputs=inputs,
-            groups=None if count is None else [written(value) for value in columns[count]],
         )
         self._rates = chain.rates
         self.labels = chain.labels
@@ -117,25 +117,6 @@ class Prism(FormulaModel):
         return Prism(
             self._source, self.inputs, self.estimates, {**self.constants, **options}, self._count
         )
-
-    def states_of(self, name: int | str) -> list[int]:
-        """Positions of the states a name stands for: one state, all of a group, or of a label."""
-        grouped = self.groups is not self.states
-        if name in self.labels and not (grouped and name in self._members):
-            if not len(self.labels[str(name)]):
-                raise InputError(f"the label {name!r} holds in no reachable state of the model")
-            return self.labels[str(name)].tolist()
-        return super().states_of(name)
-
-    def state_index(self, state: int | str) -> int:
-        """Position of a state given by name; a number would be taken for a counted value."""
-        if self.groups is self.states and str(state) not in self.states:
-            raise InputError(
-                f"state {state!r} is not in the model: its states are {self.states[0]}.."
-                f"{self.states[-1]}, its labels {', '.join(self.labels) or 'none'}; to count by "
-                f"the value of a variable name it with count= (--group-by)"
-            )
-        return super().state_index(state)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -197,8 +178,7 @@ def _measures(chain: _storm.Chain, count: str | None) -> dict[str, Measure]:
     for name, places in chain.labels.items():
         if 0 < len(places) < n:  # otherwise there is nothing to forecast
             inside = np.isin(np.arange(n), places)
-            about = f"long-run probability of the label {name}"
-            found[name] = long_run_mean(inside, about, 0.0, 1.0)
+            found[name] = probability(inside, f"long-run probability of the label {name}")
     for name, earned in chain.rewards.items():
         shown = name if name not in found else f"{name}_reward"
         about = f"long-run mean of the reward {name} per unit time"
@@ -207,7 +187,7 @@ def _measures(chain: _storm.Chain, count: str | None) -> dict[str, Measure]:
         if not earned.names:
             values = earned({"": torch.zeros(1, dtype=torch.float64)}).numpy()
             high = values.max() if earned.positive and values.max() > 0 else math.inf
-        found[shown] = long_run_mean(values, about, low, high)
+        found[shown] = reward(values, low, high, about)
     # In a file without labels and rewards, the variables are all there is to measure.
     counted = [count] if count is not None else [] if found else list(columns)
     for name in counted:

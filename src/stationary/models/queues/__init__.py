@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from stationary.models.queues._queue import Queue as Queue
     from stationary.models.queues._queue import ServerQueue as ServerQueue
 
+_INNER = {"levels", "jumps"}
+"""Arguments of bases that a model makes by itself."""
+
 
 def names() -> tuple[str, ...]:
     """Return the names of the queue models on the command line, in alphabetical order."""
@@ -32,10 +35,37 @@ def class_names() -> dict[str, str]:
 
 
 def _public_class(file: Path) -> str:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
-    (public,) = [name for name in classes if not name.startswith("_")]
+    (public,) = [name for name in _classes(file) if not name.startswith("_")]
     return public
+
+
+@cache
+def _classes(file: Path) -> dict[str, ast.ClassDef]:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def options(name: str) -> tuple[str, ...]:
+    """Return the options and parameters of a queue model, as far as its file names them.
+
+    Examples
+    --------
+    >>> options("slowing")
+    ('service_rate', 'slowdown', 'servers', 'capacity', 'discipline', 'overhead')
+    """
+    known = {k: v for file in Path(__path__[0]).glob("_*.py") for k, v in _classes(file).items()}
+    node = _classes(Path(__path__[0], f"{name}.py"))[class_names()[name]]
+    found: list[str] = []
+    while True:
+        for part in node.body:
+            if isinstance(part, ast.FunctionDef) and part.name == "__init__":
+                found += [each.arg for each in (*part.args.args[1:], *part.args.kwonlyargs)]
+            if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == "params":
+                found += [ast.literal_eval(key) for key in getattr(part.value, "keys", ())]
+        base = ast.unparse(node.bases[0])
+        if base not in known:
+            return tuple(each for each in dict.fromkeys(found) if each not in _INNER)
+        node = known[base]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,11 +15,11 @@ from stationary.errors import InputError
 from stationary.models._base import Model
 from stationary.models._params import Param, Values
 from stationary.models._point import Point
-from stationary.models.latency import Shifted, Times
+from stationary.models.latency import Times
 from stationary.models.latency.erlangs import Erlangs, geometric
 from stationary.models.latency.orders import SHARED, Follower, queue_moves
 from stationary.models.latency.tagged import Tagged
-from stationary.models.measures import FLOW_MEASURES, Flows, Measure, reward
+from stationary.models.measures import FLOW_MEASURES, Flows, Measure, mean_of_states, reward
 
 _DISCIPLINES = ("fcfs", "ps")
 
@@ -67,7 +67,10 @@ class Queue(Model):
     slowed: bool = True
     """Whether requests may change the speed at which those before them are served."""
 
-    exponential: bool
+    exponential: bool = False
+    """Whether services are exponential, at each server at the same rate. Every class says it for
+    itself, because a subclass may have moves of its own."""
+
     servers: int
     levels: Tensor
     serving: Tensor
@@ -118,7 +121,8 @@ class Queue(Model):
     @property
     def has_quick_times(self) -> bool:
         """Whether percentiles of response times cost little more than a steady state."""
-        return not self.slowed and len(self.states) <= _FEW_STATES
+        known = self.exponential and self.discipline == "fcfs"
+        return (known or not self.slowed) and len(self.states) <= _FEW_STATES
 
     def check_times(self, waiting: bool) -> None:
         """Raise unless the model knows its response times, or how long requests wait."""
@@ -132,7 +136,7 @@ class Queue(Model):
         if name in FLOW_MEASURES:
             return FLOW_MEASURES[name]
         if name == "mean_queue":
-            return reward(self.levels, 0.0, float(self.levels.max()), "mean requests in the system")
+            return mean_of_states(self.levels, "mean requests in the system")
         if name == "utilisation" and name in self.measures:
             return reward(self.serving / self.servers, 0.0, 1.0, "mean share of busy servers")
         return super().measure(name)
@@ -157,13 +161,10 @@ class Queue(Model):
         return super().options | ({} if overhead is None else {"overhead": overhead})
 
     def response_times(self, point: Point) -> Times:
-        """How long accepted requests that are served stay, the overhead included."""
+        """How long accepted requests that are served stay, without an overhead."""
         if self.discipline == "ps":
-            times = self._followed(point, SHARED)
-        else:
-            times = self.times_in_order(point, waiting=False)
-        overhead = vars(point.p).get("overhead")
-        return times if overhead is None else Shifted(times, overhead)
+            return self._followed(point, SHARED)
+        return self.times_in_order(point, waiting=False)
 
     def waiting_times(self, point: Point) -> Times:
         """How long accepted requests wait until their service begins."""
@@ -171,7 +172,7 @@ class Queue(Model):
         return self.times_in_order(point, waiting=True)
 
     def times_in_order(self, point: Point, waiting: bool) -> Times:
-        """Response or waiting times, first come, first served, without overhead.
+        """Response or waiting times, first come, first served.
 
         By default one tagged request is followed through the chain. A model may have a faster way.
         """
@@ -237,16 +238,6 @@ class ServerQueue(Queue):
     capacity: int
     largest: ClassVar[int] = 10**5
     """The largest capacity that the model takes."""
-
-    exponential: bool = False
-    """Whether services are exponential, at each server at the same rate. Every class says it for
-    itself, because a subclass may have moves of its own."""
-
-    @property
-    def has_quick_times(self) -> bool:
-        """Also where the distribution is known without a chain."""
-        known = self.exponential and self.discipline == "fcfs"
-        return (known or not self.slowed) and len(self.states) <= _FEW_STATES
 
     _multiples: Tensor
 

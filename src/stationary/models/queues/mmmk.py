@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from stationary.models._params import rate
 from stationary.models._point import Point
-from stationary.models.queues._queue import ServerQueue
+from stationary.models.queues._birth_death import BirthDeathQueue
 
 
-class MMmK(ServerQueue):
+class MMmK(BirthDeathQueue):
     """Poisson arrivals, ``servers`` exponential servers, room for ``capacity`` requests in all.
 
     Parameters
@@ -39,9 +37,3 @@ class MMmK(ServerQueue):
         """Mean and variance ``[..., L]`` of service times that begin at these levels."""
         mean = (1 / point.p.service_rate) * torch.ones_like(levels)
         return mean, mean**2
-
-    def closed_form(self, x: Any) -> Tensor:
-        """Steady state ``[M, n]`` by the textbook formula, in log space."""
-        k, m = self.levels, torch.tensor(float(self.servers)).to(self.levels)
-        served = torch.where(k <= m, torch.lgamma(k + 1), torch.lgamma(m + 1) + (k - m) * m.log())
-        return torch.softmax(k * (self.as_inputs(x) / self.theta.detach()[0]).log() - served, -1)

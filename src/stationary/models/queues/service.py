@@ -46,8 +46,9 @@ from stationary.errors import InputError
 from stationary.models._params import Param, Values, rate
 from stationary.models._point import Point
 from stationary.models._rates import join_rates
-from stationary.models.latency import Gammas, Shifted, Times, incomplete_gamma
+from stationary.models.latency import Gammas, Times, incomplete_gamma
 from stationary.models.measures import FLOW_MEASURES, Flows, Measure
+from stationary.models.queues import _kernels
 from stationary.models.queues._birth_death import BirthDeathQueue
 
 _MORE = 60
@@ -114,7 +115,7 @@ class Service(BirthDeathQueue):
         draws; of a number that is not whole, the last request is let in with the rest of it as its
         probability. A parameter where it is given, which data at light load do not determine.
     patience : float, optional
-        Longest time that a request waits; one that would wait longer is lost.
+        Longest time that a request waits before it is lost; infinite by default.
     """
 
     params = {"service_rate": rate(), "variability": Param(1.0)}
@@ -135,7 +136,7 @@ class Service(BirthDeathQueue):
         patience: float | None = None,
         **values: Any,
     ) -> None:
-        if patience is not None and not 0 < patience < math.inf:
+        if patience is not None and not patience > 0:
             raise InputError(f"patience must be a positive time; got {patience!r}")
         given = {
             "overhead": (overhead, -1),
@@ -148,9 +149,9 @@ class Service(BirthDeathQueue):
             for name, (value, per_time) in given.items()
             if value is not None
         }
-        self.patience = patience
+        self.patience = None if patience == math.inf else patience
         # Where every level has a service time of its own, so has every sum over arrivals.
-        self.seconds_per_state = 7e-7 if slowing is None else 2e-6
+        self.seconds_per_state = 1e-7 if slowing is None else 1.5e-6
         super().__init__(servers, capacity, params={**self.params, **more}, **values)
 
     @property
@@ -158,6 +159,12 @@ class Service(BirthDeathQueue):
         """Constructor arguments; those of optional parameters say that there are these."""
         more = {name: value for name, value in self.estimates.items() if name not in self.params}
         return {**super().options, **more}
+
+    @property
+    def changeable(self) -> dict[str, int | float]:
+        """Numbers of the system; the patience among them, where requests wait for ever, too."""
+        waits = math.inf if self.patience is None else self.patience
+        return {**super().changeable, "patience": waits}
 
     def with_parameter(self, name: str, value: float) -> Service:
         """Return the same model with one more of its optional parameters, behind the others."""
@@ -230,30 +237,25 @@ class Service(BirthDeathQueue):
             return replace(usual, function=lambda point: point.response_times.mean)
         return super().measure(name)
 
-    def response_times(self, point: Point) -> Times:
-        """Overhead, wait and service of accepted requests.
+    def times_in_order(self, point: Point, waiting: bool) -> Times:
+        """Wait, and service, of accepted requests.
 
         Wait and service together are taken as shifted gamma distributed, with the first three
         moments of their sum: exact for one exponential server, within about 1 % elsewhere.
         """
         weights, (mean, variance, third) = self._accepted(point)
+        if waiting:
+            # What takes no time has no spread: any small one will do.
+            small = (1e-6 / point.p.service_rate) * torch.ones_like(mean)
+            waits = self.levels[:-1] >= self.servers
+            moments = torch.where(waits, mean, small), torch.where(waits, variance, small**2)
+            return Gammas.of_moments(weights, *moments, torch.where(waits, third, 2 * small**3))
         slower = self.slowdown(point.p, self.levels[:-1] + 1)
         own = (1.0 if slower is None else slower) / point.p.service_rate
         c2 = point.p.variability
-        times = Gammas.of_moments(
+        return Gammas.of_moments(
             weights, mean + own, variance + c2 * own**2, third + 2 * c2**2 * own**3
         )
-        overhead = vars(point.p).get("overhead")
-        return times if overhead is None else Shifted(times, overhead)
-
-    def waiting_times(self, point: Point) -> Times:
-        """The wait alone; requests that find a free server do not wait."""
-        weights, (mean, variance, third) = self._accepted(point)
-        # What takes no time has no spread: any small one will do.
-        small = (1e-6 / point.p.service_rate) * torch.ones_like(mean)
-        waits = self.levels[:-1] >= self.servers
-        moments = torch.where(waits, mean, small), torch.where(waits, variance, small**2)
-        return Gammas.of_moments(weights, *moments, torch.where(waits, third, 2 * small**3))
 
     def _accepted(self, point: Point) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
         """What accepted requests find ``[..., K]``, and three central moments of their waits."""
@@ -346,6 +348,12 @@ def _deaths(load: Tensor, turn: Tensor, variability: Tensor, top: Tensor, room: 
     given = (load, turn, variability, top)
     batch = np.broadcast_shapes(*(part.shape[:-1] for part in given))
     rows = [part.expand(*batch, -1).reshape(-1, part.shape[-1]) for part in given]
+    if not (torch.is_grad_enabled() and any(part.requires_grad for part in given)):
+        out = np.empty((len(rows[0]), room))
+        load, turn, variability, top = (part.detach().contiguous().numpy() for part in rows)
+        alone = load[:, 0], turn, variability[:, 0], top[:, 0]
+        _kernels.deaths(*alone, deep, deep + _MORE, out)
+        return torch.from_numpy(out).reshape(*batch, room)
     some = max(_AT_ONCE // (deep + _MORE) // deep, 1)
     solved = map(partial(_recursion, room=room, deep=deep), *(part.split(some) for part in rows))
     return torch.cat(list(solved)).reshape(*batch, room)

@@ -17,16 +17,17 @@ from stationary.errors import InputError, RateError
 from stationary.generator import Generator
 from stationary.models._params import Param
 from stationary.models._point import Point
-from stationary.models.latency import Shifted, Times
+from stationary.models.latency import Times
 from stationary.models.latency.tagged import Tagged
-from stationary.models.measures import FLOW_MEASURES, Flows, Measure
-from stationary.models.rules.base import (
-    FormulaModel,
-    by_name,
-    long_run_mean,
+from stationary.models.measures import (
+    FLOW_MEASURES,
+    Flows,
+    Measure,
     mean_of_states,
-    values_at,
+    probability,
+    reward,
 )
+from stationary.models.rules.base import FormulaModel, by_name
 from stationary.models.rules.description import Description, read_description
 from stationary.models.rules.errors import DescriptionError
 from stationary.models.rules.flows import request_flows
@@ -104,7 +105,7 @@ class RuleModel(FormulaModel):
     """
 
     name = "rules"
-    states: States
+    how_to_count = "give count=, a formula, for numbers to have a meaning"
     levels: Tensor
     _edge: Tensor | None
     _rates: StateFormulas
@@ -133,17 +134,14 @@ class RuleModel(FormulaModel):
         self.constants = description.constants
         states, moves = explored(description)
         sources, edges, edge = edges_of(moves, states)
-        self._counted: tuple[str, ...] | None = None
-        groups = None
+        counted = None
         if description.counted is not None:
-            formula = description.formula(description.counted, "count")
             # Adding zero makes -0 into 0, which needs no name of its own.
-            counted = _finite(formula, states, "count") + 0.0
-            values, group = np.unique(counted, return_inverse=True)
-            self._counted = tuple(f"{value:.12g}" for value in values.tolist())
-            groups = [self._counted[k] for k in group.tolist()]
+            counted = _finite(description.formula(description.counted, "count"), states, "count")
+            counted = counted + 0.0
         super().__init__(
-            states=states,
+            states,
+            counted,
             edges=edges,
             params={
                 name: Param(
@@ -152,7 +150,6 @@ class RuleModel(FormulaModel):
                 for name, value in description.params.items()
             },
             inputs=description.inputs,
-            groups=groups,
         )
         self.register_buffer("_edge", edge, persistent=False)
         rates, refusals, places = {}, {}, [torch.empty(0, dtype=torch.int64)]
@@ -218,44 +215,6 @@ class RuleModel(FormulaModel):
             f"negative: give the rule a guard, or its rate max(0, ...)"
         )
 
-    @property
-    def visible(self) -> Sequence[str]:
-        """What people count: the values of ``count`` in order, or the states."""
-        return super().visible if self._counted is None else self._counted
-
-    def states_of(self, name: int | str) -> list[int]:
-        """Positions of the states that a name, a counted number or a condition stands for."""
-        text = str(name)
-        found = self.states.find(text)
-        if found is not None:
-            return [found]
-        if self._counted is not None and text in self._members:
-            return self._members[text].tolist()
-        if text.isdecimal() or text.isidentifier():
-            raise InputError(self._unknown(text))
-        condition = self._description.formula(text, f"condition {text!r}", condition=True)
-        where = np.flatnonzero(on_arrays(condition, self.states.columns))
-        if not len(where):
-            raise InputError(f"no state of the model has {text}")
-        return where.tolist()
-
-    def state_index(self, state: int | str) -> int:
-        """Position of one state by name, such as ``q1=3,q2=0``, its variables in any order."""
-        found = self.states.find(str(state))
-        if found is None:
-            raise InputError(self._unknown(str(state)))
-        return found
-
-    def _unknown(self, text: str) -> str:
-        how = "give count=, a formula, for numbers to have a meaning"
-        if self._counted is not None:
-            how = f"counted as {self._counted[0]}..{self._counted[-1]}"
-        return (
-            f"state {text!r} is not in the model: its {len(self.states)} states are "
-            f"{self.states[0]}..{self.states[-1]}, {how}; or write a condition, such as "
-            f"'{next(iter(self.states.columns))} >= 1'"
-        )
-
     def _make_measures(self, moves: Mapping[str, Move]) -> dict[str, Measure]:
         """Make the measures that follow from arrivals, jobs and variables, and the user's own."""
         given, columns = self._description, self.states.columns
@@ -285,13 +244,11 @@ class RuleModel(FormulaModel):
             known = [*given.inputs, *given.params]
             formula = given.formula(text, "measures", name, known, condition=None)
             if not formula.names <= columns.keys():
-                found[name] = long_run_mean(StateFormulas({name: (formula, columns)}), text)
+                found[name] = reward(StateFormulas({name: (formula, columns)}), about=text)
                 continue
             values = _finite(formula, self.states, "measures", name)
             found[name] = (
-                long_run_mean(values, text, 0.0, 1.0)
-                if formula.boolean
-                else mean_of_states(values, text)
+                probability(values, text) if formula.boolean else mean_of_states(values, text)
             )
         return found
 
@@ -328,20 +285,18 @@ class RuleModel(FormulaModel):
         """How long accepted requests that are served stay, by following one of them."""
         tagged = self._tagged
         rates = super().rates(*point.x.split(1, -1), point.p)
-        times = tagged.times(rates, rates * point.pi[..., self._follower.moves.source])
-        overhead = vars(point.p).get("overhead")
-        return times if overhead is None else Shifted(times, overhead)
+        return tagged.times(rates, rates * point.pi[..., self._follower.moves.source])
 
     def flows(self, point: Point) -> Flows:
         """Requests that the rules let in, turn away or throw out."""
         if self._flows is None:
             raise InputError("no rule of the model says 'else lost': name rules in arrivals=")
-        given = values_at(point)
+        given = point.values
         return Flows(*(self._flows.value(key, given) for key in Flows._fields))
 
     def arrivals(self, point: Point) -> Tensor | None:
         """Requests that arrive in each state; None where the model names no arrivals."""
-        return None if self._flows is None else self._flows.value("offered", values_at(point))
+        return None if self._flows is None else self._flows.value("offered", point.values)
 
     @property
     def options(self) -> dict[str, Any]:

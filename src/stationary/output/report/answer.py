@@ -73,10 +73,12 @@ def answer(
         if given:
             raise
         return _without_limit(plan, replace(question, slos=()), str(error))
+    unit = plan.recipe.get("unit", "")
+    alone = plan.limits if given and given == plan.question.slos else ()
     return Answer(
-        words.headline(limit),
+        words.plan_answer(limit, alone, unit),
         words.headroom(limit),
-        words.limit_facts(limit),
+        words.limit_facts(limit, unit),
         limit.binding.measure,
         limit.present,
         question,
@@ -112,6 +114,11 @@ def forecast_at(
     return frame.drop(columns=frame.columns[1 : 1 + len(others)]).rename(
         columns={frame.columns[0]: "load"}
     )
+
+
+def is_timed(plan: Plan) -> bool:
+    """Whether times are known to be in seconds: by the source of the data, or a unit of an SLO."""
+    return "source" in plan.recipe or any(slo.unit == "time" for slo in plan.question.slos)
 
 
 def is_compared(plan: Plan) -> bool:

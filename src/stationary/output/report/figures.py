@@ -14,7 +14,7 @@ from stationary.output import plots
 from stationary.output.charts import ForecastChart
 from stationary.output.report.answer import Answer
 from stationary.output.report.svg import draw
-from stationary.words import interval, number, plain
+from stationary.words import interval, number, plain, value
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
@@ -69,7 +69,8 @@ def small_pictures(plan: Plan, chart: ForecastChart) -> list[Picture]:
     for name in chart.measures[1:]:
         caption = [plan.model.measure(name).about]
         if name in chart.bounds:
-            caption.append(f"the dashed line is its bound, {number(chart.bounds[name])}")
+            bound = value(name, chart.bounds[name], chart.timed)
+            caption.append(f"the dashed line is its bound, {bound}")
         unique = f"measure-{len(pictures)}"
         svg = draw(unique, f"{plain(name)} against load", (320, 205), _painter(plan, chart, name))
         pictures.append(Picture(plain(name), svg, "; ".join(filter(None, caption))))

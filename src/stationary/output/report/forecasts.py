@@ -9,18 +9,24 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.ticker import MaxNLocator
+from scipy.interpolate import PchipInterpolator
 
 from stationary import words
 from stationary.errors import InputError
-from stationary.models.latency import percentile_of
 from stationary.output.charts import ROUND_STEPS, ForecastChart, Points
-from stationary.output.report.answer import Answer, forecast_at, is_compared
+from stationary.output.report.answer import Answer, forecast_at, is_compared, is_timed
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
 
-_POINTS = 49
-"""Loads of a curve."""
+_POINTS = 15
+"""Loads of a curve that are solved, beside those of the table."""
+
+_SMOOTH = 150
+"""Loads of a curve that is drawn: between those that are solved it bends, and never overshoots."""
+
+_WIDE = 100.0
+"""Ratio of values from which on they are compared by their logarithms."""
 
 _ROWS = 12
 """About how many loads the table has."""
@@ -49,10 +55,10 @@ def forecast_chart(
     exact = [limit.load] if limit is not None and low < limit.load < high else []
     shown = sorted({low, high, *round_loads(low, high), *exact})
     names = names[: max(_MOST_MEASURES, len(answer.bounds))]
-    curve = _curve(plan, sorted({*fine, *shown}), shown, level, names)
+    curve = forecast_at(plan, sorted({*fine, *shown}), level, names)
     pooled, sentence = _of_all_models(plan, answer, fine)
     chart = ForecastChart(
-        curve,
+        _smooth(curve),
         level,
         seen,
         plan.horizon.load,
@@ -64,26 +70,32 @@ def forecast_chart(
         limit,
         None if answer.present in seen else answer.present,
         pooled,
+        is_timed(plan),
     )
     return chart, sentence
 
 
-def _curve(
-    plan: Plan, loads: list[float], shown: list[float], level: float, names: list[str]
-) -> pd.DataFrame:
-    """Forecast over a fine range of loads; percentiles, which take long, between coarser ones.
-
-    Rows of the loads that the page shows as numbers are computed, not interpolated.
-    """
-    quick = [name for name in names if percentile_of(name) is None]
-    if not quick or quick == names:
-        return forecast_at(plan, loads, level, names)
-    exact = forecast_at(plan, shown, level, names).set_index("load")
-    curve = forecast_at(plan, loads, level, quick).set_index("load")
-    for column in exact.columns.difference(curve.columns):
-        curve[column] = np.interp(curve.index, exact.index, exact[column])
-    curve.loc[exact.index, ["trusted", "reason"]] = exact[["trusted", "reason"]]
-    return curve[exact.columns].astype({"trusted": bool}).reset_index()
+def _smooth(curve: pd.DataFrame) -> pd.DataFrame:
+    """Return a forecast with rows between its own, which stay as they are."""
+    exact = curve.set_index("load")
+    fine = np.linspace(exact.index.min(), exact.index.max(), _SMOOTH)
+    frame = exact.reindex(np.union1d(exact.index, fine))
+    frame["trusted"] = exact["trusted"].reindex(frame.index, method="ffill")
+    frame["reason"] = exact["reason"].reindex(frame.index, method="ffill")
+    for name in exact.columns.difference(["trusted", "reason"]):
+        known = exact[name][np.isfinite(exact[name])]
+        if len(known) > 1:
+            # Small probabilities are drawn by their logarithms.
+            small = bool((known > 0).all() and known.max() / known.min() > _WIDE)
+            values = PchipInterpolator(known.index, np.log(known) if small else known)(
+                frame.index, extrapolate=False
+            )
+            frame[name] = (
+                exact[name]
+                .reindex(frame.index)
+                .fillna(pd.Series(np.exp(values) if small else values, frame.index))
+            )
+    return frame.reset_index(names="load")
 
 
 def round_loads(low: float, high: float) -> list[float]:

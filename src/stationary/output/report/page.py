@@ -17,8 +17,10 @@ from stationary.errors import InputError
 from stationary.output.report import figures, tables
 from stationary.output.report.answer import Answer, answer, is_compared
 from stationary.output.report.forecasts import forecast_chart
+from stationary.output.report.what_ifs import what_if_table
 from stationary.planning.assumed import Assumed
 from stationary.terms.findings import Finding
+from stationary.terms.growth import Growth
 from stationary.trust.backtest import MOST_STATES
 from stationary.trust.identifiability import Identifiability
 
@@ -88,6 +90,8 @@ def write_report(
         identifiability=identifiability,
         compared=is_compared(plan),
         assumed=_assumed(plan, result),
+        wondered=what_if_table(plan, result),
+        growth=_growth(plan, result),
         held=words.held(plan.model.inputs[1:], plan.windows.x.median(0).values.tolist()[1:]),
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         commands=list(dict.fromkeys(filter(None, (plan.recipe.get("command"), command)))),
@@ -100,6 +104,14 @@ def write_report(
             f"{path}: the report cannot be written: {error.strerror or error}"
         ) from error
     return result
+
+
+def _growth(plan: Plan, result: Answer) -> str:
+    """Return when a load that grows reaches the limit, if the plan says how it grows."""
+    growth, limit = plan.recipe.get("growth"), result.limit
+    if not growth or limit is None or not limit.trusted:
+        return ""
+    return words.used_up(limit, Growth.parse(growth), datetime.now(UTC).date())
 
 
 def _assumed(plan: Plan, result: Answer) -> list[tuple[Assumed, bool]]:

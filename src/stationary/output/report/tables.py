@@ -29,15 +29,16 @@ _MOST_PARAMETERS = 30
 _MARKS = {Verdict.WARNING: "!", Verdict.UNKNOWN: "?", Verdict.OK: "✓"}
 """A mark for each verdict, worst first."""
 
-_RANKING = ("model", "kind", "parameters", "backtest", "backtest_error", "weight")
-_CRITERIA = ("nll", "aic", "bic")
+_PERCENTILES = ("p50", "p95", "p99")
+_RANKING = ("model", "parameters", "misplaced", "weight", "backtest", "backtest_error")
+_CRITERIA = ("aic", "bic")
 _RANGES = ("measure", "value", "low", "high", "determined")
 _ESTIMATES = ("parameter", "estimate", "std_error", "low", "high", "determined")
 
 _HEADINGS = {
     "backtest": "held-out NLL",
     "backtest_error": "± to the best",
-    "nll": "neg. log-lik.",
+    "misplaced": "off by",
     "aic": "AIC",
     "bic": "BIC",
     "value": "forecast",
@@ -93,34 +94,30 @@ def _cell(value: Any) -> str:
 
 def forecast_table(plan: Plan, answer: Answer, chart: ForecastChart) -> tuple[Table, list[str]]:
     """Return the forecast at round loads, and the reasons why some rows are not trusted."""
-    names = list(dict.fromkeys([answer.measure, *answer.bounds]))
-    if "response_time" in chart.measures and "response_time" not in names:
-        names.append("response_time")
+    first = [answer.measure, *answer.bounds, "response_time", *_PERCENTILES]
+    names = [name for name in dict.fromkeys(first) if name in chart.measures]
     loads = chart.curve["load"]
     frame = chart.curve[loads.isin(round_loads(loads.min(), loads.max()))]
     reasons = list(dict.fromkeys(filter(None, frame["reason"])))
-    low, high = chart.fitted or (-math.inf, math.inf)
     rows = []
     for row in frame.to_dict("records"):
-        load = row["load"]
         # Reasons are long and few: the table refers to them by number.
         trusted = "yes" if row["trusted"] else f"no ({reasons.index(row['reason']) + 1})"
-        cells = [number(load), trusted]
+        cells = []
         for name in names:
-            value, *ends = (number(row[f"{name}{end}"], 3) for end in ("", "_low", "_high"))
-            cells += [value, " to ".join(ends)]
-        cells.append("below" if load < low else "above" if load > high else "inside")
-        rows.append(tuple(cells))
-    interval = (words.interval(answer.question.level), "text quiet")
-    pairs = [column for name in names for column in ((plain(name), ""), interval)]
-    first = (plan.model.inputs[0], "")
-    columns = (first, ("trusted", "text"), *pairs, ("data", "text quiet"))
+            value = words.value(name, row[name], chart.timed)
+            ends = words.ends(name, row[f"{name}_low"], row[f"{name}_high"], chart.timed)
+            cells.append(f"{value}\n{ends}")
+        rows.append((number(row["load"]), *cells, trusted))
+    columns = ((plan.model.inputs[0], ""), *((plain(name), "") for name in names), ("trusted", ""))
     return Table("Forecast", columns, tuple(rows)), reasons
 
 
 def ranking_table(plan: Plan) -> Table:
     """Return the compared models, best first; the recommended one stands out."""
     frame = plan.ranking()
+    shares = frame["misplaced"].map(lambda share: "–" if math.isnan(share) else words.about(share))
+    frame["misplaced"] = shares
     table = _from_frame("Models compared", frame, (*_RANKING, *_CRITERIA))
     chosen = frame.index[frame["model"] == plan.comparison.choice.model].tolist()
     notes = tuple(note if isinstance(note, str) else "" for note in frame["note"])
@@ -164,8 +161,7 @@ def data_facts(plan: Plan) -> list[tuple[str, str]]:
         called = "loads" if windows.inputs == ("load",) else name
         facts.append((called, load_range(float(column.min()), float(column.max()))))
     for kind in windows.observations:
-        names = kind.labels if isinstance(kind, States) else kind.columns
-        facts.append(("observed", ", ".join(names)))
+        facts.append(("observed", kind.shown))
         facts.append(("counts", f"{float(kind.size.sum()):.0f}"))
         if isinstance(kind, States):
             how = "by arriving requests" if windows.by_arrivals else "independently of arrivals"

@@ -81,12 +81,11 @@ class Residuals:
         point = Point(model, model.as_inputs(distinct), estimate.theta)
         point = point.with_pi(steady_states(model, distinct))
         seen = torch.ones(len(distinct), dtype=torch.float64)
-        depth, unit, labels = np.arange(kind.data.shape[1], dtype=float), "categories", kind.columns
+        depth, unit = np.arange(kind.data.shape[1], dtype=float), "categories"
         if isinstance(kind, States):
             found = kind.state_weights(point)
             seen = kind.map.of(found).sum(-1) / found.sum(-1)
             depth, unit = _depth(model, kind.map)
-            labels = kind.labels
         lasted = windows.duration
         return cls(
             position=rows.nonzero()[:, 0].numpy(),
@@ -96,7 +95,7 @@ class Residuals:
             seen=seen[where].numpy(),
             duration=None if lasted is None else lasted[rows].numpy(),
             depth=depth,
-            labels=labels,
+            labels=kind.labels,
             unit=unit,
         )
 

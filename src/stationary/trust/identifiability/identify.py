@@ -45,9 +45,6 @@ from stationary.trust.identifiability.region import REACH, Question, Region
 _MULTIPLES = (1.0, 1.25, 1.5, 2.0)
 """Loads to ask about, as multiples of the heaviest observed."""
 
-_USUAL = ("loss", "response_time")
-"""Measures of a queue that stand for the others."""
-
 _COLUMNS = ("measure", "value", "low", "high", "determined", "searched")
 """Columns of the table of ranges, after the inputs."""
 
@@ -162,8 +159,9 @@ def identify(
         How much worse than the best fit parameters may be that still count as possible. 2 nats are
         a 95 % interval of one number, where counts are independent.
     measures : sequence of str, optional
-        Names of the measures to ask about; by default loss and response time of a queue, all
-        measures of another model, the probability of every state of one without measures.
+        Names of the measures to ask about; by default loss and mean response time of a queue, or
+        p99 where response times were fitted, all measures of another model, the probability of
+        every state of one without measures.
     dispersion : float, optional
         How many times more the counts vary than independent ones would; a nat is divided by it.
         Counts inside a window are autocorrelated, so that 1 overstates what is known. By default
@@ -184,13 +182,13 @@ def identify(
         if not (value > 0 and math.isfinite(value)):
             raise InputError(f"{name} must be positive and finite; got {value!r}")
     model, bound = estimate.model, nats * dispersion
-    likelihood = Likelihood(model, windows)
+    likelihood = Likelihood(model, windows, estimate.solver)
     z = likelihood.scale.free(estimate.theta).numpy()
     if not estimate.converged:
         z = _settled(likelihood, z)
     region = Region(likelihood, z, bound)
     small = rates_at_zero(region, estimate.covariance.scale)
-    asked = _rows(model, _inputs(model, windows, x), _measures(model, measures))
+    asked = _rows(model, _inputs(model, windows, x), _measures(model, windows, measures))
     first = ends_of_parameters(region, small, asked[0].x)
     region.ask([*first, *asked])
     kept = ~np.isin(np.arange(len(z)), list(small))
@@ -244,9 +242,11 @@ def _inputs(model: Model, windows: Windows, x: Any) -> Tensor:
     return model.as_inputs(ahead)
 
 
-def _measures(model: Model, names: Sequence[str] | None) -> dict[str, Measure]:
+def _measures(model: Model, windows: Windows, names: Sequence[str] | None) -> dict[str, Measure]:
     if names is None:
-        names = [name for name in _USUAL if name in model.measures] or model.measures
+        timed = any(kind.kind == "latencies" for kind in windows.observations)
+        usual = ("loss", "p99" if timed and "p99" in model.measures else "response_time")
+        names = [name for name in usual if name in model.measures] or model.measures
     if not names:
         raise InputError(f"measures must name some of {', '.join(model.measures)}; got none")
     return {name: model.measure(name) for name in names}

@@ -1,0 +1,279 @@
+"""What a page shows of a plan, as plain records: numbers for charts, and sentences of `words`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from stationary import words
+from stationary.data import Latencies, Losses
+from stationary.errors import InputError
+from stationary.facade import Plan
+from stationary.learning.draws import Draws
+from stationary.models.latency import percentile_of
+from stationary.output.report import Answer, answer, measured
+from stationary.planning.limits import Limit
+from stationary.planning.what_if import what_if
+from stationary.terms.slo import Slo, as_slos
+
+CHARTED = ("loss", "p50", "p95", "p99")
+"""Measures that have a chart, where the model shows them."""
+
+_FINE, _COARSE = 41, 25
+"""Loads of a curve, and of one with intervals."""
+
+_BINS = 24
+"""Ranges of load over which measured values are pooled."""
+
+_FARTHEST = 10.0
+"""A chart ends at so many times the heaviest load of the data."""
+
+_BEYOND = 1.6
+"""How far beyond the limit a chart shows what happens."""
+
+_CHANGES: Mapping[str, type] = {"servers": int, "capacity": int, "faster": float, "patience": float}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a page asks of a plan.
+
+    Attributes
+    ----------
+    slos : tuple of Slo
+        What must hold; the plan's own where there is none.
+    changes : tuple of (str, float)
+        Arguments of `Plan.what_if`.
+    """
+
+    slos: tuple[Slo, ...] = ()
+    changes: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, query: Iterable[tuple[str, str]]) -> Asked:
+        """Read the parameters of an address; others are not ours."""
+        pairs = list(query)
+        changes = []
+        for name, text in pairs:
+            if name in _CHANGES and text:
+                try:
+                    value = _CHANGES[name](text)
+                except ValueError:
+                    raise InputError(f"{name} must be a number; got {text!r}") from None
+                changes.append((name, value))
+        return cls(as_slos([text for name, text in pairs if name == "slo"]), tuple(changes))
+
+
+class View:
+    """A plan and what its pages show, computed once.
+
+    Parameters
+    ----------
+    plan : Plan
+        What was learnt; of one input, with measures.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        inputs = plan.model.inputs
+        if len(inputs) != 1:
+            raise InputError(
+                f"the studio draws measures over the load, and this plan has the inputs "
+                f"{', '.join(inputs)}: use 'stationary report'"
+            )
+        if not plan.draws.measures:
+            raise InputError(
+                "the model of this plan has no measures, so that there is nothing to draw"
+            )
+
+    @cached_property
+    def centre(self) -> Draws:
+        """The estimates of the model of most weight, as draws: quick, and without intervals."""
+        part = max(self.plan.draws.parts, key=lambda part: part.weights.sum())
+        theta = part.model.theta.detach()[None]
+        return Draws((replace(part, theta=theta, weights=np.ones(1)),))
+
+    @cached_property
+    def sketch(self) -> Answer:
+        """The answer without its interval; it also says what must hold where the plan does not."""
+        return answer(self.plan.having(known_draws=self.centre, discrepancy=None))
+
+    @property
+    def slos(self) -> tuple[Slo, ...]:
+        """What must hold."""
+        return self.sketch.question.slos
+
+    @cached_property
+    def measures(self) -> tuple[str, ...]:
+        """Measures that are shown, those that have a chart first."""
+        bounds = [slo.measure for slo in self.slos]
+        charted = [name for name in CHARTED if name in self.plan.draws.measures]
+        return tuple(dict.fromkeys([*charted, *bounds, *self.plan.draws.measures]))
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What the charts show beside the curves."""
+        plan, loads = self.plan, self.plan.windows.loads
+        speed = {"faster": 1.0} if plan.model.speed else {}
+        return {
+            "unit": plan.recipe.get("unit", ""),
+            "level": plan.question.level,
+            "slos": list(map(_slo, self.slos)),
+            "limit": None if self.sketch.limit is None else _limit(self.sketch.limit),
+            "answer": self._headline,
+            "present": self.sketch.present,
+            "seen": [float(loads.min()), plan.heaviest],
+            "tested": plan.horizon.load,
+            "measures": {name: _measure(plan, name) for name in self.measures},
+            "points": points(self),
+            "options": {**plan.draws.first.changeable, **speed},
+        }
+
+    @property
+    def _headline(self) -> str:
+        found = self.sketch.limit
+        unit = self.plan.recipe.get("unit", "")
+        return self.sketch.sentence if found is None else words.plan_answer(found, (), unit)
+
+    def loads(self, asked: Asked, count: int) -> list[float]:
+        """Return loads from below the lightest of the data to well above the limit."""
+        lightest, heaviest = float(self.plan.windows.loads.min()), self.plan.heaviest
+        found = heaviest if self.sketch.limit is None else self.sketch.limit.load
+        top = _BEYOND * min(max(found, heaviest), _FARTHEST * heaviest)
+        changes = dict(asked.changes)
+        now = self.plan.draws.first.changeable.get("servers", 1)
+        factor = float(changes.get("servers", now) / now * changes.get("faster", 1.0))
+        ends = lightest / 2, top * max(factor, 1.0)
+        return [float(f"{load:.6g}") for load in np.linspace(*ends, count)]
+
+    def charted(self, asked: Asked) -> list[str]:
+        """Return the measures to compute: of a what-if only those that its page draws."""
+        wanted = {"loss", "p99", *(slo.measure for slo in asked.slos or self.slos)}
+        return [name for name in self.measures if not asked.changes or name in wanted]
+
+    def curves(self, asked: Asked) -> dict[str, Any]:
+        """Return the curves at the estimates: at once, and without intervals.
+
+        Of a what-if, also those of the system as it is, at the same loads.
+        """
+        loads = self.loads(asked, _FINE)
+        names = self.charted(asked)
+        curves = {"now": _values(self.centre, loads, names)}
+        if asked.changes:
+            changes = dict(asked.changes)
+            speed = changes.pop("faster", None)
+            curves["then"] = _values(what_if(self.centre, changes, speed)[0], loads, names)
+        return {"load": loads, **curves}
+
+    def asked(self, asked: Asked) -> Plan:
+        """Return the plan of the system and the SLOs that are asked for."""
+        question = replace(self.plan.question, slos=asked.slos or self.slos)
+        changes = dict(asked.changes)
+        speed = changes.pop("faster", None)
+        plan = self.plan.what_if(faster=speed, **changes) if asked.changes else self.plan
+        return plan.having(question=question)
+
+
+def bands(view: View, asked: Asked) -> dict[str, Any]:
+    """Return measures with their intervals over the loads of the charts."""
+    names = view.charted(asked)
+    frame = view.asked(asked).forecast(view.loads(asked, _COARSE), measures=names)
+    columns = {
+        name: {
+            end: frame[f"{name}{column}"].tolist()
+            for end, column in {"value": "", "low": "_low", "high": "_high"}.items()
+        }
+        for name in names
+    }
+    return {"load": frame["load"].tolist(), "curves": columns}
+
+
+def said(view: View, asked: Asked) -> dict[str, Any]:
+    """Return the answer: sentences, and the limit of all SLOs and of each."""
+    then, unit = view.asked(asked), view.plan.recipe.get("unit", "")
+    if not then.question.slos:
+        return {"answer": view.sketch.sentence, "headroom": view.sketch.headroom}
+    found, alone = then.limit, then.limits
+    record = {
+        "answer": words.plan_answer(found, alone, unit),
+        "headroom": words.headroom(found),
+        "cautions": list(filter(None, [words.untrusted(found)])),
+        "facts": words.limit_facts(found),
+        "limit": _limit(found),
+        "alone": {each.binding.measure: _limit(each) for each in alone},
+    }
+    if then.change is not None:
+        now = view.plan.having(question=then.question).limit
+        record["answer"] = words.changed_limit(now, found, then.change)
+        record["headroom"] = words.plan_answer(found, alone, unit)
+        record["cautions"] = [words.sentence(words.what_if(then.change)), *record["cautions"]]
+        record["now"] = _limit(now)
+    return record
+
+
+def points(view: View) -> dict[str, list[list[float]]]:
+    """Return pairs of load and measured value for each measure that the windows show.
+
+    Percentiles are those of the requests of neighbouring windows together.
+    """
+    plan = view.plan
+    if plan.change is not None or plan.windows.is_pooled:
+        return {}
+    windows, found = plan.windows, measured(plan)
+    known = {
+        name: found[["load", name]].dropna().to_numpy().tolist()
+        for name in found.columns[1:]
+        if name in view.measures
+    }
+    loads = windows.loads.numpy()
+    ranges = np.linspace(loads.min(), loads.max(), _BINS)
+    group = np.digitize(loads, ranges)
+    groups = [group == k for k in np.unique(group)]
+    for kind in (*windows.observations, *windows.aside):
+        counts = kind.data.numpy()
+        sums = [(loads[rows].mean(), counts[rows].sum(0)) for rows in groups]
+        sums = [(load, total) for load, total in sums if total.sum() > 0]
+        if isinstance(kind, Losses) and "loss" not in known:
+            known["loss"] = [[load, lost / (lost + served)] for load, (lost, served) in sums]
+        if isinstance(kind, Latencies):
+            pooled = kind.with_data(torch.from_numpy(np.stack([total for _, total in sums])))
+            shares = {name: percentile_of(name) for name in view.measures}
+            for name, share in ((name, share) for name, share in shares.items() if share):
+                values = pooled.percentile(share)
+                pairs = [[load, at] for (load, _), at in zip(sums, values, strict=True)]
+                known[name] = [pair for pair in pairs if math.isfinite(pair[1])]
+    return known
+
+
+def _values(draws: Draws, loads: list[float], names: Sequence[str]) -> dict[str, list[float]]:
+    (part,) = draws.parts
+    values = part.centre(part.model.as_inputs(loads, least=1)[None], names)[0]
+    return dict(zip(names, values.T.tolist(), strict=True))
+
+
+def _measure(plan: Plan, name: str) -> dict[str, Any]:
+    made = plan.model.measure(name)
+    return {
+        "name": words.plain(name),
+        "about": words.sentence(made.about or words.plain(name)),
+        "time": made.time,
+        "share": made.low == 0 and made.high == 1,
+    }
+
+
+def _slo(slo: Slo) -> dict[str, Any]:
+    return {"measure": slo.measure, "bound": slo.bound, "text": words.bound(slo)}
+
+
+def _limit(found: Limit) -> dict[str, Any]:
+    return {
+        **{name: getattr(found, name) for name in ("load", "low", "high", "trusted")},
+        "binding": found.binding.measure,
+        "slos": [_slo(slo) for slo in found.slos],
+    }

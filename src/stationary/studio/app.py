@@ -1,0 +1,278 @@
+"""Pages and answers of the studio."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import CancelledError
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import escape
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from stationary import words
+from stationary.errors import InputError, StationaryError
+from stationary.output.report import tables
+from stationary.studio import answers, data, slow
+from stationary.studio.answers import Asked, View
+from stationary.studio.jobs import Jobs
+from stationary.studio.library import Library
+from stationary.studio.uploads import MOST, Uploads
+
+_PAGES = {
+    "answer": "Answer",
+    "what-if": "What if",
+    "data": "Data",
+    "models": "Models",
+    "checks": "Checks",
+}
+"""Pages of a plan, and what they are called."""
+
+
+_FILES: dict[str, tuple[Callable[..., str], str]] = {
+    "report.html": (slow.report, "text/html"),
+    "forecast.csv": (slow.table, "text/csv"),
+    "rules.yml": (slow.rules, "application/yaml"),
+}
+"""Files of a plan, how each is made, and its kind."""
+
+_LOAD = "sum(rate(http_requests_total[5m]))"
+"""The load in PromQL, where nobody says it."""
+
+_SAID = (
+    *("holds", "columns", "time_unit", "window", "lost_status"),
+    *("servers", "capacity", "patience", "slo", "title", "load_unit"),
+)
+"""What a person says of a file; no path is among it."""
+
+_LONGEST = 2**20
+"""Bytes of a question."""
+
+
+class Studio:
+    """The pages of a library of plans, and what they ask for.
+
+    Parameters
+    ----------
+    library : Library
+        The plans.
+    source : Path, optional
+        A file to plan from, which need not be sent.
+    """
+
+    def __init__(self, library: Library, source: Path | None = None) -> None:
+        self.library, self.slow, self.jobs = library, slow.Slow(), Jobs()
+        self.scratch = tempfile.TemporaryDirectory(prefix="stationary-studio-")
+        self.uploads = Uploads(Path(self.scratch.name))
+        self.source = None if source is None else self.uploads.register(source, source.name)
+        self.quick = asyncio.Lock()  # two curves side by side would each take twice as long
+        self.templates = Environment(
+            loader=PackageLoader("stationary.studio"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.templates.globals |= {"words": words, "tables": tables, "pages": _PAGES}
+        self.templates.filters["sentence"] = words.sentence
+
+    def app(self) -> Starlette:
+        """Return the application, below the token."""
+        routes = [
+            Route("/", self.home),
+            Route("/plans/{name}/{page}", self.page),
+            Route("/plans/{name}/api/curves", self.curves),
+            Route("/plans/{name}/api/bands", partial(self.ask, answers.bands)),
+            Route("/plans/{name}/api/said", partial(self.ask, answers.said)),
+            Route("/plans/{name}/api/windows", partial(self.ask, data.windows)),
+            Route("/plans/{name}/api/again", self.again, methods=["POST"]),
+            Route("/plans/{name}/files/{file}", self.file),
+            Route("/new", self.new),
+            Route("/api/uploads", self.upload, methods=["POST"]),
+            Route("/api/plans", self.start, methods=["POST"]),
+            Route("/api/jobs/{job}", self.job),
+            Route("/api/jobs/{job}/cancel", self.cancel, methods=["POST"]),
+            Mount("/static", StaticFiles(packages=[("stationary.studio", "static")])),
+        ]
+        return Starlette(
+            routes=[Mount("/{token}", routes=routes)],
+            exception_handlers={StationaryError: _complain, 404: _missing},
+            lifespan=self._lifespan,
+        )
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        del app
+        yield
+        self.jobs.close()
+        self.slow.close()
+        self.scratch.cleanup()
+
+    async def home(self, request: Request) -> Response:
+        """Go to the newest plan, or to where one is made."""
+        name = next(iter(self.library.places()), None)
+        root = f"/{request.path_params['token']}"
+        return RedirectResponse(f"{root}/new" if name is None else f"{root}/plans/{name}/answer")
+
+    async def page(self, request: Request) -> Response:
+        """Show a page of a plan."""
+        page, name = request.path_params["page"], request.path_params["name"]
+        if page not in _PAGES:
+            return await _missing(request, None)
+        view = await run_in_threadpool(self.library.view, name)
+        known, more = {}, {}
+        if page == "models":
+            more["ranking"] = await run_in_threadpool(
+                lambda: view.plan.ranking().to_dict("records")
+            )
+        if page in ("answer", "what-if"):
+            asked = Asked.of(request.query_params.multi_items())
+            async with self.quick:
+                known = await run_in_threadpool(lambda: {**view.facts, **view.curves(asked)})
+        return await run_in_threadpool(self.render, request, page, view=view, data=known, **more)
+
+    def render(self, request: Request, page: str, **given: Any) -> Response:
+        """Fill a template."""
+        text = self.templates.get_template(f"{page}.html.j2").render(
+            root=f"/{request.path_params['token']}",
+            page=page,
+            name=request.path_params.get("name"),
+            plans=list(self.library.places()),
+            **{**given, "data": _finite(given.get("data", {}))},
+        )
+        return HTMLResponse(text)
+
+    async def curves(self, request: Request) -> Response:
+        """Answer at once, without intervals."""
+        view, asked = self._view(request)
+        async with self.quick:
+            return Record(await run_in_threadpool(view.curves, asked))
+
+    async def ask(self, function: Callable[..., Any], request: Request) -> Response:
+        """Answer from the slow process."""
+        view, asked = self._view(request)
+        del view
+        name = request.path_params["name"]
+        key = f"{request.query_params.get('tab', '')} {function.__name__}"
+        try:
+            found = await self.slow.ask(self.library.place(name), key, function, asked)
+        except (asyncio.CancelledError, CancelledError):
+            return Record({"error": "a newer question took the place of this one"}, 409)
+        return Record(found)
+
+    async def file(self, request: Request) -> Response:
+        """Make a file of a plan, to be saved by the browser."""
+        view, asked = self._view(request)
+        del view
+        name, file = request.path_params["name"], request.path_params["file"]
+        given: tuple[Any, ...] = (asked,)
+        if file == "rules.yml":
+            given = (asked, request.query_params.get("load_expr", _LOAD))
+        if file not in _FILES:
+            return await _missing(request, None)
+        function, kind = _FILES[file]
+        text = await self.slow.ask(self.library.place(name), file, function, *given)
+        saved = {"Content-Disposition": f'attachment; filename="{file}"'}
+        return Response(text, media_type=kind, headers=saved)
+
+    async def new(self, request: Request) -> Response:
+        """Show where a plan is made."""
+        known = {} if self.source is None else self.uploads.preview(self.source)
+        return self.render(request, "new", data={"most": MOST, "known": known})
+
+    async def upload(self, request: Request) -> Response:
+        """Take a file, and return its first rows."""
+        name = request.query_params.get("name", "upload")
+        size = int(request.headers.get("content-length", 0))
+        key = await self.uploads.receive(name, size, request.stream())
+        return Record(await run_in_threadpool(self.uploads.preview, key))
+
+    async def start(self, request: Request) -> Response:
+        """Make a plan of an upload."""
+        task = await _body(request)
+        file, name = self.uploads.get(str(task.pop("upload", "")))
+        self.jobs.check_free()
+        output = self.library.new(str(task.get("title") or name.partition(".")[0]))
+        given = {key: task[key] for key in _SAID if key in task}
+        job = self.jobs.start({**given, "source": str(file), "name": name, "output": str(output)})
+        return Record({"job": job})
+
+    async def again(self, request: Request) -> Response:
+        """Make a plan again without some of its windows; the plan itself stays as it is."""
+        task, name = await _body(request), request.path_params["name"]
+        self.jobs.check_free()
+        plan, output = self.library.place(name), self.library.new(name)
+        without = list(task.get("without", []))
+        job = self.jobs.start({"plan": str(plan), "without": without, "output": str(output)})
+        return Record({"job": job})
+
+    async def job(self, request: Request) -> Response:
+        """Say how far a plan is."""
+        return Record(self.jobs.get(request.path_params["job"]).state)
+
+    async def cancel(self, request: Request) -> Response:
+        """Stop a plan that is being made."""
+        self.jobs.get(request.path_params["job"]).cancel()
+        return Record({})
+
+    def _view(self, request: Request) -> tuple[View, Asked]:
+        view = self.library.view(request.path_params["name"])
+        return view, Asked.of(request.query_params.multi_items())
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    text = b""
+    async for part in request.stream():
+        text += part
+        if len(text) > _LONGEST:
+            raise InputError("the question is too long; reload the page")
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise InputError("the question is not JSON; reload the page") from None
+    if not isinstance(found, dict):
+        raise InputError("the question is not what the page sends; reload it")
+    return found
+
+
+class Record(JSONResponse):
+    """JSON in which a number that is not finite is null."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the text."""
+        return super().render(_finite(content))
+
+
+def _finite(item: Any) -> Any:
+    if isinstance(item, dict):
+        return {key: _finite(value) for key, value in item.items()}
+    if isinstance(item, list | tuple):
+        return [_finite(value) for value in item]
+    return None if isinstance(item, float) and not math.isfinite(item) else item
+
+
+async def _complain(request: Request, error: Exception) -> Response:
+    """Say what was wrong: as a sentence to a script, as a page to a person."""
+    text = str(error)
+    if "/api/" in request.url.path:
+        return Record({"error": text}, 400)
+    return HTMLResponse(f"<!DOCTYPE html><title>stationary</title><p>{escape(text)}</p>", 400)
+
+
+async def _missing(request: Request, error: Any) -> Response:
+    del request, error
+    return HTMLResponse(
+        "<!DOCTYPE html><title>stationary</title><p>There is no such page.</p>", 404
+    )

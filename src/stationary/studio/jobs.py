@@ -1,0 +1,99 @@
+"""Plans that are being made: one at a time, each in a process that can be stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from stationary.errors import InputError
+
+
+class Job:
+    """A plan that is being made.
+
+    Parameters
+    ----------
+    task : dict
+        See `stationary.studio.work.make`.
+    """
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.output = Path(task["output"])
+        self.state: dict[str, Any] = {"text": "starting"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "stationary.studio.work"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,  # with the processes that it starts, it is stopped as a group
+        )
+        self._task = json.dumps(task)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def running(self) -> bool:
+        """Whether it is not over."""
+        return not {"plan", "error"} & self.state.keys()
+
+    def _listen(self) -> None:
+        given, said = self.process.stdin, self.process.stdout
+        if given is None or said is None:
+            return
+        with suppress(OSError):
+            given.write(self._task)
+            given.close()
+        for line in said:
+            if self.running:
+                self.state = {**self.state, **json.loads(line)}
+        self.process.wait()
+        if self.running:
+            self.state = {**self.state, "error": "The computation ended early; start it again."}
+        if "error" in self.state:
+            with suppress(OSError):
+                self.output.rmdir()
+
+    def cancel(self) -> None:
+        """Stop it; nothing is left of it."""
+        if self.running:
+            self.state = {**self.state, "error": "Cancelled."}
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGTERM)
+
+
+class Jobs:
+    """The plans that are being made, and those that were."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Job] = {}
+
+    def start(self, task: dict[str, Any]) -> str:
+        """Start to make a plan; return the name of the job."""
+        self.check_free()
+        name = secrets.token_hex(8)
+        self._known[name] = Job(task)
+        return name
+
+    def check_free(self) -> None:
+        """Raise where a plan is being made already."""
+        if any(job.running for job in self._known.values()):
+            raise InputError("a plan is being made already: wait for it, or cancel it")
+
+    def get(self, name: str) -> Job:
+        """Return a job, or raise."""
+        if name not in self._known:
+            raise InputError("this plan is not being made any more; start it again")
+        return self._known[name]
+
+    def close(self) -> None:
+        """Stop what is running."""
+        for job in self._known.values():
+            job.cancel()

@@ -1,0 +1,79 @@
+"""The plans that the studio shows, by name: browsers name plans, never paths."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+
+from stationary.errors import RunError
+from stationary.output.folders import JSON
+from stationary.planner import load
+from stationary.studio.answers import View
+
+_MOST = 8
+"""Plans that are kept in memory."""
+
+
+class Library:
+    """Saved plans: the one that was opened, and the folders below one folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where new plans are written.
+    opened : Path, optional
+        A plan elsewhere.
+    """
+
+    def __init__(self, folder: Path, opened: Path | None = None) -> None:
+        self.folder, self.opened = folder.resolve(), None if opened is None else opened.resolve()
+        self._known: dict[tuple[Path, int], View] = {}
+        self._lock = threading.Lock()
+
+    def places(self) -> dict[str, Path]:
+        """Return the folder of every plan by name, the newest first."""
+        found = sorted(self.folder.glob(f"*/{JSON}"), key=lambda f: -f.stat().st_mtime_ns)
+        places = {file.parent.name: file.parent for file in found if file.parent != self.opened}
+        if self.opened is not None:
+            places = {_free(self.opened.name, places): self.opened, **places}
+        return places
+
+    def place(self, name: str) -> Path:
+        """Return the folder of a plan, or raise."""
+        places = self.places()
+        if name not in places:
+            raise RunError(f"there is no plan {name!r} here; choose one of the list under New")
+        return places[name]
+
+    def view(self, name: str) -> View:
+        """Return a plan as pages show it; it is read again where its folder was written anew."""
+        place = self.place(name)
+        key = place, (place / JSON).stat().st_mtime_ns
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = View(load(place))
+                while len(self._known) > _MOST:
+                    self._known.pop(next(iter(self._known)))
+            return self._known[key]
+
+    def new(self, title: str) -> Path:
+        """Return a folder of its own for a new plan."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        stem = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40] or "plan"
+        taken = {path.name: path for path in self.folder.iterdir()} | self.places()
+        while True:
+            place = self.folder / _free(stem, taken)
+            try:
+                place.mkdir()  # which only one of two tabs can do
+                return place
+            except FileExistsError:
+                taken[place.name] = place
+
+
+def _free(name: str, taken: dict[str, Path]) -> str:
+    """Return the name, with a number where it is taken."""
+    chosen, number = name, 2
+    while chosen in taken:
+        chosen, number = f"{name}-{number}", number + 1
+    return chosen

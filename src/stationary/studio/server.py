@@ -1,0 +1,59 @@
+"""The server of the studio: on this machine alone, for whoever has its address."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from stationary.errors import InputError
+from stationary.studio.app import Studio
+from stationary.studio.guard import Guard
+from stationary.studio.library import Library
+
+
+def serve(
+    library: Library,
+    source: Path | None = None,
+    port: int = 0,
+    open_browser: bool = True,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Serve the studio until somebody stops it.
+
+    Parameters
+    ----------
+    library : Library
+        The plans.
+    source : Path, optional
+        A file to plan from.
+    port : int
+        Where to listen on 127.0.0.1; 0 for one that is free.
+    open_browser : bool
+        Whether to open the first page.
+    say : callable
+        Says the address, which holds a secret: who knows it may read the plans and make new ones.
+    """
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("127.0.0.1", port))
+        listening.listen()  # who opens the address before the server is up waits for it
+    except OSError as error:
+        listening.close()
+        raise InputError(f"port {port} cannot be used: {error.strerror}; choose another") from error
+    port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
+    address = f"http://127.0.0.1:{port}/{token}/"
+    guarded = Guard(Studio(library, source).app(), token, port)
+    config = uvicorn.Config(
+        guarded, log_level="warning", access_log=False, server_header=False, date_header=False
+    )
+    say(f"The studio is at {address}")
+    say("Stop it with Ctrl+C. Plans are kept.")
+    if open_browser:
+        webbrowser.open(address)
+    uvicorn.Server(config).run(sockets=[listening])

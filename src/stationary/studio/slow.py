@@ -1,0 +1,97 @@
+"""What takes seconds, in a process of its own: intervals, limits and files of a saved plan.
+
+A page stays quick while this works, and of questions that a page asks in quick succession only the
+last is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from stationary.output.alerts import alert_rules
+from stationary.planner import load
+from stationary.studio.answers import Asked, View
+
+_ROWS = 25
+"""Rows of a table."""
+
+
+class Slow:
+    """One process that answers one question after the other."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork of threads may never end
+        self.pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
+        self._waiting: dict[str, Future[Any]] = {}
+
+    async def ask(self, place: Path, key: str, function: Callable[..., Any], *given: Any) -> Any:
+        """Return the function of a saved plan.
+
+        Parameters
+        ----------
+        place : Path
+            The folder of the plan.
+        key : str
+            Who asks for what: a question that waits gives way to a new one of the same key.
+        function, *given
+            What is called, with the plan and these.
+        """
+        earlier = self._waiting.get(key)
+        if earlier is not None:
+            earlier.cancel()
+        stamp = place.stat().st_mtime_ns
+        self._waiting[key] = self.pool.submit(_answer, str(place), stamp, function, given)
+        return await asyncio.wrap_future(self._waiting[key])
+
+    def close(self) -> None:
+        """End the process."""
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+
+def rules(view: View, asked: Asked, load_expr: str) -> str:
+    """Return rules for Prometheus."""
+    return alert_rules(view.asked(asked).limit, load_expr, headroom=0.2)
+
+
+def table(view: View, asked: Asked) -> str:
+    """Return the forecast over the loads of the charts, as CSV."""
+    return str(view.asked(asked).forecast(view.loads(asked, _ROWS)).to_csv(index=False))
+
+
+def report(view: View, asked: Asked) -> str:
+    """Return the report, as HTML."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "report.html")
+        view.asked(asked).report(file)
+        return file.read_text(encoding="utf-8")
+
+
+def _begin() -> None:
+    """End with the server, even where it is killed."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@lru_cache(maxsize=4)
+def _view(place: str, stamp: int) -> View:
+    del stamp  # a folder that was written anew is read again
+    return View(load(place))
+
+
+def _answer(place: str, stamp: int, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    return function(_view(place, stamp), *given)

@@ -1,0 +1,138 @@
+"""A plan made anew, in a process of its own that can be stopped and that outlives the server.
+
+``python -m stationary.studio.work`` reads what to do from its standard input, says on its standard
+output how far it is, and writes the plan as a folder: whole, or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stationary import words
+from stationary.data import read_windows
+from stationary.data.windows import Windows
+from stationary.errors import InputError, StationaryError
+from stationary.facade import Plan
+from stationary.ingest import Columns, Cut, Source, Unit, windows_from_events
+from stationary.planner import compare, fit, load, plan
+from stationary.terms.candidates import parse_candidates
+from stationary.terms.slo import as_slos
+from stationary.terms.spans import parse_span
+
+Say = Callable[[str], None]
+
+
+def make(task: dict[str, Any], say: Say) -> Plan:
+    """Make a plan of a file, or an earlier one without some of its windows.
+
+    Parameters
+    ----------
+    task : dict
+        ``source`` and what a person said of it, or ``plan`` and the windows to go ``without``; and
+        the ``output``, where the plan is saved.
+    say : callable
+        Takes a text: what is being done.
+    """
+    made = _again(task, say) if "plan" in task else _from_source(task, say)
+    say("finding the limits")
+    _ = made.limits if made.question.slos else ()
+    say("saving the plan")
+    made.save(task["output"])
+    return made
+
+
+def _from_source(task: dict[str, Any], say: Say) -> Plan:
+    say("reading the data")
+    known: dict[str, Any] = {
+        name: list(parse_candidates(task[name], name))
+        for name in ("servers", "capacity")
+        if task.get(name)
+    }
+    slos = as_slos(task.get("slo") or ["loss<0.1%"])
+    windows, notes = _read(task, known)
+    if task.get("patience"):
+        known["patience"] = parse_span(task["patience"], "patience")
+    say("fitting models")
+    made = plan(windows, slo=slos, progress=_models(say), **known)
+    recipe = {
+        "command": "stationary studio",
+        "source": task["name"],
+        "title": task.get("title", ""),
+        "unit": task.get("load_unit", ""),
+        "notes": "\n".join(notes),
+    }
+    return made.having(recipe={name: text for name, text in recipe.items() if text})
+
+
+def _read(task: dict[str, Any], known: dict[str, Any]) -> tuple[Windows, list[str]]:
+    columns, file = task.get("columns", {}), task["source"]
+    if task.get("holds") == "windows":
+        return read_windows(file, x=columns.get("load") or "load"), []
+    named = {
+        name: columns[name] for name in ("response", "completion", "status") if columns.get(name)
+    }
+    unit = Unit(task["time_unit"]) if task.get("time_unit") else None
+    source = Source(file, Columns(columns.get("arrival") or "arrival", unit=unit, **named))
+    capacities = known.get("capacity", [])
+    cut = Cut(
+        parse_span(task["window"], "window") if task.get("window") else None,
+        capacity=capacities[0] if len(capacities) == 1 else None,
+        servers=tuple(known.get("servers", [])),
+        lost_status=tuple(filter(None, task.get("lost_status", "").replace(" ", "").split(","))),
+    )
+    found = windows_from_events(source, cut)
+    left = [words.windows_left_out(item.windows, item.why) for item in found.dropped]
+    return found.windows(), [note.replace(file, task["name"]) for note in (*found.notes, *left)]
+
+
+def _again(task: dict[str, Any], say: Say) -> Plan:
+    earlier = load(task["plan"])
+    keep = np.ones(len(earlier.windows), bool)
+    without = [k for k in task["without"] if isinstance(k, int) and 0 <= k < len(keep)]
+    keep[without] = False
+    if not without:
+        raise InputError("choose the windows to leave out first")
+    windows = earlier.windows.select(keep)
+    say("fitting models")
+    models = {name: each.model for name, each in earlier.fitted.items()}
+    made = (
+        compare(models, windows, seed=earlier.seed, progress=_models(say))
+        if earlier.pooled
+        else fit(models[earlier.name], windows, seed=earlier.seed)
+    )
+    note = words.windows_left_out(len(without), "by hand")
+    notes = [*filter(None, [earlier.recipe.get("notes")]), note]
+    recipe = {**earlier.recipe, "notes": "\n".join(notes)}
+    return made.having(question=earlier.question, recipe=recipe)
+
+
+def _models(say: Say) -> Callable[[int, str], None]:
+    return lambda done, text: say(
+        f"fitting models: {words.plural(done, 'model')} done {text}".strip()
+    )
+
+
+def main() -> None:
+    """Do what standard input says."""
+    task = json.load(sys.stdin)
+
+    def tell(**facts: Any) -> None:
+        with suppress(OSError):  # the server may be gone; the plan is finished all the same
+            print(json.dumps(facts), flush=True)
+
+    try:
+        made = make(task, lambda text: tell(text=text))
+        tell(plan=Path(task["output"]).name, notes=made.recipe.get("notes", "").split("\n"))
+    except StationaryError as error:
+        tell(error=str(error).replace(task.get("source", "\0"), task.get("name", "")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Measures of queues by name, and what a bound on one may be: known before torch is loaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from stationary.errors import InputError, did_you_mean
+from stationary.terms.slo import Slo
+from stationary.words import unit_of
+
+USUAL = ("loss", "response_time", "p50", "p95", "p99", "mean_queue", "throughput", "utilisation")
+"""Measures that a forecast shows, as a suggestion for a name that is none."""
+
+
+def check_measures(names: Iterable[str]) -> None:
+    """Raise unless these are measures of queues."""
+    for name in names:
+        if unit_of(name) is None:
+            raise InputError(f"there is no measure {name!r}{did_you_mean(name, USUAL)}")
+
+
+def check_bounds(slos: Iterable[Slo]) -> None:
+    """Raise unless these are measures of queues, with bounds that they may have."""
+    for slo in slos:
+        check_measures([slo.measure])
+        unit = unit_of(slo.measure)
+        if slo.unit not in ("", unit):
+            raise InputError(f"{slo.measure} is not a {slo.unit}: give its bound as a number")
+        most = 1.0 if unit == "share" else math.inf
+        if not 0 < slo.bound < most:
+            raise InputError(
+                f"a bound on {slo.measure} must lie between 0 and {most:g}; got {slo.bound!r}"
+            )

@@ -1,0 +1,57 @@
+"""Values of measures in their units."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from stationary.words.numbers import number, percent, seconds
+
+_UNITS = {
+    "time": re.compile(r"response_time|waiting_time|(wait_)?p\d+(\.\d+)?"),
+    "share": re.compile(r"loss|utilisation|busy|(wait_)?slower_[\d.e-]+|p_.+"),
+    "": re.compile(r"mean_queue|throughput"),
+}
+"""What the measures of queues are: times, shares, or numbers without a unit."""
+
+
+def unit_of(measure: str) -> str | None:
+    """Return ``time``, ``share`` or nothing for a measure of queues; None for another name."""
+    return next((unit for unit, name in _UNITS.items() if name.fullmatch(measure)), None)
+
+
+_SMALL, _NEVER = 1e-5, 1e-9
+"""Shares below which per cent has too many zeros, and which are as good as zero."""
+
+
+def value(measure: str, size: float, timed: bool = True, digits: int = 3) -> str:
+    """Return the value of a measure in its unit; of times only where they are in seconds.
+
+    Examples
+    --------
+    >>> value("p99", 0.2), value("loss", 0.0123), value("loss", 1e-30), value("mean_queue", 2.5)
+    ('200 ms', '1.23%', '< 10⁻⁹', '2.5')
+    """
+    unit = unit_of(measure)
+    if not math.isfinite(size) or unit not in ("time", "share") or (unit == "time" and not timed):
+        return number(size, digits)
+    if unit == "time":
+        return seconds(size)
+    if 0 < size < _SMALL:
+        return f"< {number(_NEVER)}" if size < _NEVER else number(size, 2)
+    return percent(size)
+
+
+def ends(measure: str, low: float, high: float, timed: bool = True) -> str:
+    """Return an interval of a measure, with its unit once where both ends have it.
+
+    Examples
+    --------
+    >>> ends("p99", 0.143, 0.168), ends("p99", 0.9, 1.2), ends("loss", 1e-20, 1e-12)
+    ('143 to 168 ms', '900 ms to 1.2 s', '< 10⁻⁹')
+    """
+    first, last = (value(measure, size, timed) for size in (low, high))
+    unit = re.search(r"( [a-z]+|%)$", last)
+    if first == last:
+        return last
+    return f"{first.removesuffix(unit[0]) if unit else first} to {last}"

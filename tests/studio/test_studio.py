@@ -1,0 +1,321 @@
+"""The studio as a server: who may speak to it, what it makes, and what it survives."""
+
+import gzip
+import json
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from studios import log_of, running
+
+import stationary as st
+from stationary.errors import InputError
+from stationary.studio.answers import Asked, View, bands, said
+from stationary.studio.data import windows
+from stationary.studio.library import Library
+from stationary.studio.uploads import Uploads, check
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def plan():
+    truth = st.models.MMmK(servers=2, capacity=12, service_rate=10.0)
+    loads = [4.0, 6.0, 8.0, 10.0, 12.0] * 8
+    seen = st.simulate(truth, x=loads, duration=50.0, seed=0)
+    return st.plan(seen, servers=2, capacity=12, slo=["loss < 1%", "p99 < 800ms"])
+
+
+@pytest.fixture(scope="module")
+def saved(plan, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plans") / "checkout"
+    plan.save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def studio(saved, tmp_path_factory):
+    with running(saved, output=tmp_path_factory.mktemp("studio")) as started:
+        yield started
+
+
+def follow(studio, job):
+    """Wait for the end of a job; return its last state."""
+    for _ in range(600):
+        state = json.loads(studio.get(f"api/jobs/{job}")[2])
+        if {"plan", "error"} & state.keys():
+            return state
+        time.sleep(0.2)
+    raise AssertionError(state)
+
+
+# What the pages show is what the plan answers.
+
+
+def test_sentences_and_limits_are_the_plans(plan):
+    record = said(View(plan), Asked.of([("slo", "loss<2%")]))
+    limit = plan.max_load("loss<2%")
+    assert record["limit"]["load"] == limit.load
+    assert (record["limit"]["low"], record["limit"]["high"]) == (limit.low, limit.high)
+    assert record["answer"].startswith("Loss < 2% holds up to")
+
+
+def test_bands_are_the_plans_forecast_and_the_quick_curve_is_that_of_its_estimates(plan):
+    view = View(plan)
+    found = bands(view, Asked())
+    ahead = plan.forecast(found["load"], measures=["loss"])
+    assert found["curves"]["loss"]["high"] == ahead["loss_high"].tolist()
+    quick = view.curves(Asked())
+    at = plan.model.at(np.array(quick["load"])[:, None], plan.model.theta.detach())
+    exact = plan.model.measure("loss")(at).detach().numpy()
+    assert np.allclose(quick["now"]["loss"], exact, rtol=1e-12)
+
+
+def test_a_what_if_is_the_plans_own(plan):
+    view, asked = View(plan), Asked.of([("servers", "3"), ("patience", "0.5"), ("load", "9")])
+    other = plan.what_if(servers=3, patience=0.5)
+    assert said(view, asked)["limit"]["load"] == other.limit.load
+    quick = view.curves(asked)
+    model = other.model
+    at = model.at(np.array(quick["load"])[:, None], model.theta.detach())
+    assert np.allclose(quick["then"]["loss"], model.measure("loss")(at).detach(), rtol=1e-12)
+
+
+def test_a_window_that_was_tampered_with_stands_out(plan):
+    seen = plan.windows.states
+    data = seen.data.clone()
+    data[7] = data[7].flip(-1)  # mostly full where it was mostly empty
+    odd = st.fit(plan.model, st.Windows(plan.windows.x, observations=[seen.with_data(data)]))
+    rows = windows(View(odd), Asked())["windows"]
+    worst = max(range(len(rows)), key=lambda k: abs(rows[k]["off"]))
+    assert worst == 7
+    assert any("Fuller or slower" in reason for reason in rows[7]["reasons"])
+
+
+def test_a_plan_of_two_inputs_is_sent_to_the_report():
+    def rates(load, temperature, p):
+        return {(0, 1): load, (1, 0): p.mend * temperature}
+
+    model = st.models.FromFunction(
+        rates, states=["up", "down"], params={"mend": 5.0}, inputs=("load", "temperature")
+    )
+    x = [[load, warm] for load in (1.0, 2.0, 3.0, 4.0) for warm in (1.0, 2.0)]
+    seen = st.simulate(model, x=x, duration=100.0, seed=1)
+    with pytest.raises(InputError, match=r"load, temperature.*stationary report"):
+        View(st.fit(model, seen))
+
+
+# Who may speak to it.
+
+
+def test_without_the_token_there_is_nothing(studio):
+    host = f"http://{studio.host}/"
+    for path in ("", "new", "static/studio.css", "x" * 32 + "/new", "%2e%2e/new"):
+        status, headers, text = studio.get(host + path)
+        assert (status, text.split()[0]) == (404, "Open")
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+
+
+def test_a_foreign_host_or_origin_is_refused(studio):
+    path = studio.address.split(studio.host)[1] + "new"
+    for host, status in (("evil.example", 400), (f"evil.example:{studio.host[10:]}", 400)):
+        line = studio.raw(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert f" {status} " in line
+    evil = "http://evil.example"
+    assert studio.get("new", Origin=evil)[0] == 403
+    assert studio.get("new", **{"Sec-Fetch-Site": "cross-site"})[0] == 403
+    assert studio.post("api/plans", {}, Origin=evil)[0] == 403
+    assert studio.send("POST", "api/plans", b"{}")[0] == 403  # without any origin
+    assert studio.get("new", Origin=f"http://{studio.host}")[0] == 200
+
+
+def test_every_answer_forbids_what_the_page_does_not_need(studio):
+    for path in ("new", "plans/checkout/answer", "static/chart.js", "plans/checkout/api/curves"):
+        status, headers, text = studio.get(path)
+        policy = headers["Content-Security-Policy"]
+        assert status == 200
+        assert "unsafe" not in policy
+        assert "script-src 'self'" in policy
+        assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == (
+            "nosniff",
+            "no-referrer",
+        )
+        assert " style=" not in text
+        assert " onclick=" not in text
+
+
+@pytest.mark.parametrize("name", ["..", "%2e%2e", "..%2f..", "nothing", "%2fetc"])
+def test_no_path_is_taken_from_the_browser(studio, name):
+    assert studio.get(f"plans/{name}/answer")[0] in (400, 404)
+    assert studio.get(f"plans/checkout/files/{name}")[0] == 404
+    task = {"upload": name, "source": "/etc/passwd", "output": "/tmp/nowhere", "plan": "/etc"}
+    status, _, text = studio.post("api/plans", task)
+    assert (status, "upload is gone" in text) == (400, True)
+
+
+def test_a_wrong_question_gets_a_sentence(studio):
+    for query, said_ in (
+        ("slo=loss<x", "an SLO is written"),
+        ("slo=latency<1s", "latency"),
+        ("servers=many", "servers must be a number"),
+        ("servers=0", "servers"),
+    ):
+        query = query.replace("<", "%3C")
+        status, _, text = studio.get(f"plans/checkout/api/said?{query}")
+        assert status == 400
+        assert said_.lower() in json.loads(text)["error"].lower()
+    assert studio.post("plans/checkout/api/again", b"[" * 9)[0] == 400
+    assert studio.post("plans/checkout/api/again", {"without": []})[0] == 200  # the job says it
+
+
+# What is sent to it.
+
+
+BAD = {
+    "empty.csv": (b"", "empty"),
+    "photo.png": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9, "text"),
+    "logs.zip": (b"PK\x03\x04" + b"\0" * 99, "zip archive"),
+    "bomb.csv.gz": (gzip.compress(b"0" * 2**27), "unpacked"),
+    "cut.csv.gz": (gzip.compress(b"arrival,response\n" * 999)[:60], "damaged"),
+    "false.parquet": (b"PAR1" + b"\0" * 64 + b"PAR1", "damaged"),
+    "prose.log": (b"dear reader\nthis is no log\n" * 9, ""),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_upload_gets_a_sentence(studio, name):
+    body, said_ = BAD[name]
+    status, _, text = studio.post(f"api/uploads?name={name}", body)
+    error = json.loads(text)["error"]
+    assert status == 400
+    assert said_ in error
+    assert name in error
+    assert "/tmp" not in error
+
+
+def test_an_upload_of_two_gigabytes_is_refused_before_it_is_read(studio):
+    path = studio.address.split(studio.host)[1]
+    head = (
+        f"POST {path}api/uploads?name=big.log HTTP/1.1\r\nHost: {studio.host}\r\n"
+        f"Origin: http://{studio.host}\r\nContent-Length: {2**31}\r\n\r\n"
+    )
+    assert " 400 " in studio.raw(head.encode() + b"127.0.0.1 - -\n")
+
+
+def test_the_name_of_an_upload_is_no_path(tmp_path):
+    async def body():
+        yield b"arrival,response,status\n1.0,0.1,200\n2.0,0.1,200\n"
+
+    import asyncio
+
+    uploads = Uploads(tmp_path)
+    name = "../../etc/x.sh;rm -rf.csv"
+    key = asyncio.run(uploads.receive(name, 10, body()))
+    file, shown = uploads.get(key)
+    assert (file.parent, file.suffix, "/" in shown) == (tmp_path, ".csv", False)
+    assert uploads.preview(key)["likely"]["response"] == "response"
+
+
+def test_what_unpacks_to_little_is_read(tmp_path):
+    file = tmp_path / "small.csv.gz"
+    file.write_bytes(gzip.compress(b"0" * 2**20))
+    check(file)
+
+
+# What it makes.
+
+
+def test_from_an_upload_to_files(studio, tmp_path):
+    status, _, text = studio.post("api/uploads?name=shop.csv", log_of(tmp_path).read_bytes())
+    preview = json.loads(text)
+    assert (status, preview["holds"], preview["format"]) == (200, "requests", "csv")
+    assert preview["columns"] == ["arrival", "response", "status"]
+    assert len(preview["rows"]) == 6
+    task = {
+        "upload": preview["upload"],
+        "columns": {"arrival": "arrival", "response": "response", "status": "status"},
+        "servers": "2",
+        "capacity": "12",
+        "slo": ["loss<1%"],
+        "title": "Shop",
+    }
+    job = json.loads(studio.post("api/plans", task)[2])["job"]
+    second = studio.post("api/plans", task)
+    assert (second[0], "being made already" in second[2]) == (400, True)
+    state = follow(studio, job)
+    assert state["plan"] == "shop"
+    assert any("left out" in note for note in state["notes"])
+    status, headers, page = studio.get("plans/shop/files/report.html")
+    assert (status, "attachment" in headers["Content-Disposition"]) == (200, True)
+    assert "Loss stays at or below 0.01" in page
+    assert studio.get("plans/shop/files/forecast.csv")[2].startswith("load,loss,loss_low")
+    rules = studio.get("plans/shop/files/rules.yml?load_expr=sum(x)")[2]
+    assert "stationary:limit" in rules
+    assert "sum(x)" in rules
+
+
+def test_wrong_columns_get_a_sentence(studio, tmp_path):
+    body = b"when,took\n" + b"".join(b"%d,0.1\n" % k for k in range(99))
+    key = json.loads(studio.post("api/uploads?name=odd.csv", body)[2])["upload"]
+    task = {"upload": key, "columns": {"arrival": "when", "response": "nothing"}}
+    error = follow(studio, json.loads(studio.post("api/plans", task)[2])["job"])["error"]
+    assert "odd.csv" in error
+    assert "nothing" in error
+
+
+def test_windows_left_out_make_a_new_plan_and_leave_the_old_one(studio, saved, plan):
+    before = {file.name: file.read_bytes() for file in saved.iterdir()}
+    path = "plans/checkout/api/again"
+    state = follow(studio, json.loads(studio.post(path, {"without": [0, 3]})[2])["job"])
+    assert {file.name: file.read_bytes() for file in saved.iterdir()} == before
+    library = Library(studio.output)
+    made = library.view(state["plan"]).plan
+    assert len(made.windows) == len(plan.windows) - 2
+    keep = [k for k in range(len(plan.windows)) if k not in (0, 3)]
+    assert made.windows == plan.windows.select(keep)
+    assert made.question == plan.question
+
+
+def test_a_plan_can_be_cancelled_and_leaves_nothing(studio):
+    folder = studio.output
+    there = set(folder.iterdir())
+    job = json.loads(studio.post("plans/checkout/api/again", {"without": [1]})[2])["job"]
+    assert studio.post(f"api/jobs/{job}/cancel", {})[0] == 200
+    assert follow(studio, job)["error"] == "Cancelled."
+    for _ in range(100):
+        if set(folder.iterdir()) == there:
+            return
+        time.sleep(0.1)
+    raise AssertionError(set(folder.iterdir()) - there)
+
+
+def test_a_killed_server_loses_no_plan(saved, tmp_path):
+    with running(saved, output=tmp_path) as studio:
+        job = json.loads(studio.post("plans/checkout/api/again", {"without": [1]})[2])["job"]
+        state = json.loads(studio.get(f"api/jobs/{job}")[2])
+        assert "error" not in state
+        os.kill(studio.process.pid, signal.SIGKILL)
+        studio.process.wait()
+        for _ in range(900):
+            if Library(tmp_path).places():
+                break
+            time.sleep(0.2)
+        (place,) = Library(tmp_path).places().values()
+        assert st.load(place).limit.load > 0
+    assert st.load(saved).limit.load > 0
+
+
+def test_two_tabs_get_a_folder_each(tmp_path):
+    library = Library(tmp_path)
+    places = [library.new("Shop & Co") for _ in range(3)]
+    assert [place.name for place in places] == ["shop-co", "shop-co-2", "shop-co-3"]
+
+
+def test_a_port_that_is_taken_and_a_source_that_is_not_there(call, studio, saved):
+    port = studio.host.split(":")[1]
+    code, _, err = call("studio", saved, "--port", port, "--no-browser")
+    assert (code, f"port {port}" in err) == (2, True)
+    code, _, err = call("studio", "nowhere.log", "--no-browser")
+    assert (code, "nowhere.log" in err) == (2, True)
