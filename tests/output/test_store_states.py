@@ -25,7 +25,7 @@ WINDOWS = st.simulate(
 PLANS = {seed: st.fit(MODEL, WINDOWS, seed=seed) for seed in (1, 2)}
 FILES = ("plan.json", "arrays.safetensors", "windows.parquet")
 SETTINGS = settings(
-    max_examples=15,
+    max_examples=8,
     stateful_step_count=12,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -56,7 +56,7 @@ def nearby(generator, step=0.01, seed=0):
 
 
 @pytest.mark.parametrize("which", range(len(LATTICES)), ids=load)
-@pytest.mark.parametrize("solver", [*LARGE, st.solvers.Auto()], ids=name)
+@pytest.mark.parametrize("solver", [*LARGE, st.solvers.Multigrid(), st.solvers.Auto()], ids=name)
 def test_lattices_against_dense_elimination(solver, which, exact):
     lattice, truth = LATTICES[which], exact[which]
     factor = solver.factor(lattice)
@@ -68,7 +68,7 @@ def test_lattices_against_dense_elimination(solver, which, exact):
 
 
 @pytest.mark.parametrize("which", range(len(LATTICES)), ids=load)
-@pytest.mark.parametrize("solver", LARGE, ids=name)
+@pytest.mark.parametrize("solver", [*LARGE, st.solvers.Multigrid()], ids=name)
 def test_both_equations_are_solved_to_ten_digits(solver, which):
     lattice = LATTICES[which]
     Q = lattice.sparse()

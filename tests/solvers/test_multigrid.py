@@ -1,4 +1,4 @@
-"""Multigrid: elimination, sparse LU and closed forms for lattices, random and long chains."""
+"""Multigrid beyond the battery of `test_large.py`: random, long and slow chains, and starts."""
 
 import itertools
 
@@ -77,17 +77,6 @@ def error(pi, exact):
 # Steady states.
 
 
-@pytest.mark.parametrize("loads", [LIGHT, SATURATED])
-@pytest.mark.parametrize(("queues", "capacity"), [(2, 29), (3, 9), (4, 4)])
-def test_lattices_agree_with_elimination(queues, capacity, loads):
-    chain = lattice(queues, capacity, (*loads, loads[0]))
-    state = st.steady_state(chain, st.solvers.Multigrid())
-    exact = st.steady_state(chain, st.solvers.GTH()).pi
-    assert error(state.pi, exact.numpy()) < 1e-11
-    assert bool((state.pi > 0).all())
-    assert state.accuracy is Accuracy.NORMWISE
-
-
 @pytest.mark.parametrize("load", [0.8, 1.0])
 @pytest.mark.parametrize("capacity", [99, 199])
 def test_errors_not_only_residuals_are_small_where_the_chain_hardly_mixes(capacity, load):
@@ -123,8 +112,10 @@ def test_independent_queues_have_a_product_form():
 @pytest.mark.parametrize(("each", "decades"), [(1, 1.0), (3, 6.0), (8, 3.0)])
 def test_random_sparse_chains(each, decades):
     chain = random_chain(2000, each, decades, seed=each)
-    pi = st.steady_state(chain, st.solvers.Multigrid()).pi
-    assert error(pi, st.steady_state(chain, st.solvers.GTH()).pi.numpy()) < 1e-11
+    state = st.steady_state(chain, st.solvers.Multigrid())
+    assert error(state.pi, st.steady_state(chain, st.solvers.GTH()).pi.numpy()) < 1e-11
+    assert bool((state.pi > 0).all())
+    assert state.accuracy is Accuracy.NORMWISE
 
 
 def test_a_ring_in_one_direction():
@@ -157,25 +148,6 @@ def test_small_chains_are_eliminated_and_keep_their_tails():
 
 
 # The equations behind derivatives.
-
-
-@pytest.mark.parametrize("loads", [LIGHT, SATURATED])
-@pytest.mark.parametrize(("queues", "capacity"), [(2, 29), (3, 9)])
-def test_factors_solve_the_poisson_equation_and_its_transpose(queues, capacity, loads):
-    chain = lattice(queues, capacity, loads)
-    factor = st.solvers.Multigrid().factor(chain)
-    Q = chain.sparse()
-    random = np.random.default_rng(0)
-    h = random.standard_normal(chain.n)
-    h -= factor.pi.numpy() @ h
-    v = factor.solve(torch.from_numpy(h)).numpy()
-    assert np.abs(factor.pi.numpy() * (Q @ v + h)).sum() < 1e-10
-    b = random.standard_normal(chain.n) * factor.pi.numpy()
-    b -= factor.pi.numpy() * b.sum()
-    u = factor.solve_transposed(torch.from_numpy(b)).numpy()
-    assert np.abs(u @ Q + b).sum() < 1e-10
-    # One is the transpose of the other: u . h = b . v.
-    assert np.isclose(u @ h, b @ v, rtol=1e-8)
 
 
 @pytest.mark.parametrize("loads", [LIGHT, SATURATED])

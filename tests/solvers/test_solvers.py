@@ -143,7 +143,7 @@ def test_random_chains_with_rates_over_24_decades(solver, gen):
 
 @pytest.mark.parametrize("solver", [st.solvers.LU(), st.solvers.SparseLU()])
 @hypothesis.given(gen=problems.ergodic_chains(decades=3.0))
-@hypothesis.settings(max_examples=100)
+@hypothesis.settings(max_examples=50)
 def test_lu_on_random_chains_with_rates_over_6_decades(solver, gen):
     pi = st.steady_state(gen, solver).pi
     assert float((pi - problems.floats(problems.steady(gen))).abs().max()) < 1e-10

@@ -1,5 +1,7 @@
 """Comparisons: the right model is recommended, a wrong one is not, and pooling widens."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -32,14 +34,20 @@ def data(truth, seed=0, duration=40.0):
     return st.simulate(truth, LOADS, duration=duration, seed=seed).observing([0, 1, 2, 3])
 
 
-@pytest.fixture(scope="module")
+@cache
+def compared(name):
+    """Compare all models on data of one, once."""
+    return st.compare(ladder_models(), data(TRUTHS[name]), starts=1, jobs=1)
+
+
+@pytest.fixture
 def found():
-    return st.compare(ladder_models(), data(TRUTHS["mmmk"]), starts=1, jobs=1)
+    return compared("mmmk")
 
 
 @pytest.mark.parametrize("name", TRUTHS)
 def test_the_true_family_is_recommended(name):
-    result = st.compare(ladder_models(), data(TRUTHS[name]), starts=1, jobs=1)
+    result = compared(name)
     assert result.recommended == name
     assert words.choice(result.comparison.choice).startswith(f"Take {name}: it ")
 

@@ -49,29 +49,30 @@ def _shared(arrivals, work):
     return out
 
 
-def planned(frame, tmp_path, servers):
+def planned(frame, tmp_path, **asked):
     frame.to_csv(tmp_path / "log.csv", index=False)
     cut = Cut(window=10.0, capacity=30)
     windows_from_events(Source(str(tmp_path / "log.csv")), cut).write(tmp_path / "w.csv")
-    plan = st.plan(st.read_windows(tmp_path / "w.csv"), servers=servers, capacity=30)
+    plan = st.plan(st.read_windows(tmp_path / "w.csv"), **asked)
     return plan, {found.check: found for found in plan.findings}
 
 
 @pytest.mark.parametrize(("given", "verdict"), [(2, Verdict.OK), (1, Verdict.WARNING)])
 def test_a_number_of_servers_that_the_queues_speak_against_is_named(tmp_path, given, verdict):
-    _, found = planned(log(2), tmp_path, given)
+    _, found = planned(log(2), tmp_path, servers=given, capacity=30)
     assert found["servers"].verdict is verdict
 
 
 def test_three_servers_taken_for_two_are_found(tmp_path):
-    _, found = planned(log(3), tmp_path, 2)
+    _, found = planned(log(3), tmp_path, servers=2, capacity=30)
     assert found["servers"].code == "other_servers"
     assert found["servers"].facts["better"] == 3
     assert "were 3" in str(found["servers"])
 
 
 def test_a_shared_server_is_planned_from_what_does_not_need_the_order(tmp_path):
-    plan, found = planned(log(1, sharing=True), tmp_path, 1)
+    model = st.models.MMmK(servers=1, capacity=30)
+    plan, found = planned(log(1, sharing=True), tmp_path, models=[model])
     assert found["overtaking"].code == "overtake"
     assert all(kind.kind != "service times" for kind in plan.windows.observations)
     # The number in a shared exponential server is that of a queue: 100 per second at saturation.
