@@ -286,11 +286,6 @@ class ServerQueue(Queue):
         first, *others = (value * multiple for value, multiple in terms)
         return sum(others, first)
 
-    def dropping(self, point: Point) -> Tensor | None:
-        """Rate ``[..., 1]`` at which each request is dropped unserved; None if none is."""
-        del point
-        return None
-
     def times_in_order(self, point: Point, waiting: bool) -> Times:
         """Of exponential services: with n >= m others, n - m + 1 must end, at all servers' rate."""
         if not self.exponential:
@@ -302,8 +297,8 @@ class ServerQueue(Queue):
             times = Erlangs(torch.nn.functional.pad(stages, (1, 0)), point.p.service_rate)
         elif not waiting:
             times = Erlangs(geometric(stages, m), times.rate)
-        dropping = self.dropping(point)
-        return times if dropping is None else times.before(dropping)
+        dropped = self.flows(point).dropped  # of each request at the same rate, also of one alone
+        return times.before(dropped[..., 1:2]) if isinstance(dropped, Tensor) else times
 
     def start(self, x: Tensor) -> Tensor:
         """Service that just keeps up with the mean load, other rates in proportion to it."""

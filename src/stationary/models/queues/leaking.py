@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from stationary.models._params import rate
 from stationary.models._point import Point
 from stationary.models.measures import Flows
@@ -53,7 +51,3 @@ class Leaking(ServerQueue):
         """A failure drops what is in the system; while it lasts, all that arrive are refused."""
         failing = point.p.leak + self.spill * point.load * self.lost
         return super().flows(point)._replace(dropped=failing * self.levels)
-
-    def dropping(self, point: Point) -> Tensor:
-        """Failures drop every request."""
-        return point.p.leak

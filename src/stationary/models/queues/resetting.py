@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from stationary.models._params import rate
 from stationary.models._point import Point
 from stationary.models.measures import Flows
@@ -40,7 +38,3 @@ class Resetting(ServerQueue):
     def flows(self, point: Point) -> Flows:
         """A reset drops what is in the system."""
         return super().flows(point)._replace(dropped=point.p.reset * self.levels)
-
-    def dropping(self, point: Point) -> Tensor:
-        """Resets drop every request."""
-        return point.p.reset
