@@ -205,3 +205,18 @@ def test_cumulative_counts_are_differenced_and_times_end_at_the_timeout():
     assert ended.edges == (1.0, 2.0, 3.0)
     assert ended.columns[-1] == "rt_3000ms"
     assert not ended.open
+
+
+def test_the_command_line_chooses_what_to_learn_from(call, tmp_path):
+    states = st.simulate(truth(), LOADS, duration=30.0, seed=3)
+    both = st.Windows(x=LOADS, observations=[*states.observations, histogram(truth())])
+    both.to_csv(tmp_path / "w.csv")
+    ask = ("fit", tmp_path / "w.csv", "--model", "mmmk:servers=2,capacity=12", "--json")
+    for wanted, seen in (("states", ["states"]), ("states, latencies", ["states", "latencies"])):
+        code, _, err = call(*ask, "--observations", wanted, "-o", tmp_path / wanted)
+        assert code == 0, err
+        kinds = st.load(tmp_path / wanted).windows.observations
+        assert [kind.kind for kind in kinds] == seen
+    code, _, err = call(*ask, "--observations", "times")
+    assert code == 2
+    assert "have no 'times'" in err

@@ -110,6 +110,7 @@ def fit(
     model: str,
     prism: PrismOptions,
     reading: Reading,
+    observations: str | None = None,
     pool: bool = False,
     folder: RunFolder,
     asking: Asking,
@@ -138,6 +139,8 @@ def fit(
     -------
     model: Model and options, as in mmmk:servers=1,capacity=20, a model file, as in
         tandem.toml:K=20, or a PRISM file.
+    observations: What to learn from, as in states, or states,latencies; by default service times,
+        else latencies and losses, else states.
     pool: Add up windows of equal load as they are read, for files larger than memory: the same fit,
         but no checks that need single windows.
     level: Coverage of the intervals.
@@ -193,9 +196,17 @@ def fit(
     data = reading.windows(windows, chain.states, pool, named.columns(reading.x))
     if training.resume and unfinished is not None and not unfinished.exists():
         say(f"there is nothing to resume in {unfinished}; starting anew", err=True)
+    chosen = None if observations is None else [k.strip() for k in observations.split(",")]
     try:
         with _watched(method) as seen:
-            plan = run_fit(chain, data, method=seen, covariance=kind, seed=training.seed)
+            plan = run_fit(
+                chain,
+                data,
+                method=seen,
+                covariance=kind,
+                seed=training.seed,
+                observations=chosen,
+            )
     except KeyboardInterrupt:
         if unfinished is not None and unfinished.exists():
             say(f"the work so far is kept in {unfinished}; go on with --resume", err=True)

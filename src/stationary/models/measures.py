@@ -84,8 +84,9 @@ def reward(values: Any, low: float = -math.inf, high: float = math.inf, about: s
 def mean_of_states(values: Any, about: str) -> Measure:
     """Long-run mean of fixed values ``[n]``, which lies between the least and the largest."""
     low, high = float(values.min()), float(values.max())
-    # An interval needs space around the value, which a constant does not leave.
-    return reward(values, *((low, high) if low < high else ()), about=about)
+    if low == high:  # an interval needs space around the value
+        low, high = -math.inf, math.inf
+    return reward(values, low, high, about)
 
 
 def probability(states: Any, about: str = "") -> Measure:

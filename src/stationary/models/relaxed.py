@@ -108,7 +108,9 @@ class Relaxed(Model):
 
     def response_times(self, point: Point) -> Times:
         """Those of the parametric chain, by what requests find in this one."""
-        return self.base.response_times(self._at_base(point))
+        base: Any = self.base
+        times: Times = base.response_times(self._at_base(point))
+        return times
 
     # What is asked of states, inputs and options, the parametric chain answers.
     measures: Any = _of_base("measures")

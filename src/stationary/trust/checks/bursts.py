@@ -106,7 +106,7 @@ def _light_load(case: Case) -> Outcome:
         "load": cut,
         "category": residuals.labels[int(np.flatnonzero(residuals.depth == start)[0])],
         "or_more": start < places - 1,
-        "times": case.windows.counted.kind == "latencies",
+        "times": getattr(case.windows.counted, "kind", "") == "latencies",
         "observed": (expected + more) / float(totals.sum()),
         "expected": expected / float(totals.sum()),
     }
