@@ -46,7 +46,7 @@ VALUES = re.split(
 OPTIONS = re.split(
     "\n",
     "nan\ninf\n-1\n0\n1e-320\n99999999999999999999\n\n \n--\n-\n--json\n--slo\nloss<0\nloss<-1%\n"
-    "loss<101%\np99<1ms\np0<1\np100<1s\nresponse_time<inf\nmmmk\nmmmk:servers=0\n"
+    "loss<101%\np99<1ms\np0<1\np100<1s\nresponse_time<inf\nmmmk\nmmmk:servers=0\nerlang:servers=2\n"
     "mmmk:capacity=1\nservice:capacity=3\nx:y\n=\n:\n5:1\n1:2:0\n5,,6\n1e308\né\n\x1b[31m\n0ms\n1e9d\n"
     "/nowhere/x\n.\n--observe\n0-\n--level\n0.999999999\nload=5\n--what-if\nservers=+1\nfaster=0",
 )

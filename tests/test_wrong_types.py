@@ -21,6 +21,7 @@ WRONG = {
     "a relaxed name": lambda: M.Relaxed("mmmk", alpha=1.0),
     "a text for alpha": lambda: M.Relaxed(M.MMmK(), alpha="q"),
     "a number for a function": lambda: M.FromFunction(5, states=2, params={}),
+    "an option that the class decides": lambda: M.ErlangService(servers=2),
     "a number of items": lambda: M.PCMC(items=5),
     "text for probabilities": lambda: st.conditional_nll("x", "y", [0]),
     "a run by its number": lambda: st.load(5),
