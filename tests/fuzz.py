@@ -153,6 +153,16 @@ def replace(data, choice):
     return (text[:first] + choice.choice(VALUES) + text[last:]).encode()
 
 
+def number(data, choice):
+    """Put another number where one stands: what is read, and goes a long way."""
+    text = data.decode(errors="replace")
+    places = list(re.finditer(r"(?<![\w.])\d+(\.\d+)?(?![\w.])", text))
+    if not places:
+        return data
+    found, value = choice.choice(places), choice.choice(["0", "1", "7", "1000", "1e-3", "1e6"])
+    return (text[: found.start()] + value + text[found.end() :]).encode()
+
+
 def insert(data, choice):
     at = choice.randrange(len(data) + 1)
     return data[:at] + choice.choice(VALUES).encode() + data[at:]
@@ -163,7 +173,7 @@ def encode(data, choice):
     return choice.choice([text.encode("utf-16"), b"\xef\xbb\xbf" + data, text.encode("utf-32")])
 
 
-MUTATIONS = [flip, cut, drop, repeat, shuffle, replace, replace, replace, insert, encode]
+MUTATIONS = [flip, cut, drop, repeat, shuffle, replace, replace, insert, encode, *[number] * 9]
 
 
 def option(arguments, choice):
