@@ -46,7 +46,7 @@ VALUES = re.split(
 OPTIONS = re.split(
     "\n",
     "nan\ninf\n-1\n0\n1e-320\n99999999999999999999\n\n \n--\n-\n--json\n--slo\nloss<0\nloss<-1%\n"
-    "loss<101%\np99<1ms\np0<1\np100<1s\nresponse_time<inf\nmmmk\nmmmk:servers=0\n"
+    "loss<101%\np99<1ms\np0<1\np100<1s\nresponse_time<inf\nmmmk\nmmmk:servers=0\nerlang:servers=2\n"
     "mmmk:capacity=1\nservice:capacity=3\nx:y\n=\n:\n5:1\n1:2:0\n5,,6\n1e308\né\n\x1b[31m\n0ms\n1e9d\n"
     "/nowhere/x\n.\n--observe\n0-\n--level\n0.999999999\nload=5\n--what-if\nservers=+1\nfaster=0",
 )
@@ -153,6 +153,16 @@ def replace(data, choice):
     return (text[:first] + choice.choice(VALUES) + text[last:]).encode()
 
 
+def number(data, choice):
+    """Put another number where one stands: what is read, and goes a long way."""
+    text = data.decode(errors="replace")
+    places = list(re.finditer(r"(?<![\w.])\d+(\.\d+)?(?![\w.])", text))
+    if not places:
+        return data
+    found, value = choice.choice(places), choice.choice(["0", "1", "7", "1000", "1e-3", "1e6"])
+    return (text[: found.start()] + value + text[found.end() :]).encode()
+
+
 def insert(data, choice):
     at = choice.randrange(len(data) + 1)
     return data[:at] + choice.choice(VALUES).encode() + data[at:]
@@ -163,7 +173,7 @@ def encode(data, choice):
     return choice.choice([text.encode("utf-16"), b"\xef\xbb\xbf" + data, text.encode("utf-32")])
 
 
-MUTATIONS = [flip, cut, drop, repeat, shuffle, replace, replace, replace, insert, encode]
+MUTATIONS = [flip, cut, drop, repeat, shuffle, replace, replace, insert, encode, *[number] * 9]
 
 
 def option(arguments, choice):

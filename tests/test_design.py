@@ -145,6 +145,10 @@ WRONG = {
         lambda m, w, f: st.models.FromFunction(5, states=2, params={}),
         "function.*5",
     ),
+    "an option that the class decides": (
+        lambda m, w, f: st.models.ErlangService(servers=2),
+        "ErlangService decides 'servers'",
+    ),
     "a number of items": (lambda m, w, f: st.models.PCMC(items=5), "items .*5"),
     "a text for probabilities": (lambda m, w, f: st.conditional_nll("x", "y", [0]), "str|'x'"),
     "a run by its number": (lambda m, w, f: st.load(5), "5"),

@@ -69,7 +69,7 @@ def test_information_of_a_window_is_the_hessian_of_its_expected_counts():
 
 def _any_fit(model, windows):
     fit = st.fit(model, windows, method=st.Newton(starts=1))
-    fit.model.set_theta(model.theta.detach())
+    fit.estimate.model.set_theta(model.theta.detach())
     return fit
 
 
@@ -120,7 +120,7 @@ def test_width_of_a_limit_is_by_the_implicit_function(model):
         ends = []
         for side in (1, -1):
             moved = _any_fit(fit.model, windows)
-            moved.model.set_theta(cov.scale.natural(z + side * torch.from_numpy(step)))
+            moved.estimate.model.set_theta(cov.scale.natural(z + side * torch.from_numpy(step)))
             ends.append(math.log(moved.max_load(loss=0.05).load))
         slope.append((ends[0] - ends[1]) / 2e-4)
     half = cov.quantile(0.95) * math.sqrt(np.array(slope) @ cov.matrix @ np.array(slope))

@@ -152,9 +152,9 @@ def check_like(value: Any, like: Any, name: str = "the state") -> None:
         raise ValueError(f"{name} must not be negative; got {value}")
 
 
-def damaged(path: Path, why: object, delete: str = "it") -> RunError:
+def damaged(path: Path, why: object) -> RunError:
     """Return the error for a file of an unfinished fit that cannot be taken up again."""
-    return RunError(f"{path} is damaged ({why}); delete {delete} to start again")
+    return RunError(f"{path} is damaged ({why}); delete it to start again")
 
 
 def _digest(plain: str, tensors: Mapping[str, Tensor]) -> str:

@@ -13,17 +13,12 @@ from stationary.edges import Edges
 from stationary.models.chunks import in_chunks
 
 
-def jacobian(function: Callable[[Tensor], Tensor], z: Array) -> Array:
-    """Jacobian ``[..., P]`` of a function of ``z``, by rows or by columns, whichever are fewer.
+def value_and_jacobian(function: Callable[[Tensor], Tensor], z: Array) -> tuple[Array, Array]:
+    """Value ``[...]`` and Jacobian ``[..., P]``, by rows or by columns, whichever are fewer.
 
     The vector-Jacobian product is linear in its vector, so its own derivative holds one column:
     P passes, whatever the number of outputs.
     """
-    return value_and_jacobian(function, z)[1]
-
-
-def value_and_jacobian(function: Callable[[Tensor], Tensor], z: Array) -> tuple[Array, Array]:
-    """Return a function's value ``[...]`` and its `jacobian`, with one factor for both."""
     free = torch.tensor(z, requires_grad=True)
     out = function(free)
     value = out.detach().numpy()

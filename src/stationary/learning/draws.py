@@ -292,5 +292,5 @@ def _solvable(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> A
     # A draw may fail at one load alone.
     pairs = (part.expand(*batch, -1).flatten(0, 1)[:, None] for part in (x, theta))
     shapes = [(1, len(names))]
-    found = each_solvable(lambda *rows: (_measured(model, *rows, names),), shapes, *pairs)
+    found = each_solvable(lambda x, theta: (_measured(model, x, theta, names),), shapes, *pairs)
     return found[0].reshape(*batch, -1)

@@ -186,6 +186,7 @@ class Level:
         return v
 
 
+@np.errstate(over="ignore", invalid="ignore")  # steps that overflow are not taken
 def krylov(
     level: Level, rhs: Array, transposed: bool, steps: int, reduction: float = 0.0
 ) -> tuple[Array, float]:

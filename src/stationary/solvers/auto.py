@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -77,15 +77,8 @@ class Auto(Solver):
     chains; `SteadyState.solver` is the one that did it.
     """
 
-    def choose(self, generator: Generator) -> Solver:
-        """Return the first solver of the row of the table that fits."""
-        return self.candidates(generator)[0]
-
-    def candidates(self, generator: Generator) -> Sequence[Solver]:
+    def candidates(self, generator: Generator) -> Iterator[Solver]:
         """Solvers of the row of the table that fits, in the order in which they are tried."""
-        return list(self._candidates(generator))
-
-    def _candidates(self, generator: Generator) -> Iterator[Solver]:
         # One by one, since to judge the later ones costs more than a small chain takes.
         n = generator.n
         on_cpu = generator.rates.device.type == "cpu"
@@ -101,7 +94,7 @@ class Auto(Solver):
 
     def factor(self, generator: Generator) -> Factor:
         """Factor with the first solver of the row that succeeds."""
-        return _FallingThrough(generator, self._candidates(generator))
+        return _FallingThrough(generator, self.candidates(generator))
 
 
 def _entrywise(edges: Edges) -> list[Solver]:

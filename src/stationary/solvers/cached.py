@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -154,18 +155,17 @@ class _Reusing(Solved):
             _log.debug("an old factor did, in %d iterations", self._around.iterations)
 
     def solve(self, h: Array) -> Array:
-        try:
-            return self._around.solve(h)
-        except SolverError as error:
-            self._anew(str(error))
-            return self._around.solve(h)
+        return self._ask(lambda around: around.solve(h))
 
     def solve_transposed(self, b: Array) -> Array:
+        return self._ask(lambda around: around.solve_transposed(b))
+
+    def _ask(self, question: Callable[[_Approximate], Array]) -> Array:
         try:
-            return self._around.solve_transposed(b)
+            return question(self._around)
         except SolverError as error:
             self._anew(str(error))
-            return self._around.solve_transposed(b)
+            return question(self._around)
 
     def precondition(self, r: Array) -> Array:
         """One solve with the old factor."""

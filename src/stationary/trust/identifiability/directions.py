@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 
 from stationary._support.types import Array
-from stationary.learning.derivatives import jacobian
+from stationary.learning.derivatives import value_and_jacobian
 from stationary.learning.likelihood import Likelihood
 from stationary.models import Model
 
@@ -124,7 +124,7 @@ def groups_of(likelihood: Likelihood, z: Array, kept: Array) -> list[Array]:
         Parameters to group; the others stay as they are.
     """
     model = likelihood.model
-    moves = jacobian(
+    _, moves = value_and_jacobian(
         lambda free: model.edge_rates(likelihood.x[-1:], likelihood.scale.natural(free))[0], z
     )
     ends = []
