@@ -92,11 +92,11 @@ def compare(
 
     named = {text.text: text.model() for text in texts}
     data = reading.windows(windows, next(iter(named.values())).states if named else ())
-    size = default_capacity(data)
+    size = default_capacity(data, numbers, wait)
     chains = named or candidates(data, numbers, sizes or (size,), wait)
     if asking.slos:
         check_slos(list(chains.values()), asking.slos)
-    if capacity is None and not named:
+    if capacity is None and wait is None and not named:
         say(words.assumed_capacity(size, size == largest_state(data)), err=True)
     with progress_bar("model", len(chains)) as bar:
         plan = run(chains, data, starts=starts, seed=seed, jobs=jobs, cluster=cluster, progress=bar)

@@ -19,7 +19,7 @@ from stationary.planning.limits import limit
 from stationary.terms.slo import Slo
 
 _ASIDE = 0.18
-"""Share by which a capacity may be off: three of 17 requests."""
+"""Share by which a capacity or a patience may be off: three of 17 requests."""
 
 
 @dataclass(frozen=True)
@@ -87,36 +87,27 @@ def assumed(
 
     aside = max(round(_ASIDE * model.capacity), 1)
     sizes = [float(max(model.capacity - aside, model.smallest)), float(model.capacity + aside)]
+    servers = [] if windows is None else _other_servers(model, windows)
     found = [
         Assumed(
             "servers",
             model.servers,
             "servers" not in missing,
-            ()
-            if windows is None
-            else effects(
-                _other_servers(model, windows), lambda m: _refitted(model, windows, int(m))
-            ),
-        ),
-        Assumed(
-            "capacity",
-            model.capacity,
-            "capacity" not in missing,
-            effects(sizes, lambda size: model.changed(capacity=int(size))),
-        ),
+            effects(servers, lambda m: _refitted(model, windows, int(m))),
+        )
     ]
+    patience = model.patience if isinstance(model, Service) else None
+    # A capacity that nobody gave is so large that patience decides.
+    if patience is None or "capacity" not in missing:
+        others = effects(sizes, lambda size: model.changed(capacity=int(size)))
+        found.append(Assumed("capacity", model.capacity, "capacity" not in missing, others))
     if isinstance(model, Service):
         # As long as half of a full queue takes: much longer, and a full queue decides anyway.
-        some = [model.capacity / (2 * model.servers * model.estimates["service_rate"])]
-        others = [] if model.patience else some
-        found.append(
-            Assumed(
-                "patience",
-                model.patience,
-                model.patience is not None,
-                effects(others, lambda wait: model.changed(patience=wait)),
-            )
-        )
+        waits = [model.capacity / (2 * model.servers * model.estimates["service_rate"])]
+        if patience is not None:
+            waits = [patience * (1 - _ASIDE), patience * (1 + _ASIDE)]
+        others = effects(waits, lambda wait: model.changed(patience=wait))
+        found.append(Assumed("patience", patience, patience is not None, others))
     return (*found, Assumed("retries", 0, given=False))
 
 
