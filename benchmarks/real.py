@@ -12,8 +12,8 @@ what a window of the step's length shows; the width of the loss interval in e-fo
 and the interval score (Winkler) on a log scale, which adds to the width of an interval 2 / (1 -
 level) times the distance by which it misses. Rivals: the same without model error, from counts of
 states alone, a pool of families of queues by their scores on held-out loads, M/M/m/K with its
-sampling error, and M/M/m/K as in a spreadsheet, with the mean number of busy servers at light load and no
-interval. The last row sums up the plans, beside the goals.
+sampling error, and M/M/m/K as in a spreadsheet, with the mean number of busy servers at light load
+and no interval. The last row sums up the plans, beside the goals.
 """
 
 from __future__ import annotations

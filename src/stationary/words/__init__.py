@@ -70,6 +70,7 @@ from stationary.words.plans import (
     breakdown,
     demo_data,
     demo_score,
+    grounds,
     plan_answer,
     plan_screen,
     rests_on,

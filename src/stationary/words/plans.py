@@ -59,6 +59,22 @@ def up_to(found: Limit, unit: str = "") -> str:
     return text
 
 
+def grounds(found: Plan, limit: Limit) -> list[str]:
+    """Return what an answer rests on and takes as given, and what makes its width, as lines."""
+    lines = []
+    if limit.doubt is not None:
+        lines += _labelled("WARNING", f"not to be trusted: {answers.doubt(limit.doubt)}")
+    rests = rests_on(found.windows, found.recipe.get("unit", ""))
+    lines += _labelled("Rests on", f"{rests}; model {found.name}")
+    if limit.doubt is None and found.horizon.load:
+        lines += _labelled("Tested", answers.why_horizon(found.horizon))
+        lines += _labelled("Interval", f"its width comes from {breakdown(found.breakdown())}")
+    taken = found.assumed()
+    if taken:
+        lines += _labelled("Assumed", f"{assumed(taken)}; light load does not show this: check it")
+    return lines
+
+
 def plan_answer(found: Limit, alone: Sequence[Limit] = (), unit: str = "") -> str:
     """Return the answer of a plan in one or two sentences.
 
@@ -119,7 +135,11 @@ def assumed(found: Sequence[Assumed]) -> str:
         asides = [] if each.given or each.name == "retries" else [f"not given: --{each.name}"]
         if each.others:
             size = seconds if each.name == "patience" else number
-            moved = [f"{number(load, 3)} with {size(value)}" for value, load in each.others]
+            moved = [
+                f"{number(load, 3)} with {size(value)}"
+                + (f", where {plain(first)} is missed first" if first else "")
+                for (value, load), first in zip(each.others, each.bound_by, strict=True)
+            ]
             asides.append(f"limit {listed(moved)}")
         parts.append(f"{text} ({'; '.join(asides)})" if asides else text)
     return listed(parts, most=9)
@@ -183,15 +203,7 @@ def plan_screen(
         first.append(used_up(limit, growth, today or date.today()))
     lines = [line for text in filter(None, first) for line in wrap(text, WIDTH)]
     lines.append("")
-    if limit.doubt is not None:
-        lines += _labelled("WARNING", f"not to be trusted: {answers.doubt(limit.doubt)}")
-    lines += _labelled("Rests on", f"{rests_on(found.windows, unit)}; model {found.name}")
-    if limit.doubt is None and found.horizon.load:
-        lines += _labelled("Tested", answers.why_horizon(found.horizon))
-        lines += _labelled("Interval", f"its width comes from {breakdown(found.breakdown())}")
-    taken = found.assumed()
-    if taken:
-        lines += _labelled("Assumed", f"{assumed(taken)}; light load does not show this: check it")
+    lines += grounds(found, limit)
     last = _labelled("Next", advice) if advice else []
     room = MOST - len(lines) - len(last)
     return "\n".join([*lines, *_fitting(notes, room), *last])
