@@ -200,6 +200,7 @@ def plan(
         largest number of requests that the windows name; `Plan.assumed` says so.
     patience : float, optional
         Longest time that a request waits before it is given up; by default it waits for ever.
+        Without a capacity, it alone decides how many requests there are.
     slo : str, Slo or sequence
         What must hold, as in ``"loss < 0.1%"``; of several all must.
     models : mapping or sequence of Model, optional
@@ -228,11 +229,10 @@ def plan(
     said = {"servers": servers, "capacity": capacity, "patience": patience}
     if models is not None and any(value is not None for value in said.values()):
         raise InputError("give models=, or servers=, capacity= and patience=, not both")
-    numbers = (
-        as_candidates(1 if servers is None else servers, "servers"),
-        as_candidates(default_capacity(windows) if capacity is None else capacity, "capacity"),
-    )
-    chosen = candidates(windows, *numbers, patience) if models is None else models
+    machines = as_candidates(1 if servers is None else servers, "servers")
+    size = default_capacity(windows, machines, patience) if capacity is None else capacity
+    sizes = as_candidates(size, "capacity")
+    chosen = candidates(windows, machines, sizes, patience) if models is None else models
     if slos:
         check_slos(list(chosen.values() if isinstance(chosen, Mapping) else chosen), slos)
     found = compare(chosen, windows, seed=seed, progress=progress)

@@ -158,3 +158,12 @@ def test_pooled_windows_of_several_kinds_give_the_same_fit():
     pooled = st.fit(model(), windows().pooled())
     assert pooled.estimates["service_rate"] == pytest.approx(whole.estimates["service_rate"])
     np.testing.assert_allclose(pooled.covariance.matrix, whole.covariance.matrix, rtol=1e-4)
+
+
+def test_an_overhead_is_not_longer_than_the_shortest_time():
+    free = windows(rows=40)
+    times = next(kind for kind in free.observations if isinstance(kind, ServiceTimes))
+    known = ServiceTimes(times.data, times.cells, shortest=OVERHEAD / 2)
+    bound = st.Windows(free.x, observations=[known])
+    assert st.fit(model(), free).estimates["overhead"] > 0.8 * OVERHEAD
+    assert st.fit(model(), bound).estimates["overhead"] < 0.7 * OVERHEAD

@@ -147,11 +147,11 @@ def test_patience_loses_what_would_wait_too_long(servers, variability, load, pat
     lost, times = simulated(load, variability, servers, 200, patience)
     model = Service(servers, 200, service_rate=1.0, variability=variability, patience=patience)
     point = model.at([load], model.theta.detach())
-    assert float(model.measure("loss")(point)) == pytest.approx(lost, rel=0.1)
-    assert float(model.measure("response_time")(point)) == pytest.approx(np.mean(times), rel=0.06)
+    assert float(model.measure("loss")(point)) == pytest.approx(lost, rel=0.08)
+    assert float(model.measure("response_time")(point)) == pytest.approx(np.mean(times), rel=0.02)
     for name, share in (("p95", 95), ("p99", 99)):
         found = float(model.measure(name)(point))
-        assert found == pytest.approx(np.percentile(times, share), rel=0.05)
+        assert found == pytest.approx(np.percentile(times, share), rel=0.03)
 
 
 def test_slowing_by_the_queue_is_that_of_a_birth_death_chain_for_exponential_service():
@@ -221,9 +221,10 @@ def test_rates_without_gradients_are_those_with_them(slowing):
     random = np.random.default_rng(0)
     for capacity, servers in ((1, 1), (12, 3), (70, 1)):
         model = Service(servers, capacity, slowing=slowing, full=float(capacity))
-        low = [0.2, 1e-2, *([1e-3] if slowing else []), 1.0]
+        low = [0.2, 1e-2, *([1e-3] if slowing else []), float(servers)]
         high = [3.0, 9.0, *([0.1] if slowing else []), float(capacity)]
         theta = torch.from_numpy(random.uniform(low, high, (40, len(low))))
+        theta[:, -1] = theta[:, -1].ceil()
         x = torch.from_numpy(random.lognormal(0, 1.5, (40, 1)))
         with torch.no_grad():
             compiled = model.generator(x, theta).rates

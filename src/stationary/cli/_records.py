@@ -112,7 +112,17 @@ def comparison_record(
         "models": plan.ranking().to_dict("records"),
         "forecast": [] if frame is None else frame.to_dict("records"),
         "limit": limit_record(limit),
+        **({} if limit is None else _grounds(plan)),
     }
+
+
+def _grounds(plan: Plan) -> dict[str, Any]:
+    """What an answer takes as given, and what makes the width of its interval."""
+    taken = [
+        {**asdict(each), "others": [{"value": v, "load": load} for v, load in each.others]}
+        for each in plan.assumed()
+    ]
+    return {"assumed": taken, "interval": asdict(plan.breakdown())}
 
 
 def plan_record(
@@ -134,11 +144,7 @@ def plan_record(
         "headroom": limit.headroom,
         "growth": growth,
         "forecast": rows,
-        "assumed": [
-            {**asdict(each), "others": [{"value": v, "load": load} for v, load in each.others]}
-            for each in plan.assumed()
-        ],
-        "interval": asdict(plan.breakdown()),
+        **_grounds(plan),
         "models": {name: weight for name, weight in plan.weights.items() if weight > 0},
         "windows": {
             "count": windows.recorded,

@@ -92,18 +92,21 @@ def compare(
 
     named = {text.text: text.model() for text in texts}
     data = reading.windows(windows, next(iter(named.values())).states if named else ())
-    size = default_capacity(data)
+    size = default_capacity(data, numbers, wait)
     chains = named or candidates(data, numbers, sizes or (size,), wait)
     if asking.slos:
         check_slos(list(chains.values()), asking.slos)
-    if capacity is None and not named:
+    if capacity is None and wait is None and not named:
         say(words.assumed_capacity(size, size == largest_state(data)), err=True)
     with progress_bar("model", len(chains)) as bar:
         plan = run(chains, data, starts=starts, seed=seed, jobs=jobs, cluster=cluster, progress=bar)
+    said = {"capacity": capacity, "patience": patience}
+    missing = () if named else tuple(name for name, text in said.items() if text is None)
+    question = replace(asking.question(level), missing=missing)
     usable = any(plan.weights.values())
     with stages() as progress:
         progress("pooling the models")
-        plan = plan.having(recipe={"command": command_line()}, question=asking.question(level))
+        plan = plan.having(recipe={"command": command_line()}, question=question)
         if model_error is not None and plan.discrepancy is not None:
             plan = plan.having(discrepancy=replace(plan.discrepancy, rate=model_error))
         frame = plan.forecast(at) if at is not None and usable else None
@@ -146,6 +149,9 @@ def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None, wide: boo
         answering = [name for name, weight in plan.weights.items() if weight > 0]
         say(f"\n{words.limit_of(limit, answering)}")
         say(words.verdict(limit))
+        say()
+        for line in words.grounds(plan, limit):
+            say(line)
 
 
 def _cells(row: Mapping[str, float], best: float) -> list[str]:

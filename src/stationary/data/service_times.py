@@ -41,6 +41,10 @@ OVERTAKING = 0.01
 
 _HARDLY = 0.05
 """Error of a mean service time that model error allows for."""
+
+_STEEP = 0.1
+"""Share of a service by which an overhead is hardly ever longer than the shortest time."""
+
 _COLUMN = re.compile(r"S(\d+)\.(idle|wait)(\d+)\.(n|sum|sq)")
 
 
@@ -244,6 +248,9 @@ class ServiceTimes(Observation):
         """What numbers, sums and sums of squares are multiplied by, ``[..., M, 3 C]``."""
         mean, variance = self._moments(point)
         none = -(variance.log() + mean**2 / variance) / 2
+        if "overhead" in vars(point.p):  # as good as impossible where requests were faster
+            longer = (point.p.overhead - self.shortest).clamp_min(0.0)
+            none = none - self.idle * (longer / (_STEEP * mean)) ** 2
         terms = torch.stack([none, mean / variance, -1 / (2 * variance)], -1)
         read = torch.tensor([cell.servers == self.read_for for cell in self.cells])
         terms = torch.where(read[:, None], terms, 0.0).flatten(-2)

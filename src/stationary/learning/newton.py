@@ -75,7 +75,8 @@ class Newton(Method):
     ----------
     starts : int, optional
         Starting points: the model's own and others scattered around it. Three by default, and one
-        where a chain is large or the parameters are weights of a network.
+        where a chain is large or the parameters are weights of a network. Once more than half of
+        them ended in the same minimum, and none in a better one, the rest is left out.
     max_iterations : int
         For each start.
     cluster : str, optional
@@ -129,9 +130,12 @@ class Newton(Method):
         spread[0] = 0.0
         points = list(enumerate(first + spread))
         if self.cluster is None or starts == 1:
-            tried = [
-                minimise(likelihood, z0, self.max_iterations, self.progress, k) for k, z0 in points
-            ]
+            tried = []
+            for k, z0 in points:
+                found = minimise(likelihood, z0, self.max_iterations, self.progress, k)
+                tried.append(found)
+                if _most_agree(tried, starts):
+                    break
         else:
             tried = self._on_cluster(likelihood, points, self.cluster)
         results = [result for result in tried if result is not None]
@@ -162,6 +166,12 @@ class Newton(Method):
                 if self.progress is not None:
                     self.progress(len(tried), likelihood.evaluations, least)
         return [tried[k] for k, _ in points]
+
+
+def _most_agree(tried: list[OptimizeResult | None], starts: int) -> bool:
+    """Whether more than half of the starts ended in the best minimum."""
+    ends = [result.fun for result in tried if result is not None and result.ended.converged]
+    return sum(end <= min(ends) + 1e-9 for end in ends) > starts / 2
 
 
 @dataclass(frozen=True)

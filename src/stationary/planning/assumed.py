@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +16,11 @@ from stationary.learning.fitting import estimate
 from stationary.learning.slowing import service_times
 from stationary.models import Model
 from stationary.models.queues import ServerQueue, Service
-from stationary.planning.limits import limit
+from stationary.planning.limits import Limit, limit
 from stationary.terms.slo import Slo
 
 _ASIDE = 0.18
-"""Share by which a capacity may be off: three of 17 requests."""
+"""Share by which a capacity or a patience may be off: three of 17 requests."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,15 @@ class Assumed:
         Whether the user said so; otherwise it is a default.
     others : tuple of (float, float)
         Other values, and the limit on the load with each of them.
+    bound_by : tuple of str
+        For each of those, the measure that is missed first there; empty where it is the same.
     """
 
     name: str
     value: float | None
     given: bool
     others: tuple[tuple[float, float], ...] = ()
+    bound_by: tuple[str, ...] = ()
 
 
 def assumed(
@@ -73,58 +77,50 @@ def assumed(
     if not isinstance(model, ServerQueue):
         return ()
     # By ratios: the answer is a median of draws, and these are limits at the estimates.
-    own = _limit(part, model, slos, near) if answer > 0 else np.nan
+    own = _limit(part, model, slos, near) if answer > 0 else None
 
-    def effects(
-        values: list[float], change: Callable[[float], Model]
-    ) -> tuple[tuple[float, float], ...]:
-        found = []
-        for value in values if answer > 0 else ():
+    def effects(values: list[float], change: Callable[[float], Model]) -> dict[str, Any]:
+        others, bound_by = [], []
+        for value in values if own is not None else ():
             with suppress(StationaryError):  # a system that cannot be has no effect to tell
-                ratio = _limit(part, change(value), slos, near) / own
-                found.append((value, answer * ratio))
-        return tuple((value, load) for value, load in found if np.isfinite(load))
+                found = _limit(part, change(value), slos, near)
+                if np.isfinite(load := answer * found.load / own.load):
+                    others.append((value, load))
+                    same = found.binding.measure == own.binding.measure
+                    bound_by.append("" if same else found.binding.measure)
+        return {"others": tuple(others), "bound_by": tuple(bound_by)}
 
     aside = max(round(_ASIDE * model.capacity), 1)
     sizes = [float(max(model.capacity - aside, model.smallest)), float(model.capacity + aside)]
+    servers = [] if windows is None else _other_servers(model, windows)
     found = [
         Assumed(
             "servers",
             model.servers,
             "servers" not in missing,
-            ()
-            if windows is None
-            else effects(
-                _other_servers(model, windows), lambda m: _refitted(model, windows, int(m))
-            ),
-        ),
-        Assumed(
-            "capacity",
-            model.capacity,
-            "capacity" not in missing,
-            effects(sizes, lambda size: model.changed(capacity=int(size))),
-        ),
+            **effects(servers, lambda m: _refitted(model, windows, int(m))),
+        )
     ]
+    patience = model.patience if isinstance(model, Service) else None
+    # A capacity that nobody gave is so large that patience decides.
+    if patience is None or "capacity" not in missing:
+        others = effects(sizes, lambda size: model.changed(capacity=int(size)))
+        found.append(Assumed("capacity", model.capacity, "capacity" not in missing, **others))
     if isinstance(model, Service):
         # As long as half of a full queue takes: much longer, and a full queue decides anyway.
-        some = [model.capacity / (2 * model.servers * model.estimates["service_rate"])]
-        others = [] if model.patience else some
-        found.append(
-            Assumed(
-                "patience",
-                model.patience,
-                model.patience is not None,
-                effects(others, lambda wait: model.changed(patience=wait)),
-            )
-        )
+        waits = [model.capacity / (2 * model.servers * model.estimates["service_rate"])]
+        if patience is not None:
+            waits = [patience * (1 - _ASIDE), patience * (1 + _ASIDE)]
+        others = effects(waits, lambda wait: model.changed(patience=wait))
+        found.append(Assumed("patience", patience, patience is not None, **others))
     return (*found, Assumed("retries", 0, given=False))
 
 
-def _limit(part: Part, model: Model, slos: tuple[Slo, ...], near: float) -> float:
+def _limit(part: Part, model: Model, slos: tuple[Slo, ...], near: float) -> Limit:
     """Limit on the load at the estimates of a model."""
     theta = model.theta.detach()[None]
     alone = replace(part, model=model, theta=theta, weights=np.ones(1))
-    return limit(Draws((alone,)), slos, near).load
+    return limit(Draws((alone,)), slos, near)
 
 
 def _other_servers(model: ServerQueue, windows: Windows) -> list[float]:

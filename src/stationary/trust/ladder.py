@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stationary.data import Latencies, States
+from stationary.data import Latencies, ServiceTimes, States
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.models import Model, RuleModel
@@ -17,6 +18,12 @@ _LARGE = 300
 
 _CAPACITY = 20
 """Most requests in the system, where neither the user nor the windows say."""
+
+_PER_LOAD, _FASTER = 8.0, 4.0
+"""How many times the heaviest load, and the joint speed of all servers, may arrive during the
+patience and still be counted one by one."""
+
+_MOST_WAITING = 2000
 
 _DEEPEST = 30
 """Queue lengths with a rate of their own, at most: more are hardly ever determined."""
@@ -76,6 +83,10 @@ def ladder(
     """
     both = {"servers": servers, "capacity": capacity}
     service = {"name": "service", **both, "patience": patience}
+    if patience is not None:  # which no other model knows
+        chains = {"service": build({**service, "overhead": 1.0})}
+        used = windows.informing(chains.values()).observations
+        return chains if any(kind.rank > 1 for kind in used) else {"service": build(service)}
     # Where times were observed, other models add nothing to one of any service.
     timed = {
         "service": build({**service, "overhead": 1.0}),
@@ -98,9 +109,22 @@ def ladder(
     return {_short(each): build(each) for each in described}
 
 
-def default_capacity(windows: Windows) -> int:
-    """Return a capacity that holds every state that the windows name, and 20 at least."""
-    return max(_CAPACITY, largest_state(windows))
+def default_capacity(
+    windows: Windows, servers: Sequence[int] = (1,), patience: float | None = None
+) -> int:
+    """Return a capacity that holds every state that the windows name, and 20 at least.
+
+    Where requests are given up, it is so large that their patience decides how many there are.
+    """
+    least = max(_CAPACITY, largest_state(windows))
+    if patience is None:
+        return least
+    fastest = _PER_LOAD * float(windows.loads.max())
+    for kind in windows.observations:
+        for m in set(servers) & set(kind.servers) if isinstance(kind, ServiceTimes) else ():
+            number, seconds, _ = kind.of(m).sums.sum((0, 1)).tolist()
+            fastest = max(_FASTER * m * number / seconds, fastest) if seconds > 0 else fastest
+    return max(least, min(max(servers) + math.ceil(patience * fastest), _MOST_WAITING))
 
 
 def largest_state(windows: Windows) -> int:

@@ -147,10 +147,11 @@ def comparison(
 
 
 def _common_cuts(fitted: Mapping[str, Estimate], windows: Windows) -> list[float]:
+    """Cuts at which as many parameters as possible can be tested; models of more are left out."""
     if len(windows.inputs) != 1:
         return []
-    most = max(len(each.model.param_names) for each in fitted.values())
-    return cuts(windows, most) or cuts(windows, 1)
+    numbers = {len(each.model.param_names) for each in fitted.values()}
+    return next(filter(None, (cuts(windows, n) for n in sorted(numbers, reverse=True))), [])
 
 
 def fit_all(

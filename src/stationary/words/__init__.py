@@ -75,6 +75,7 @@ from stationary.words.plans import (
     demo_data,
     demo_score,
     felt_window,
+    grounds,
     odd_window,
     plan_answer,
     plan_screen,

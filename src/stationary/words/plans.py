@@ -75,6 +75,23 @@ def up_to(found: Limit, unit: str = "") -> str:
     return text
 
 
+def grounds(found: Plan, limit: Limit) -> list[str]:
+    """Return what an answer rests on and takes as given, and what makes its width, as lines."""
+    lines = []
+    if limit.doubt is not None:
+        lines += _labelled("WARNING", f"not to be trusted: {answers.doubt(limit.doubt)}")
+    rests = rests_on(found.windows, found.recipe.get("unit", ""))
+    lines += _labelled("Based on", f"{rests}; model: {found.name}")
+    if limit.doubt is None and found.horizon.load:
+        lines += _labelled("Tested", answers.why_horizon(found.horizon))
+        lines += _labelled("Interval", breakdown(found.breakdown()))
+    taken = found.assumed()
+    if taken:
+        said = sentence(assumed(taken, limit.load))
+        lines += _labelled("Assumed", f"{said} Please check: light load does not show this")
+    return lines
+
+
 def plan_answer(found: Limit, alone: Sequence[Limit] = (), unit: str = "") -> str:
     """Return the answer of a plan in one or two sentences.
 
@@ -148,10 +165,18 @@ def assumed(found: Sequence[Assumed], answer: float = math.nan) -> str:
             if all(abs(load - answer) < _SAME * answer for _, load in each.others):
                 asides.append(f"the limit is the same with {values}")
             else:
-                loads = " or ".join(number(load, 3) for _, load in each.others)
-                asides.append(f"with {values} the limit is {loads}")
+                asides.append(f"with {values} the limit is {_moved(each)}")
         parts.append(_taken(each) + (f" ({'; '.join(asides)})" if asides else ""))
     return listed(parts, most=9)
+
+
+def _moved(taken: Assumed) -> str:
+    """Return the limits with other values of what is taken as given, and what binds there."""
+    pairs = zip(taken.others, taken.bound_by, strict=True)
+    return " or ".join(
+        number(load, 3) + (f" ({plain(first)} is missed first)" if first else "")
+        for (_, load), first in pairs
+    )
 
 
 def _taken(each: Assumed) -> str:
@@ -215,16 +240,7 @@ def plan_screen(
         first.append(used_up(limit, growth, today or date.today()))
     lines = [line for text in filter(None, first) for line in wrap(text, WIDTH)]
     lines.append("")
-    if limit.doubt is not None:
-        lines += _labelled("WARNING", f"not to be trusted: {answers.doubt(limit.doubt)}")
-    lines += _labelled("Based on", f"{rests_on(found.windows, unit)}; model: {found.name}")
-    if limit.doubt is None and found.horizon.load:
-        lines += _labelled("Tested", answers.why_horizon(found.horizon))
-        lines += _labelled("Interval", breakdown(found.breakdown()))
-    taken = found.assumed()
-    if taken:
-        said = sentence(assumed(taken, limit.load))
-        lines += _labelled("Assumed", f"{said} Please check: light load does not show this")
+    lines += grounds(found, limit)
     last = _labelled("Next", advice) if advice else []
     room = MOST - len(lines) - len(last)
     return "\n".join([*lines, *_fitting(notes, room), *last])

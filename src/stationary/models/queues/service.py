@@ -24,10 +24,13 @@ contention``, for servers that share something, and by ``1 + slowing (n - 1)``, 
 slowed down by its queue. A service keeps the speed at which it began.
 
 A request that would wait longer than its *patience* is given up: it is lost, and takes no server's
-time. That makes for a capacity of its own, ``servers + patience * servers * service_rate``: as many
-requests as are served in that time. Of one that is served in part, that share is let in.
-It is rough where few are lost: for M/M/1 with a patience of ten services it gives 0.6 % at a load
-of 0.7 where 1.1 % are lost, and is within 5 % from a loss of 10 % up.
+time. Waits up to there are as likely, one against the other, as in a queue without end (exactly so
+for any service with one server), so that with ``x_n`` from the recursion and ``W_n`` the wait of a
+request that finds n, ``x_n P(W_n <= patience)`` says what those that are let in find. What is let
+in is what is served, which tells the loss. With exponential service both are exact; in simulations
+of other service losses of 1 % and more were within 11 %, and mean times within 10 %. The states of
+the chain end where a mean wait reaches the patience; capacity must be about four times that, or
+else it cuts waits off in heavy overload.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ from stationary.models._params import Param, Values, rate
 from stationary.models._point import Point
 from stationary.models._rates import join_rates
 from stationary.models.latency import Gammas, Times, incomplete_gamma
-from stationary.models.measures import FLOW_MEASURES, Flows, Measure
+from stationary.models.measures import Flows, Measure
 from stationary.models.queues import _kernels
 from stationary.models.queues._birth_death import BirthDeathQueue
 
@@ -112,8 +115,7 @@ class Service(BirthDeathQueue):
         parameter where it is given.
     full : float, optional
         Most requests that are let in, where that is less than the capacity and differs between
-        draws; of a number that is not whole, the last request is let in with the rest of it as its
-        probability. A parameter where it is given, which data at light load do not determine.
+        draws. A parameter where it is given, which data at light load do not determine.
     patience : float, optional
         Longest time that a request waits before it is lost; infinite by default.
     """
@@ -211,16 +213,15 @@ class Service(BirthDeathQueue):
 
     def stays(self, p: Values) -> Tensor | None:
         """Probability ``[..., n]`` that a request is let in and waits; None if all are and do."""
-        share = None
+        # Whole requests: the rates out of the last states are those of a queue that ends there.
+        let_in = None
         if "full" in vars(p):
-            share = (p.full - self.levels).clamp(_TINY, 1.0)
+            let_in = self.levels < p.full.round()
         if self.patience is not None:
             before = self.levels - self.servers
-            # So many services fit into the patience, and of one that fits in part so large a share.
-            waits = (self.patience / self._turn(p) - before).clamp(_TINY, 1.0)
-            waits = torch.where(before >= 0, waits, 1.0)
-            share = waits if share is None else torch.minimum(share, waits)
-        return share
+            waits = (before < 0) | (before + 0.5 <= self.patience / self._turn(p))
+            let_in = waits if let_in is None else let_in & waits
+        return None if let_in is None else let_in.to(self.levels).clamp_min(_TINY)
 
     def flows(self, point: Point) -> Flows:
         """Lost is what meets a full system, or would wait too long."""
@@ -231,11 +232,13 @@ class Service(BirthDeathQueue):
         return Flows(point.load, point.load * lost)
 
     def measure(self, name: str) -> Measure:
-        """Return a measure of the queue; times include the overhead."""
-        if name == "response_time" and self.patience is not None:
-            usual = FLOW_MEASURES[name]
-            return replace(usual, function=lambda point: point.response_times.mean)
-        return super().measure(name)
+        """Return a measure of the queue; with patience, losses and times are those of the waits."""
+        usual = super().measure(name)
+        if self.patience is None or name not in ("loss", "response_time"):
+            return usual
+        if name == "loss":
+            return replace(usual, function=self._given_up)
+        return replace(usual, function=lambda point: point.response_times.mean)
 
     def times_in_order(self, point: Point, waiting: bool) -> Times:
         """Wait, and service, of accepted requests.
@@ -260,11 +263,49 @@ class Service(BirthDeathQueue):
     def _accepted(self, point: Point) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
         """What accepted requests find ``[..., K]``, and three central moments of their waits."""
         moments = tuple(part[..., :-1] for part in self._waits(point.p))
-        stays = self.stays(point.p)
-        weights = point.pi[..., :-1] if stays is None else (point.pi * stays)[..., :-1]
         if self.patience is not None:
             moments = _truncated(moments[0], moments[1], self.patience)
+            weights = self._found(point)[1].softmax(-1)
+        else:
+            stays = self.stays(point.p)
+            weights = point.pi[..., :-1] if stays is None else (point.pi * stays)[..., :-1]
         return weights / weights.sum(-1, keepdim=True), moments  # type: ignore[return-value]
+
+    def _found(self, point: Point) -> tuple[Tensor, Tensor]:
+        """Logarithms ``[..., K]`` of how often a level is found, and found with a short wait.
+
+        Up to a factor. The wait of those that are let in is that of a queue without end, up to the
+        patience: levels that the chain leaves out count as far as their waits may still be short.
+        """
+        assert self.patience is not None  # noqa: S101 - checked by the callers
+        levels, stays = self.levels[:-1], self.stays(point.p)
+        assert stays is not None  # noqa: S101
+        log_pi = point.pi.clamp_min(_TINY).log()
+        last = (stays > _TINY).sum(-1, keepdim=True).clamp_min(2) - 1
+        last = last.expand(*log_pi.shape[:-1], 1)
+        end = log_pi.gather(-1, last)
+        beyond = end + (levels - last) * (end - log_pi.gather(-1, last - 1))
+        found = torch.where(levels <= last, log_pi[..., :-1], beyond)
+        mean, variance, _ = (part[..., :-1] for part in self._waits(point.p))
+        short = incomplete_gamma(mean**2 / variance, self.patience * mean / variance)
+        short = torch.where(levels < self.servers, 1.0, short.clamp_min(_TINY))
+        if "full" in vars(point.p):
+            short = torch.where(levels < point.p.full.round(), short, _TINY)
+        return found, found + short.log()
+
+    def _given_up(self, point: Point) -> Tensor:
+        """Share of requests that would wait too long: what is served tells how many are let in."""
+        found, accepted = self._found(point)
+        unit = accepted.amax(-1, keepdim=True)
+        busy = self.levels >= self.servers
+        speed = 1 / self._turn(point.p)
+        weights = point.pi * busy
+        full = ((weights * speed).sum(-1) / weights.sum(-1).clamp_min(_TINY))[..., None]
+        share = self.serving / self.servers
+        idle = ((full - share * speed)[..., :-1] * ~busy[:-1] * (found - unit).exp()).sum(-1)
+        let_in = (accepted - unit).exp().sum(-1)
+        full = full[..., 0]
+        return 1 - full * let_in / (point.load[..., 0] * let_in + idle)
 
     def start(self, x: Tensor) -> Tensor:
         """Service that just keeps up with the mean load."""
