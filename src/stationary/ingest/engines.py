@@ -70,6 +70,8 @@ class Session:
         Whether it passes rows on, in the order of the file; otherwise it counts by a query.
     folder : str, optional
         Where it may put files for as long as it runs.
+    one_file : bool
+        Whether the rows come as one server wrote them.
     notes : list of str
         What to tell the user about the rows.
     steps : int
@@ -82,6 +84,7 @@ class Session:
     reads_lines: bool = False
     streams: bool = False
     folder: str | None = None
+    one_file: bool = False
     notes: list[str] = field(default_factory=list)
     steps: int = 0
 

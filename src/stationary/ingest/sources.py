@@ -198,6 +198,7 @@ def open_table(session: Session, source: Source) -> Any:
         source.check()
         name, kind = source.found_format
         files = _distinct(source.files(), session)
+        session.one_file = len(files) == 1
         if kind.lines is not None and not session.reads_lines:
             raise InputError(
                 f"{source.name}: access logs are read by DuckDB; leave out --engine, or turn the "

@@ -32,7 +32,7 @@ from stationary.errors import InputError, ProgramError
 from stationary.ingest._kernels import add_up
 from stationary.ingest.columns import Rows
 from stationary.ingest.cut import Cut, Grid
-from stationary.ingest.lengths import load_changes
+from stationary.ingest.lengths import gaps_touch, load_changes
 from stationary.ingest.result import Dropped, Ingested
 from stationary.ingest.sweep import EDGES, LEVELS, Swept, lowest_level
 from stationary.words import listed
@@ -98,13 +98,23 @@ def tally(
         [
             windows.index < grid.skipped,
             *(windows.index.isin(list(which)) for which in unusable.values()),
+            windows["gap"],
             windows["load"].isna(),
             idle,
             windows["samples"] == 0,
             rounded,
             cut.steady_only & (windows["steady"] == 0),
         ],
-        ["warm-up", *unusable, "load not known", why, "empty", "load rounds to 0", "not steady"],
+        [
+            "warm-up",
+            *unusable,
+            "a gap in the log",
+            "load not known",
+            why,
+            "empty",
+            "load rounds to 0",
+            "not steady",
+        ],
         "kept",
     )
     dropped = _dropped(windows, grid, rows.count)
@@ -191,15 +201,18 @@ def _windows(swept: Swept, grid: Grid) -> pd.DataFrame:
     frame = pd.DataFrame(
         {"sent": all_sent, "lost": total(lost), "samples": n}, numbers, dtype=np.int64
     )
-    bunched = np.zeros(len(numbers), dtype=bool)
+    bunched, cut_off = np.zeros((2, len(numbers)), dtype=bool)
     if len(swept.windows):
         # Windows into which only departures fall have no row in the levels.
         rows = swept.windows[np.isin(swept.windows[:, 0], numbers)]
         found, within = np.searchsorted(numbers, rows[:, 0]), rows[:, 3:]
         changes[found] |= load_changes(within)
         bunched[found] = _bunched(within.sum(1), *rows[:, 1:3].T)
+        came = within.any(1)
+        cut_off[found[came]] = gaps_touch(rows[came, 0].astype(np.int64), within[came])
     frame["steady"] = (~(changes | wanders)).astype(np.int64)
     marks = ["load changes", "queue drifts", "bunched arrivals"]
+    frame["gap"] = cut_off
     frame["marked"] = np.select([changes, wanders, bunched], marks, "")
     return frame
 
