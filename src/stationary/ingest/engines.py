@@ -13,7 +13,7 @@ import re
 import tempfile
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -124,15 +124,6 @@ class Session:
             query = str(self.backend.compile(table))
             self.backend.raw_sql(f"COPY ({query}) TO '{file}' (FORMAT parquet)").fetchall()
             return self.backend.read_parquet(file)
-
-    def upload(self, name: str, columns: Mapping[str, Any]) -> Any:
-        """Return a table of arrays, in DuckDB; NaN becomes null."""
-        import pyarrow
-
-        arrays = {key: pyarrow.array(values, from_pandas=True) for key, values in columns.items()}
-        with self.about(f"the step {name!r}"):
-            self.backend.con.register(name, pyarrow.table(arrays))
-            return self.backend.table(name)
 
     def fetch(self, table: Any, what: str = "the query") -> pd.DataFrame:
         """Compute a table and bring it here; errors name ``what``."""

@@ -261,7 +261,7 @@ def low_quantile(histogram: Whole, share: float = 0.001) -> float | None:
     return float(2.0 ** (at / FINE + FINEST)) if at else 0.0
 
 
-def negative_share(negative: int, services: Reals, servers: Sequence[int]) -> float | None:
+def negative_share(negative: int, services: Reals, servers: Sequence[int] | Whole) -> float | None:
     """Return the share of negative service times of one server; None where it was not counted."""
     served = services[services[:, 1] < 2 * LEVELS, 2].sum() if servers[0] == 1 else 0
     return float(negative / served) if served else None

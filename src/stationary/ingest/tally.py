@@ -61,7 +61,7 @@ def tally(
     cut: Cut,
     grid: Grid,
     rows: Rows,
-    loads: pd.DataFrame | None = None,
+    loads: pd.Series | None = None,
     labels: Sequence[str] | None = None,
     unusable: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> Ingested:
@@ -71,8 +71,8 @@ def tally(
     ----------
     swept, cut, grid, rows
         What was found, how time was cut, and the rows of the source.
-    loads : DataFrame, optional
-        ``window, load``, where the rows are not requests; by default the load is the number of
+    loads : Series, optional
+        Loads by window, where the rows are not requests; by default the load is the number of
         arrivals over the length of a window.
     labels : sequence of str, optional
         Categories of states, where a level is the position of one of them.
@@ -87,7 +87,7 @@ def tally(
         windows["rows"] = windows["sent"]
         idle, why = windows["sent"] == 0, "empty"
     else:
-        windows = windows.join(loads.set_index("window")["load"])
+        windows = windows.join(loads.rename("load"))
         windows["rows"] = windows["samples"]
         idle, why = ~((windows["load"] > 0) & (windows["load"] < math.inf)), "load 0"
     key, rounded = windows.index.to_numpy(), np.zeros(len(windows), dtype=bool)
