@@ -64,8 +64,6 @@ class Session:
         What the engine raises when a query fails.
     reads_text : bool
         Whether it can tell which texts are numbers without failing at the first that is not.
-    reads_lines : bool
-        Whether it has the functions that take lines of a log apart.
     streams : bool
         Whether it passes rows on, in the order of the file; otherwise it counts by a query.
     folder : str, optional
@@ -74,14 +72,11 @@ class Session:
         Whether the rows come as one server wrote them.
     notes : list of str
         What to tell the user about the rows.
-    steps : int
-        Tables that were kept so far.
     """
 
     backend: Any
     failures: tuple[type[BaseException], ...]
     reads_text: bool = True
-    reads_lines: bool = False
     streams: bool = False
     folder: str | None = None
     one_file: bool = False
@@ -205,9 +200,7 @@ class DuckDB(Engine):
                 ) from error
             try:
                 backend.raw_sql("SET enable_progress_bar = false")  # it would go to the output
-                yield Session(
-                    backend, (duckdb.Error,), reads_lines=True, streams=True, folder=folder
-                )
+                yield Session(backend, (duckdb.Error,), streams=True, folder=folder)
             finally:
                 backend.disconnect()
 

@@ -41,16 +41,8 @@ def windows_from_events(
 ) -> Ingested:
     r"""Count the requests in the system, at every arrival or at regular times, in every window.
 
-    Parameters
-    ----------
-    source : Source
-        Where the requests are.
-    cut : Cut
-        Which windows, which states.
-    engine : Engine, optional
-        Where the query runs: `DuckDB` by default, a database where the source is one.
-    progress : callable, optional
-        Called with what is being done.
+    The engine is `DuckDB` by default, and a database where the source is one. ``progress`` is
+    called with what is being done.
 
     Examples
     --------
@@ -83,20 +75,8 @@ def windows_by(
     The system of a class holds the requests of this class only. Numbers in a ``path`` are taken
     for one another.
 
-    Parameters
-    ----------
-    source, cut, engine, progress
-        As for `windows_from_events`.
-    column : str
-        The column whose values are the classes.
-    most : int
-        Classes for which windows are made: those that kept the system busy longest.
-
-    Returns
-    -------
-    DataFrame, dict
-        A row per class, busiest first, with ``requests``, ``seconds`` in the system, and the
-        ``share`` of these; and the windows by class.
+    Returns a row per class, busiest first, with ``requests``, ``seconds`` in the system, and the
+    ``share`` of these; and the windows of the ``most`` busy classes.
     """
     report = progress or (lambda _: None)
     with engine_for(source, engine).open() as session:

@@ -107,18 +107,8 @@ def windows_from_gauge(
 ) -> Ingested:
     """Count how often each value of a gauge was seen in every window.
 
-    Parameters
-    ----------
-    source : Source
-        Where the samples are; ``source.columns.arrival`` is the column of their times.
-    gauge : str
-        Column of the number of requests in the system.
-    load : Load
-        `Rate`, `Arrived` or `Counter`.
-    cut : Cut
-        Which windows, which states; its sampling must be ``TIME``.
-    engine, progress
-        As for `windows_from_events`.
+    ``gauge`` is the column of the number of requests in the system, ``source.columns.arrival`` that
+    of the times; the sampling of the cut must be ``TIME``.
     """
     check_samples(cut, Sampling.TIME)
     report = progress or (lambda _: None)

@@ -67,17 +67,9 @@ def tally(
 ) -> Ingested:
     """Make windows of what was found.
 
-    Parameters
-    ----------
-    swept, cut, grid, rows
-        What was found, how time was cut, and the rows of the source.
-    loads : Series, optional
-        Loads by window, where the rows are not requests; by default the load is the number of
-        arrivals over the length of a window.
-    labels : sequence of str, optional
-        Categories of states, where a level is the position of one of them.
-    unusable : mapping, optional
-        Windows that are left out, by reason.
+    ``loads`` are those by window, where the rows are not requests; by default the load is the
+    number of arrivals over the length of a window. ``labels`` are categories of states, where a
+    level is the position of one. ``unusable`` are windows that are left out, by reason.
     """
     import pandas as pd
 
