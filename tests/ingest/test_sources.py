@@ -40,7 +40,7 @@ def expected(log, tmp_path_factory):
 
 def write(log, path):
     name = path.name
-    if name.endswith((".csv", ".csv.gz")):
+    if name.endswith((".csv", ".csv.gz", ".csv.bz2")):
         log.to_csv(path, index=False)
     elif name.endswith(".tsv"):
         log.to_csv(path, index=False, sep="\t")
@@ -52,7 +52,9 @@ def write(log, path):
                 file.write(json.dumps(clean) + "\n")
 
 
-@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.tsv", "log.jsonl", "log.jsonl.gz"])
+@pytest.mark.parametrize(
+    "name", ["log.csv", "log.csv.gz", "log.csv.bz2", "log.tsv", "log.jsonl", "log.jsonl.gz"]
+)
 def test_formats(log, expected, name, tmp_path):
     write(log, tmp_path / name)
     made = windows_from_events(Source(str(tmp_path / name)), Cut(20.0, capacity=4))

@@ -212,7 +212,7 @@ def test_the_query_finds_what_the_sweep_finds(tmp_path, monkeypatch, cut):
     columns = Columns("at", response="ms", unit=Unit.MS)
     swept, queried = (
         windows_from_events(Source(str(tmp_path / "log.parquet"), columns), cut)
-        for way in (events._stream, events.query)
+        for way in (events._stream, lambda *given: events.query(*given[:4]))
         if monkeypatch.setattr(events, "_stream", way) is None
     )
     pd.testing.assert_frame_equal(
@@ -278,3 +278,54 @@ def test_the_number_of_servers_shows_in_the_service_times(tmp_path):
         made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(10.0))
         assert made.likely_servers() == m
         assert made.likely_capacity() is None
+
+
+def gappy(rng, rate, stretches):
+    """Poisson arrivals in some stretches of time only."""
+    times = [rng.uniform(a, b, rng.poisson(rate * (b - a))) for a, b in stretches]
+    return np.sort(np.concatenate(times))
+
+
+@pytest.mark.parametrize("window", [None, 10.0])
+def test_gaps_are_cut_out_and_do_not_change_the_length_of_windows(tmp_path, window):
+    """A day between two logs, and a restart of twenty seconds inside one."""
+    rng = np.random.default_rng(7)
+    arrival = gappy(rng, 20.0, [(0, 304), (324, 600), (86_400.0 + 605, 86_400.0 + 1200)])
+    log = pd.DataFrame({"arrival": arrival, "response": 0.01})
+    log.to_parquet(tmp_path / "log.parquet", index=False)
+    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(window))
+    assert made.duration is not None
+    assert 10.0 <= made.duration <= 60.0
+    assert made.table["load"].between(20 * 0.6, 20 * 1.4).all()
+    [gap] = [item for item in made.dropped if item.why == "a gap in the log"]
+    assert 2 <= gap.windows <= 4
+    whole = gappy(rng, 20.0, [(0, 1200)])
+    pd.DataFrame({"arrival": whole, "response": 0.01}).to_parquet(tmp_path / "log.parquet")
+    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(window))
+    assert not [item for item in made.dropped if item.why == "a gap in the log"]
+
+
+def test_a_log_with_few_requests_has_no_gaps(tmp_path):
+    """A request per minute by chance, in windows of ten seconds."""
+    arrival = gappy(np.random.default_rng(8), 1 / 60, [(0, 86_400)])
+    log = pd.DataFrame({"arrival": arrival, "response": 0.01})
+    log.to_parquet(tmp_path / "log.parquet", index=False)
+    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(10.0))
+    assert {item.why for item in made.dropped} <= {"empty", "not whole (the last)"}
+
+
+def test_times_that_came_twice_are_cut_out(tmp_path):
+    """The clock falls back by a minute, as at the end of summer time; two logs overlap by right."""
+    rng = np.random.default_rng(9)
+    arrival = gappy(rng, 20.0, [(0, 300)])
+    back = np.where(arrival > 200, arrival - 60, arrival)
+    log = pd.DataFrame({"arrival": back, "response": 0.01})
+    log.to_parquet(tmp_path / "log.parquet", index=False)
+    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(10.0))
+    assert made.table["load"].between(10, 30).all()
+    assert [item.windows for item in made.dropped if item.why == "the clock was set back"] == [7]
+    log[back < 150].to_parquet(tmp_path / "log.parquet", index=False)
+    log[back > 140].to_parquet(tmp_path / "more.parquet", index=False)
+    made = windows_from_events(Source(str(tmp_path / "*.parquet")), Cut(10.0))
+    assert [item.why for item in made.dropped] == ["not whole (the last)"]
+    assert made.table["load"].max() > 30

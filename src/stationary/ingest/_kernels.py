@@ -43,7 +43,7 @@ SUBSLOTS = 16
 ) = range(15)
 INSTANT, REALS = range(2)  # the time of the last arrival
 
-DONE, HEAP_FULL, RING_FULL, LEVELS_FULL, OPEN_FULL, OUTPUT_FULL = range(6)
+DONE, SYSTEM_FULL, OPEN_FULL, OUTPUT_FULL = range(4)
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
@@ -241,14 +241,8 @@ def advance(begin, rows, place, servers, edges, state, outputs):  # type: ignore
         inside = passed < windows
         window = int(passed) if inside else windows
         level = arrived - left
-        if level + 2 > levels.shape[1]:
-            why = LEVELS_FULL
-            break
-        if size == len(heap):
-            why = HEAP_FULL
-            break
-        if level + 1 >= len(ring):
-            why = RING_FULL
+        if level + 2 > len(ring):
+            why = SYSTEM_FULL
             break
         if window != ints[WINDOW]:
             ints[ARRIVED], ints[LEFT] = arrived, left

@@ -13,7 +13,7 @@ import re
 import tempfile
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -64,24 +64,22 @@ class Session:
         What the engine raises when a query fails.
     reads_text : bool
         Whether it can tell which texts are numbers without failing at the first that is not.
-    reads_lines : bool
-        Whether it has the functions that take lines of a log apart.
     streams : bool
         Whether it passes rows on, in the order of the file; otherwise it counts by a query.
     folder : str, optional
         Where it may put files for as long as it runs.
+    one_file : bool
+        Whether the rows come as one server wrote them.
     notes : list of str
         What to tell the user about the rows.
-    steps : int
-        Tables that were kept so far.
     """
 
     backend: Any
     failures: tuple[type[BaseException], ...]
     reads_text: bool = True
-    reads_lines: bool = False
     streams: bool = False
     folder: str | None = None
+    one_file: bool = False
     notes: list[str] = field(default_factory=list)
     steps: int = 0
 
@@ -121,15 +119,6 @@ class Session:
             query = str(self.backend.compile(table))
             self.backend.raw_sql(f"COPY ({query}) TO '{file}' (FORMAT parquet)").fetchall()
             return self.backend.read_parquet(file)
-
-    def upload(self, name: str, columns: Mapping[str, Any]) -> Any:
-        """Return a table of arrays, in DuckDB; NaN becomes null."""
-        import pyarrow
-
-        arrays = {key: pyarrow.array(values, from_pandas=True) for key, values in columns.items()}
-        with self.about(f"the step {name!r}"):
-            self.backend.con.register(name, pyarrow.table(arrays))
-            return self.backend.table(name)
 
     def fetch(self, table: Any, what: str = "the query") -> pd.DataFrame:
         """Compute a table and bring it here; errors name ``what``."""
@@ -211,9 +200,7 @@ class DuckDB(Engine):
                 ) from error
             try:
                 backend.raw_sql("SET enable_progress_bar = false")  # it would go to the output
-                yield Session(
-                    backend, (duckdb.Error,), reads_lines=True, streams=True, folder=folder
-                )
+                yield Session(backend, (duckdb.Error,), streams=True, folder=folder)
             finally:
                 backend.disconnect()
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from stationary.data.states import Sampling
 from stationary.errors import InputError
@@ -25,6 +28,11 @@ if TYPE_CHECKING:
 
 _FAILURES = "^(5[0-9][0-9]|429)$"
 
+_STEP = 1.0
+"""Seconds by which a clock is set back at least, where that is told from an order of rows."""
+_MOST_STRETCHES = 10
+"""Stretches of a log between steps back; rows that step back more often are in no order."""
+
 Progress = Callable[[str], None]
 
 
@@ -33,16 +41,8 @@ def windows_from_events(
 ) -> Ingested:
     r"""Count the requests in the system, at every arrival or at regular times, in every window.
 
-    Parameters
-    ----------
-    source : Source
-        Where the requests are.
-    cut : Cut
-        Which windows, which states.
-    engine : Engine, optional
-        Where the query runs: `DuckDB` by default, a database where the source is one.
-    progress : callable, optional
-        Called with what is being done.
+    The engine is `DuckDB` by default, and a database where the source is one. ``progress`` is
+    called with what is being done.
 
     Examples
     --------
@@ -75,20 +75,8 @@ def windows_by(
     The system of a class holds the requests of this class only. Numbers in a ``path`` are taken
     for one another.
 
-    Parameters
-    ----------
-    source, cut, engine, progress
-        As for `windows_from_events`.
-    column : str
-        The column whose values are the classes.
-    most : int
-        Classes for which windows are made: those that kept the system busy longest.
-
-    Returns
-    -------
-    DataFrame, dict
-        A row per class, busiest first, with ``requests``, ``seconds`` in the system, and the
-        ``share`` of these; and the windows by class.
+    Returns a row per class, busiest first, with ``requests``, ``seconds`` in the system, and the
+    ``share`` of these; and the windows of the ``most`` busy classes.
     """
     report = progress or (lambda _: None)
     with engine_for(source, engine).open() as session:
@@ -133,14 +121,23 @@ def _windows(session: Session, requests: Rows, cut: Cut, report: Progress) -> In
         cut, notes = replace(cut, window=length), [why, *notes]
     grid = lay(cut, requests)
     report(f"sorting {requests.count:,} requests into {grid.windows:,} windows")
-    found = (_stream if session.streams else query)(session, requests, cut, grid)
+    unusable = dict[str, list[int]]()
+    if session.streams:
+        found = _stream(session, requests, cut, grid, unusable)
+    else:
+        found = query(session, requests, cut, grid)
     report("counting")
-    made = tally(found, cut, grid, requests)
+    made = tally(found, cut, grid, requests, unusable=unusable)
     return replace(made, notes=(*made.notes, *notes))
 
 
-def _stream(session: Session, requests: Rows, cut: Cut, grid: Grid) -> Swept:
-    """Sweep over requests as they are read; they are sorted first where their order is none."""
+def _stream(
+    session: Session, requests: Rows, cut: Cut, grid: Grid, unusable: dict[str, list[int]]
+) -> Swept:
+    """Sweep over requests as they are read; they are sorted first where their order is none.
+
+    Windows of times that came twice are added to ``unusable``.
+    """
     table = requests.table.select(
         "arrival",
         departure=departure_of(requests.table, cut),
@@ -148,16 +145,54 @@ def _stream(session: Session, requests: Rows, cut: Cut, grid: Grid) -> Swept:
         lost=is_lost(requests.table, cut),
     )
     samples = cut.samples if cut.sampling is Sampling.TIME else 0
+    stretches = list[list[float]]()
     for ordered in (table, table.order_by("arrival")):
         sweep = Sweep(grid.origin, cut.length, grid.windows, samples, cut.servers or SERVERS)
+        batches = _ahead(_requests(session, ordered, requests.name))
+        if session.one_file:
+            batches = _watched(batches, max(requests.longest, _STEP), stretches)
         try:
-            batches = _ahead(_requests(session, ordered, requests.name))
             for rows in in_order(batches, requests.longest):
                 sweep.add(rows)
-            return sweep.result()
         except OutOfOrderError:
+            deque(batches, maxlen=0)  # which finds the other steps
             continue
+        for low, high in _twice(stretches):
+            first, last = (int((end - grid.origin) // cut.length) for end in (low, high))
+            unusable.setdefault("the clock was set back", []).extend(range(first, last + 1))
+        return sweep.result()
     raise AssertionError("sorted rows were out of order")
+
+
+def _watched(
+    batches: Iterator[Requests], least: float, stretches: list[list[float]]
+) -> Iterator[Requests]:
+    """Yield batches; add the stretches of time between which times step back."""
+    last = np.inf  # so that the first row begins a stretch
+    for batch in batches:
+        falls = np.flatnonzero(np.diff(batch.arrival, prepend=last) < -least)
+        first, *others = np.split(batch.arrival, falls[: _MOST_STRETCHES + 1])
+        if len(first):  # it goes on with the stretch before
+            stretches[-1] = [min(stretches[-1][0], first.min()), max(stretches[-1][1], first.max())]
+        stretches += [[part.min(), part.max()] for part in others]
+        last = batch.arrival[-1]
+        yield batch
+
+
+def _twice(stretches: list[list[float]]) -> list[tuple[float, float]]:
+    """Return the times that came twice, as a clock was set or summer time ended.
+
+    There are none where rows are in no order at all.
+    """
+    if len(stretches) > _MOST_STRETCHES:
+        return []
+    found = []
+    for k in range(1, len(stretches)):
+        lows, highs = zip(*stretches[:k], strict=True)
+        low, high = max(stretches[k][0], min(lows)), min(stretches[k][1], max(highs))
+        if low < high:
+            found.append((low, high))
+    return found
 
 
 def _ahead(batches: Generator[Requests, None, None]) -> Iterator[Requests]:

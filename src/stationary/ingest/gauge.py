@@ -9,19 +9,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from stationary.data.states import Sampling
 from stationary.errors import InputError
 from stationary.ingest.columns import Rows, check, find, guess_unit, read_times, without_nan
 from stationary.ingest.cut import Cut, Grid, lay
-from stationary.ingest.engines import Engine, Session, real
+from stationary.ingest.engines import Engine
 from stationary.ingest.events import Progress, engine_for
-from stationary.ingest.occupancy import fetch_levels, windows_until
 from stationary.ingest.result import Ingested
 from stationary.ingest.sources import Source, open_table
 from stationary.ingest.sweep import Swept
 from stationary.ingest.tally import tally
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _LONGEST = 1.5
 """Lengths of a window that its samples may cover; beyond, one of them came after a gap."""
@@ -42,72 +46,55 @@ class Load(ABC):
     column: str
 
     @abstractmethod
-    def per_window(self, samples: Any, window: float) -> Any:
-        """Return ``window, load`` of samples with ``window``, ``time`` and ``signal``."""
+    def per_window(self, samples: pd.DataFrame, window: float) -> pd.Series:
+        """Return the load by window, NaN where it is not known.
+
+        Samples are in order of time, and have ``window``, ``time`` and ``signal``.
+        """
 
 
 @dataclass(frozen=True)
 class Rate(Load):
     """Requests per second, at each sample."""
 
-    def per_window(self, samples: Any, window: float) -> Any:
+    def per_window(self, samples: pd.DataFrame, window: float) -> pd.Series:
         """Return the mean over the samples of a window, where enough of them have a rate."""
-        import ibis
-
         del window
-        sums = samples.group_by("window").aggregate(
-            mean=samples.signal.mean(), known=samples.signal.count(), count=samples.count()
-        )
-        enough = sums.known >= sums["count"] * real(_ENOUGH)
-        return sums.select("window", load=ibis.ifelse(enough, sums["mean"], None))
+        signal = samples.groupby("window")["signal"]
+        return signal.mean().where(signal.count() >= _ENOUGH * signal.size())
 
 
 @dataclass(frozen=True)
 class Arrived(Load):
     """Requests that arrived since the previous sample."""
 
-    def per_window(self, samples: Any, window: float) -> Any:
+    def per_window(self, samples: pd.DataFrame, window: float) -> pd.Series:
         """Return their sum over the time that the samples of the window cover.
 
         A window after a gap has no load: most of its requests arrived before it.
         """
-        import ibis
-
-        gap = samples.time - samples.time.lag().over(ibis.window(order_by="time"))
-        known = samples.mutate(gap=gap)
-        known = known.filter(known.signal.notnull() & known.gap.notnull())
-        sums = known.group_by("window").aggregate(sent=known.signal.sum(), covered=known.gap.sum())
-        near = (sums.covered > 0) & (sums.covered < real(_LONGEST * window))
-        return sums.select("window", load=ibis.ifelse(near, sums.sent / sums.covered, None))
+        known = samples.assign(gap=samples["time"].diff()).dropna(subset=["signal", "gap"])
+        sums = known.groupby("window")[["signal", "gap"]].sum()
+        near = (sums["gap"] > 0) & (sums["gap"] < _LONGEST * window)
+        return (sums["signal"] / sums["gap"]).where(near)
 
 
 @dataclass(frozen=True)
 class Counter(Load):
     """All requests so far: a counter that only grows, unless its process restarts."""
 
-    def per_window(self, samples: Any, window: float) -> Any:
+    def per_window(self, samples: pd.DataFrame, window: float) -> pd.Series:
         """Return the growth between the last samples of this window and of the previous one.
 
         A window has no load where the counter fell in it, even if it grew beyond again, or where
         the previous window has no sample.
         """
-        import ibis
-
         del window
-        known = samples.filter(samples.signal.notnull())
-        fell = known.signal < known.signal.lag().over(ibis.window(order_by="time"))
-        known = known.mutate(fell=ibis.ifelse(fell.fill_null(False), 1, 0))
-        last = known.group_by("window").aggregate(
-            total=known.signal.argmax(known.time), time=known.time.max(), fell=known.fell.max()
-        )
-        before = ibis.window(order_by="window")
-        growth = (last.total - last.total.lag().over(before)) / (
-            last.time - last.time.lag().over(before)
-        )
-        adjacent = last.window - last.window.lag().over(before) == 1
-        return last.mutate(growth=growth, known=adjacent & (last.fell == 0)).select(
-            "window", load=ibis.ifelse(ibis._.known, ibis._.growth, None)
-        )
+        known = samples.dropna(subset="signal")
+        fell = (known["signal"].diff() < 0).groupby(known["window"]).any()
+        last = known.groupby("window")[["signal", "time"]].last().diff()
+        adjacent = last.index.to_series().diff() == 1
+        return (last["signal"] / last["time"]).where(adjacent & ~fell)
 
 
 def windows_from_gauge(
@@ -120,21 +107,9 @@ def windows_from_gauge(
 ) -> Ingested:
     """Count how often each value of a gauge was seen in every window.
 
-    Parameters
-    ----------
-    source : Source
-        Where the samples are; ``source.columns.arrival`` is the column of their times.
-    gauge : str
-        Column of the number of requests in the system.
-    load : Load
-        `Rate`, `Arrived` or `Counter`.
-    cut : Cut
-        Which windows, which states; its sampling must be ``TIME``.
-    engine, progress
-        As for `windows_from_events`.
+    ``gauge`` is the column of the number of requests in the system, ``source.columns.arrival`` that
+    of the times; the sampling of the cut must be ``TIME``.
     """
-    import ibis
-
     check_samples(cut, Sampling.TIME)
     report = progress or (lambda _: None)
     with engine_for(source, engine).open() as session:
@@ -150,15 +125,15 @@ def windows_from_gauge(
             load.column: ((signal < 0) | signal.isinf(), "negative or infinite"),
         }
         rows, base, good = check(session, raw, (name, time), where, wrong)
-        grid = lay(cut, rows)
         samples = raw.select(time=time.since(base), value=value, signal=signal, good=good)
-        samples = samples.filter(samples.good).drop("good")
-        samples = samples.mutate(passed=windows_until(samples.time, cut, grid))
-        samples = samples.filter(samples.passed < grid.windows)
-        samples = samples.mutate(window=samples.passed.floor().cast("int64"))
-        samples = samples.mutate(half=ibis.ifelse(samples.passed - samples.window >= 0.5, 1, 0))
-        report("counting")
-        made = count_samples(session, samples, rows, load, cut, grid)
+        samples = session.fetch(samples.filter(samples.good).drop("good"), where)
+    report("counting")
+    grid, samples = lay(cut, rows), samples.sort_values("time", kind="stable")
+    passed = (samples["time"] - grid.origin) / cut.length
+    samples = samples[passed < grid.windows].astype(float)
+    samples["window"] = np.floor(passed).astype(np.int64)
+    samples["half"] = (passed - samples["window"] >= 0.5).astype(np.int64)
+    made = count_samples(samples, rows, load, cut, grid)
     return replace(made, notes=(*made.notes, *session.notes))
 
 
@@ -180,15 +155,10 @@ def _number(raw: Any, name: str, where: str) -> Any:
     return column.cast("float64")
 
 
-def count_samples(
-    session: Session, samples: Any, rows: Rows, load: Load, cut: Cut, grid: Grid
-) -> Ingested:
-    """Make windows of samples: ``window``, ``half``, ``time``, ``value`` (or null), ``signal``."""
-    seen = samples.filter(samples.value.notnull())
-    zero = (seen.window * 0).sum()
-    levels = seen.group_by("window", "half", level=seen.value.cast("int64")).aggregate(
-        sent=zero, lost=zero, samples=seen.count()
-    )
-    found = Swept(fetch_levels(session, levels))
-    loads = session.fetch(load.per_window(samples, cut.length), rows.name)
-    return tally(found, cut, grid, rows, loads)
+def count_samples(samples: pd.DataFrame, rows: Rows, load: Load, cut: Cut, grid: Grid) -> Ingested:
+    """Make windows of samples: ``window``, ``half``, ``time``, ``value`` (or NaN), ``signal``."""
+    seen = samples.dropna(subset="value").astype({"value": np.int64})
+    counts = seen.groupby(["window", "half", "value"]).size().reset_index().to_numpy(np.int64)
+    none = np.zeros((len(counts), 2), dtype=np.int64)
+    found = Swept(np.hstack([counts[:, :3], none, counts[:, 3:]]))
+    return tally(found, cut, grid, rows, load.per_window(samples, cut.length))

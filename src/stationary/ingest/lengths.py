@@ -31,6 +31,10 @@ _REQUESTS = 50
 """Requests that a window should have."""
 _RESPONSES = 50
 """Mean response times that a window should last, to see many busy periods."""
+_UNLIKELY = 30.0
+"""Requests that are missing from a gap: that none came by chance has the probability e^-30."""
+_FEWEST = 8
+"""Requests of a window from which its load is known well enough to tell a gap."""
 _PARTS = 8
 """Parts of the shortest window in which arrivals are counted."""
 _MOST_PARTS = 2**20
@@ -49,11 +53,41 @@ def load_changes(within: NDArray[np.float64]) -> NDArray[np.bool_]:
     return (apart & (off * off > _DEVIATIONS**2 * sent * share * (1 - share))).any(1)
 
 
+def gaps_touch(window: NDArray[np.int64], within: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether a gap in the log, as a restart leaves one, is inside a window or reaches into it.
+
+    ``within`` are arrivals in equal parts of windows that have some. A gap is a run of empty parts
+    that is too long for the load beside it.
+    """
+    parts = within.shape[1]
+    empty = within == 0
+    lead, trail = empty.argmin(1), empty[:, ::-1].argmin(1)
+    sent = within.sum(1)
+    rate = np.where(sent >= _FEWEST, sent, 0.0) / parts
+    run, longest = np.zeros(len(within)), np.zeros(len(within))
+    for k in range(parts):
+        run = np.where(empty[:, k] & (k >= lead) & (k < parts - trail), run + 1, 0)
+        longest = np.maximum(longest, run)
+    touched: NDArray[np.bool_] = longest * rate > _UNLIKELY
+    between = parts * (np.diff(window) - 1) + trail[:-1] + lead[1:]
+    # A window that a gap cuts short has too low a load: the next one tells it better.
+    before = np.maximum(rate, np.concatenate([[0.0], rate[:-1]]))[:-1]
+    after = np.maximum(rate, np.concatenate([rate[1:], [0.0]]))[1:]
+    gap = between * np.minimum(before, after) > _UNLIKELY
+    touched[:-1] |= gap & (trail[:-1] > 0)
+    touched[1:] |= gap & (lead[1:] > 0)
+    return touched
+
+
 def choose(session: Session, requests: Rows) -> tuple[float, str]:
     """Return the length of a window, and why it was chosen."""
     span = requests.last - requests.first
+    finest = _PARTS * span / _MOST_PARTS
+    part = min((length for length in _ROUND if length >= finest), default=span) / _PARTS
+    counts = _without_gaps(_arrivals(session, requests, part))
+    span = min(part * len(counts), span)
     rate = requests.count / span if span > 0 else math.inf
-    least = max(_REQUESTS / rate, _RESPONSES * requests.mean, _PARTS * span / _MOST_PARTS)
+    least = max(_REQUESTS / rate, _RESPONSES * requests.mean, finest)
     usable = sorted(length for length in _ROUND if least <= length <= span / _WINDOWS)
     if not usable:
         fits = [length for length in sorted(_ROUND) if length <= span / 2]
@@ -66,8 +100,7 @@ def choose(session: Session, requests: Rows) -> tuple[float, str]:
             f"windows of {length:g} s were chosen; {requests.count} requests in {span:.3g} s make "
             f"few windows: record longer"
         )
-    counts = _arrivals(session, requests, usable[0] / _PARTS)
-    shares = {length: _changing(counts, round(_PARTS * length / usable[0])) for length in usable}
+    shares = {length: _changing(counts, round(length / part)) for length in usable}
     steady = [length for length in usable if shares[length] <= _SELDOM]
     length = steady[-1] if steady else min(usable, key=lambda each: (shares[each], each))
     longer = [each for each in usable if each > length]
@@ -85,6 +118,18 @@ def _arrivals(session: Session, requests: Rows, length: float) -> NDArray[np.flo
     frame = session.fetch(table.group_by(part=part).aggregate(n=table.count()), requests.name)
     found = np.bincount(frame["part"].to_numpy(np.int64), frame["n"].to_numpy(np.float64))
     return found.astype(np.float64)
+
+
+def _without_gaps(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Leave out runs of empty parts that are too long for the mean load."""
+    busy = np.flatnonzero(counts)
+    missing = (np.diff(busy) - 1) * counts.mean()
+    after = busy[1:][missing > _UNLIKELY]
+    before = busy[:-1][missing > _UNLIKELY]
+    kept = np.zeros(len(counts) + 1, dtype=np.int64)
+    kept[before + 1] -= 1
+    kept[after] += 1
+    return counts[np.cumsum(kept[:-1]) == 0]
 
 
 def _changing(counts: NDArray[np.float64], parts: int) -> float:

@@ -55,7 +55,7 @@ def query(session: Session, requests: Rows, cut: Cut, grid: Grid) -> Swept:
     top = events.filter(events.kind == _STAYS)
     highest = session.fetch_row(top.aggregate(most=(top.arrived - top.left).max()), "counting")
     return Swept(
-        fetch_levels(session, _levels(session, inside, cut, grid)),
+        _levels(session, inside, cut, grid),
         _latencies(session, inside, grid),
         services[services[:, 0] < grid.windows],
         _arrivals(session, inside, grid),
@@ -64,12 +64,6 @@ def query(session: Session, requests: Rows, cut: Cut, grid: Grid) -> Swept:
         _shortest(session, alone),
         negative_share(negative, services, servers),
     )
-
-
-def fetch_levels(session: Session, levels: Any) -> NDArray[np.int64]:
-    """Return rows of ``window, half, level, sent, lost, samples``."""
-    frame = session.fetch(levels, "counting")
-    return frame[["window", "half", "level", "sent", "lost", "samples"]].to_numpy(np.int64)
 
 
 def has_status(table: Any, pattern: str) -> Any:
@@ -88,11 +82,6 @@ def is_lost(table: Any, cut: Cut) -> Any:
     """Whether requests have no answer, or a status that says so."""
     lost = table.response.isnull()
     return lost if cut.lost_pattern is None else lost | has_status(table, cut.lost_pattern)
-
-
-def windows_until(time: Any, cut: Cut, grid: Grid) -> Any:
-    """Return how many windows, and fractions of one, have passed until an instant."""
-    return (time - real(grid.origin)) / real(cut.length)
 
 
 def _events(table: Any, cut: Cut, grid: Grid) -> Any:
@@ -120,7 +109,7 @@ def _events(table: Any, cut: Cut, grid: Grid) -> Any:
         time=ibis.ifelse(both.leaves == 1, both.departure, both.arrival),
         kind=ibis.ifelse(both.leaves == 1, _LEAVES, both.arrives),
     )
-    passed = windows_until(events.time, cut, grid)
+    passed = (events.time - real(grid.origin)) / real(cut.length)
     return events.mutate(
         passed=passed - passed.floor(), slot=(passed * grid.parts).floor().cast("int64")
     )
@@ -178,7 +167,7 @@ def _half(slot: Any, grid: Grid) -> Any:
     return ibis.ifelse(slot % grid.parts >= grid.parts // 2, 1, 0)
 
 
-def _levels(session: Session, events: Any, cut: Cut, grid: Grid) -> Any:
+def _levels(session: Session, events: Any, cut: Cut, grid: Grid) -> NDArray[np.int64]:
     """How often each number of requests in the system was seen, per half window."""
     import ibis
 
@@ -193,9 +182,10 @@ def _levels(session: Session, events: Any, cut: Cut, grid: Grid) -> Any:
         seen = rows.filter(rows.kind != _LEAVES).mutate(samples=1)
     else:
         seen = _sampled(session, rows, cut, grid)
-    return seen.group_by("window", "half", "level").aggregate(
+    levels = seen.group_by("window", "half", "level").aggregate(
         sent=seen.sent.sum(), lost=seen.lost.sum(), samples=seen.samples.sum()
     )
+    return session.fetch(levels, "counting").to_numpy(np.int64)
 
 
 def _sampled(session: Session, rows: Any, cut: Cut, grid: Grid) -> Any:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from stationary.errors import InputError
 from stationary.ingest.buckets import bins, increases, sorted_buckets
 from stationary.ingest.columns import Rows
 from stationary.ingest.cut import Cut, Grid
-from stationary.ingest.engines import DuckDB
 from stationary.ingest.events import Progress
 from stationary.ingest.gauge import Rate, check_samples, count_samples
 from stationary.ingest.prometheus_client import Array, Prometheus, Times, in_utc
@@ -84,6 +83,8 @@ def windows_from_prometheus(
         Loads are per second. It counts what was left out, such as windows without requests, because
         a load must be positive.
     """
+    import pandas as pd
+
     if gauge is not None and histogram is not None:
         raise InputError("give one of gauge= and histogram=: the expression of the queue length")
     if gauge is None and histogram is None and latency is None:
@@ -98,55 +99,42 @@ def windows_from_prometheus(
     report = progress or (lambda _: None)
     report("reading the load")
     points = np.arange(len(times[1:]))
-    samples: dict[str, Any] = {
-        "window": points // per_window,
-        "half": (2 * (points % per_window) >= per_window).astype(np.int64),
-        "time": (points + 1) * source.step,
-        "signal": source.one("load", load, times[1:]),
-    }
+    samples = pd.DataFrame(
+        {
+            "window": points // per_window,
+            "half": (2 * (points % per_window) >= per_window).astype(np.int64),
+            "time": (points + 1) * source.step,
+            "signal": source.one("load", load, times[1:]),
+        }
+    )
     report("reading what was observed")
     response = None if latency is None else _read_latency(source, latency, times, per_window)
-    with DuckDB().open() as session:
-        rows = Rows(None, source.address, 0, 0.0, 0.0, source.start)
-        if gauge is not None:
-            values, notes = _read_gauge(source, gauge, times)
-            table = session.upload("samples", {**samples, "value": values})
-            rows = replace(rows, count=int(np.isfinite(values).sum()))
-            made = count_samples(session, table, rows, Rate(load), cut, grid)
-            made = replace(made, notes=(*notes, *made.notes))
-            return made if response is None else _beside(made, response, source.start, cut.length)
-        if histogram is None and response is not None:
-            counts = response.sum(axis=1).to_numpy(np.int64)[:, None]
-            table = session.upload("samples", samples)
-            loads = session.fetch(Rate(load).per_window(table, cut.length))
-            rows = replace(rows, count=int(counts.sum()))
-            made = tally(Swept(_levels(counts)), cut, grid, rows, loads, ["0"])
-            made = replace(made, table=made.table.drop(columns="Q=0"))
-            return _beside(made, response, source.start, cut.length)
-        query = str(histogram)
-        edges, totals = sorted_buckets(source.values("histogram", query, times), query)
+    rows, notes = Rows(None, source.address, 0, 0.0, 0.0, source.start), list[str]()
+    loads = Rate(load).per_window(samples, cut.length)
+    if gauge is not None:
+        samples["value"], notes = _read_gauge(source, gauge, times)
+        rows = replace(rows, count=int(samples["value"].count()))
+        made = count_samples(samples, rows, Rate(load), cut, grid)
+    elif histogram is not None:
+        edges, totals = sorted_buckets(source.values("histogram", histogram, times), histogram)
         grown, fell, gap = increases(totals, per_window)
-        counts, observe, beyond = bins(edges, grown, query, cut.capacity)
-        table = session.upload("samples", samples)
-        loads = session.fetch(Rate(load).per_window(table, cut.length))
-        made = tally(
-            Swept(_levels(counts)),
-            cut,
-            grid,
-            replace(rows, count=int(counts.sum())),
-            loads,
-            [label(as_category(category)) for category in observe],
-            {"a bucket's counter fell": fell, "a bucket has no value at an end": gap},
-        )
-    if response is not None:
-        made = _beside(made, response, source.start, cut.length)
-    if not beyond:
-        return made
-    note = (
-        f"left out {beyond} observations above the last bucket, {edges[-2]:g} (give --capacity to "
-        f"count them)"
-    )
-    return replace(made, notes=(note, *made.notes))
+        counts, observe, beyond = bins(edges, grown, histogram, cut.capacity)
+        labels = [label(as_category(category)) for category in observe]
+        unusable = {"a bucket's counter fell": fell, "a bucket has no value at an end": gap}
+        rows = replace(rows, count=int(counts.sum()))
+        made = tally(Swept(_levels(counts)), cut, grid, rows, loads, labels, unusable)
+        if beyond:
+            notes = [
+                f"left out {beyond} observations above the last bucket, {edges[-2]:g} (give "
+                f"--capacity to count them)"
+            ]
+    elif response is not None:
+        counts = response.sum(axis=1).to_numpy(np.int64)[:, None]
+        rows = replace(rows, count=int(counts.sum()))
+        made = tally(Swept(_levels(counts)), cut, grid, rows, loads, ["0"])
+        made = replace(made, table=made.table.drop(columns="Q=0"))
+    made = replace(made, notes=(*notes, *made.notes))
+    return made if response is None else _beside(made, response, source.start, cut.length)
 
 
 def _read_latency(source: Prometheus, query: str, times: Times, per_window: int) -> pd.DataFrame:

@@ -198,7 +198,8 @@ def open_table(session: Session, source: Source) -> Any:
         source.check()
         name, kind = source.found_format
         files = _distinct(source.files(), session)
-        if kind.lines is not None and not session.reads_lines:
+        session.one_file = len(files) == 1
+        if kind.lines is not None and not session.streams:
             raise InputError(
                 f"{source.name}: access logs are read by DuckDB; leave out --engine, or turn the "
                 f"log into a table first"
@@ -207,10 +208,12 @@ def open_table(session: Session, source: Source) -> Any:
             made = stage(files, kind.lines, str(session.folder), source.name)
             session.notes.append(f"read as {name}: its times are {kind.lines.said()}")
             return _chosen(session.backend.read_parquet(made), source)
+        if session.folder is not None:
+            files = [_unpacked(file, f"{session.folder}/{k}-") for k, file in enumerate(files)]
         table = kind.read(session.backend, [session.exactly(file) for file in files])
         if kind.parsed:
             table = session.stage("rows", table)
-            if session.reads_lines:
+            if session.streams:
                 _say_rejected(session)
         return _chosen(table, source)
 
@@ -294,6 +297,16 @@ def _distinct(files: list[str], session: Session) -> list[str]:
 def _digest(path: str) -> bytes:
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
+
+
+def _unpacked(path: str, begin: str) -> str:
+    """Return a file that DuckDB reads; it unpacks all but bzip2 itself."""
+    if not path.endswith(".bz2") or "://" in path:
+        return path
+    made = Path(begin + Path(path).stem)
+    with made.open("wb") as file:
+        file.writelines(blocks(path))
+    return str(made)
 
 
 def _say_rejected(session: Session) -> None:

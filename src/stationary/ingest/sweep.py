@@ -153,7 +153,7 @@ class Sweep:
         self.reals = np.full(kernels.REALS, -np.inf)
         self.heap = np.empty(1024)
         self.ring, self.ring_window = np.empty(1024), np.empty(1024, dtype=np.int64)
-        self.levels = np.zeros((2, 64, 3), dtype=np.int64)
+        self.levels = np.zeros((2, 1024, 3), dtype=np.int64)
         self.latency = np.zeros(len(EDGES) + 1, dtype=np.int64)
         self.gaps = np.zeros(2 + kernels.SUBSLOTS)
         self.service = np.zeros((4, len(self.servers), 2 * kernels.LEVELS, 3))
@@ -213,25 +213,16 @@ class Sweep:
         )
 
     def _make_room(self, why: int) -> None:
-        if why == kernels.HEAP_FULL:
-            self.heap = np.concatenate([self.heap, np.empty_like(self.heap)])
-        elif why == kernels.LEVELS_FULL:
-            self.levels = np.concatenate([self.levels, np.zeros_like(self.levels)], axis=1)
-            self._make_outputs()
-        elif why == kernels.RING_FULL:
+        if why == kernels.SYSTEM_FULL:
             arrived, left = self.ints[kernels.ARRIVED], self.ints[kernels.LEFT]
-            inside, size = np.arange(left, arrived), len(self.ring)
-            for name in ("ring", "ring_window"):
-                old = getattr(self, name)
-                new = np.empty(2 * size, dtype=old.dtype)
-                new[inside & (2 * size - 1)] = old[inside & (size - 1)]
-                setattr(self, name, new)
+            self.heap = np.concatenate([self.heap, np.empty_like(self.heap)])
+            self.levels = np.concatenate([self.levels, np.zeros_like(self.levels)], axis=1)
+            self.ring = _wider(self.ring, left, arrived)
+            self.ring_window = _wider(self.ring_window, left, arrived)
+            self._make_outputs()
         elif why == kernels.OPEN_FULL:
-            size, oldest = len(self.service), self.ints[kernels.OLDEST]
-            open_ = np.arange(oldest, oldest + size)
-            service = np.zeros((2 * size, *self.service.shape[1:]))
-            service[open_ & (2 * size - 1)] = self.service[open_ & (size - 1)]
-            self.service = service
+            oldest = self.ints[kernels.OLDEST]
+            self.service = _wider(self.service, oldest, oldest + len(self.service))
         elif why == kernels.OUTPUT_FULL:
             self._make_outputs()
 
@@ -252,6 +243,14 @@ class Sweep:
         )
 
 
+def _wider(ring: Any, first: int, last: int) -> Any:
+    """Return a ring of twice the size with what the first had from one position to another."""
+    inside, size = np.arange(first, last), len(ring)
+    made = np.zeros((2 * size, *ring.shape[1:]), dtype=ring.dtype)
+    made[inside & (2 * size - 1)] = ring[inside & (size - 1)]
+    return made
+
+
 def low_quantile(histogram: Whole, share: float = 0.001) -> float | None:
     """Return the lower end of the bin in which a quantile of response times lies."""
     total = int(histogram.sum())
@@ -261,7 +260,7 @@ def low_quantile(histogram: Whole, share: float = 0.001) -> float | None:
     return float(2.0 ** (at / FINE + FINEST)) if at else 0.0
 
 
-def negative_share(negative: int, services: Reals, servers: Sequence[int]) -> float | None:
+def negative_share(negative: int, services: Reals, servers: Sequence[int] | Whole) -> float | None:
     """Return the share of negative service times of one server; None where it was not counted."""
     served = services[services[:, 1] < 2 * LEVELS, 2].sum() if servers[0] == 1 else 0
     return float(negative / served) if served else None

@@ -32,7 +32,7 @@ from stationary.errors import InputError, ProgramError
 from stationary.ingest._kernels import add_up
 from stationary.ingest.columns import Rows
 from stationary.ingest.cut import Cut, Grid
-from stationary.ingest.lengths import load_changes
+from stationary.ingest.lengths import gaps_touch, load_changes
 from stationary.ingest.result import Dropped, Ingested
 from stationary.ingest.sweep import EDGES, LEVELS, Swept, lowest_level
 from stationary.words import listed
@@ -61,23 +61,15 @@ def tally(
     cut: Cut,
     grid: Grid,
     rows: Rows,
-    loads: pd.DataFrame | None = None,
+    loads: pd.Series | None = None,
     labels: Sequence[str] | None = None,
     unusable: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> Ingested:
     """Make windows of what was found.
 
-    Parameters
-    ----------
-    swept, cut, grid, rows
-        What was found, how time was cut, and the rows of the source.
-    loads : DataFrame, optional
-        ``window, load``, where the rows are not requests; by default the load is the number of
-        arrivals over the length of a window.
-    labels : sequence of str, optional
-        Categories of states, where a level is the position of one of them.
-    unusable : mapping, optional
-        Windows that are left out, by reason.
+    ``loads`` are those by window, where the rows are not requests; by default the load is the
+    number of arrivals over the length of a window. ``labels`` are categories of states, where a
+    level is the position of one. ``unusable`` are windows that are left out, by reason.
     """
     import pandas as pd
 
@@ -87,7 +79,7 @@ def tally(
         windows["rows"] = windows["sent"]
         idle, why = windows["sent"] == 0, "empty"
     else:
-        windows = windows.join(loads.set_index("window")["load"])
+        windows = windows.join(loads.rename("load"))
         windows["rows"] = windows["samples"]
         idle, why = ~((windows["load"] > 0) & (windows["load"] < math.inf)), "load 0"
     key, rounded = windows.index.to_numpy(), np.zeros(len(windows), dtype=bool)
@@ -98,13 +90,23 @@ def tally(
         [
             windows.index < grid.skipped,
             *(windows.index.isin(list(which)) for which in unusable.values()),
+            windows["gap"],
             windows["load"].isna(),
             idle,
             windows["samples"] == 0,
             rounded,
             cut.steady_only & (windows["steady"] == 0),
         ],
-        ["warm-up", *unusable, "load not known", why, "empty", "load rounds to 0", "not steady"],
+        [
+            "warm-up",
+            *unusable,
+            "a gap in the log",
+            "load not known",
+            why,
+            "empty",
+            "load rounds to 0",
+            "not steady",
+        ],
         "kept",
     )
     dropped = _dropped(windows, grid, rows.count)
@@ -191,15 +193,18 @@ def _windows(swept: Swept, grid: Grid) -> pd.DataFrame:
     frame = pd.DataFrame(
         {"sent": all_sent, "lost": total(lost), "samples": n}, numbers, dtype=np.int64
     )
-    bunched = np.zeros(len(numbers), dtype=bool)
+    bunched, cut_off = np.zeros((2, len(numbers)), dtype=bool)
     if len(swept.windows):
         # Windows into which only departures fall have no row in the levels.
         rows = swept.windows[np.isin(swept.windows[:, 0], numbers)]
         found, within = np.searchsorted(numbers, rows[:, 0]), rows[:, 3:]
         changes[found] |= load_changes(within)
         bunched[found] = _bunched(within.sum(1), *rows[:, 1:3].T)
+        came = within.any(1)
+        cut_off[found[came]] = gaps_touch(rows[came, 0].astype(np.int64), within[came])
     frame["steady"] = (~(changes | wanders)).astype(np.int64)
     marks = ["load changes", "queue drifts", "bunched arrivals"]
+    frame["gap"] = cut_off
     frame["marked"] = np.select([changes, wanders, bunched], marks, "")
     return frame
 
