@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -74,11 +74,8 @@ class Training:
         from stationary.learning.stochastic import Stochastic
 
         gradient = None if self.gradient is None else parse_gradient(self.gradient, self.seed)
-        given: dict[str, Any] = {
-            name: value
-            for name in ("epochs", "batch", "start", "floor")
-            if (value := getattr(self, name)) is not None
-        }
+        changes = ("epochs", "batch", "start", "floor")
+        given = {k: v for k, v in vars(self).items() if k in changes and v is not None}
         if self.of_the_paper:
             from stationary.paper.methods import training
 
@@ -94,13 +91,7 @@ class Training:
             way = Stochastic(gradient or Exact())
             if self.lr is not None:
                 given["rule"] = Adam(lr=self.lr)
-        return replace(
-            way,
-            average=self.average,
-            folder=folder,
-            resume=self.resume,
-            **given,
-        )
+        return replace(way, average=self.average, folder=folder, resume=self.resume, **given)
 
 
 @command_of
