@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
 from stationary.data.windows import Windows
 from stationary.errors import StationaryError
@@ -117,7 +118,21 @@ def assumed(
                 effects(others, lambda wait: model.changed(patience=wait)),
             )
         )
-    return (*found, Assumed("retries", 0, given=False))
+    return (*found, Assumed("retries", 0, given=False, others=_retried(part, answer)))
+
+
+def _retried(part: Part, answer: float) -> tuple[tuple[float, float], ...]:
+    """Return the limit on new requests if every lost one is sent again until it is served.
+
+    The system takes as much as before, and the share that it loses has come before.
+    """
+    if answer <= 0 or "loss" not in part.model.measures:
+        return ()
+    x = torch.full((1, 1, 1), answer, dtype=torch.float64)
+    with suppress(StationaryError):
+        lost = float(part.centre(x, ["loss"])[0, 0, 0])
+        return ((1.0, answer * (1 - lost)),) if np.isfinite(lost) else ()
+    return ()
 
 
 def _limit(part: Part, model: Model, slos: tuple[Slo, ...], near: float) -> float:

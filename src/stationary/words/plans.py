@@ -142,7 +142,9 @@ def assumed(found: Sequence[Assumed], answer: float = math.nan) -> str:
     parts = []
     for each in found:
         asides = [] if each.given or each.name == "retries" else [f"a guess: set --{each.name}"]
-        if each.others:
+        if each.name == "retries":
+            asides = [f"if all do, the limit is {_moved(load, answer)}" for _, load in each.others]
+        elif each.others:
             size = seconds if each.name == "patience" else number
             values = " or ".join(size(value) for value, _ in each.others)
             if all(abs(load - answer) < _SAME * answer for _, load in each.others):
@@ -154,13 +156,18 @@ def assumed(found: Sequence[Assumed], answer: float = math.nan) -> str:
     return listed(parts, most=9)
 
 
+def _moved(load: float, answer: float) -> str:
+    return "the same" if abs(load - answer) < _SAME * answer else number(load, 3)
+
+
 def _taken(each: Assumed) -> str:
     """Return one assumption in words."""
     if each.name == "retries":
         return "clients do not retry"
     if each.name == "patience":
-        never = each.value is None
-        return "clients never give up" if never else f"clients give up after {seconds(each.value)}"
+        if each.value is None:
+            return "clients never give up"
+        return f"clients give up after {seconds(each.value)}"
     count = int(each.value or 0)
     if each.name == "servers":
         return plural(count, "server")
