@@ -142,7 +142,7 @@ def forecast(
             whose = "several models" if len(answering) > 1 else plan.name
             title = f"Forecast of {whose} with {100 * plan.question.level:g}% intervals"
             title += f"; the fit saw loads {words.load_range(low, high)}"
-            forecast_table(frame, title, wide, named=names is not None)
+            forecast_table(frame, title, wide, named=names is not None, units=plan.in_seconds)
         if plan.change is not None:
             say(f"WARNING: {words.what_if(plan.change)}")
         if limit is not None:
