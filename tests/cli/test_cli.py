@@ -375,8 +375,9 @@ def test_the_present_load_decides_when_it_is_given(call, data, fit):
     args = ("fit", data, "--model", MODEL, "--observe", "0,1,2", "--slo", "loss<0.01", "--present")
     code, out, _ = call(*args, 1.1 * limit.load)
     assert code == 1
-    assert f"9.1 % below the present {1.1 * limit.load:.4g}." in out
-    assert f"The present load, {1.1 * limit.load:.4g}, misses the limit." in out
+    present = words.number(1.1 * limit.load, 3)
+    assert f"9% below the present {present}." in out
+    assert f"The present load, {present}, misses the limit." in out
     code, out, _ = call(*args, 0.9 * limit.load, "--json")
     assert code == 0
     answer = json.loads(out)
