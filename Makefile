@@ -28,7 +28,7 @@ fuzz: $(INSTALLED) ## feed 2,000 mutated files to every command; FUZZ_ARGS='--ca
 bench: $(INSTALLED) ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
-pictures: $(INSTALLED) ## draw the pictures of README.md and docs/architecture.md
+pictures: $(INSTALLED) ## draw the pictures of README.md and docs/architecture.md (needs chromium)
 	$(BIN)/python tests/rooms.py
 	mkdir -p build
 	$(BIN)/stationary demo -o build/demo > build/demo.txt

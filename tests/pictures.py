@@ -16,7 +16,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
-WIDTH, HEIGHT = 1200, 1560
+WIDTH, HEIGHT = 1200, 1450
 _CHARACTER, _LINE, _MARGIN = 8.43, 19, 22
 
 

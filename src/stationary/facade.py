@@ -58,6 +58,11 @@ class Plan(Record):
         return self.estimate.nll
 
     @property
+    def in_seconds(self) -> bool:
+        """Whether times are known to be in seconds: by the source of the data, or by an SLO."""
+        return "source" in self.recipe or any(slo.unit == "time" for slo in self.question.slos)
+
+    @property
     def aic(self) -> float:
         """Akaike's criterion, which takes counts as independent; of two models take the lower."""
         return float(criteria(self.estimate, float(self.windows.size.sum()))["aic"])

@@ -375,8 +375,9 @@ def test_the_present_load_decides_when_it_is_given(call, data, fit):
     args = ("fit", data, "--model", MODEL, "--observe", "0,1,2", "--slo", "loss<0.01", "--present")
     code, out, _ = call(*args, 1.1 * limit.load)
     assert code == 1
-    assert f"9.1 % below the present {1.1 * limit.load:.4g}." in out
-    assert f"The present load, {1.1 * limit.load:.4g}, misses the limit." in out
+    present = words.number(1.1 * limit.load, 3)
+    assert f"9% below the present {present}." in out
+    assert f"The present load, {present}, misses the limit." in out
     code, out, _ = call(*args, 0.9 * limit.load, "--json")
     assert code == 0
     answer = json.loads(out)
@@ -412,7 +413,7 @@ def test_a_fit_that_does_not_converge_is_exit_code_one(call, tmp_path):
     assert json.loads(out)["parameters"][0]["high"] is None
     code, out, _ = call("forecast", tmp_path / "run", "--x", "10,20")
     assert code == 0
-    assert "not trusted in 2 of 2 rows: the fit did not converge" in out
+    assert "Not trusted in 2 of 2 rows: the fit did not converge." in out
 
 
 # forecast.
@@ -424,7 +425,7 @@ def test_forecast_as_a_table(call, run):
     assert "95% intervals; the fit saw loads 11 to 15" in out
     assert _headings(out) == [["load", "loss", "mean response time", "p99", "trusted"]]
     assert out.count("yes") == 1  # the others lie further than the loads could test
-    assert "not trusted in 3 of 4 rows: no data tests the model at this load" in out
+    assert "Not trusted in 3 of 4 rows: no data tests the model at this load" in out
     assert "--wide shows more: p50, p95, mean queue, throughput, utilisation." in out
 
 

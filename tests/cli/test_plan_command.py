@@ -7,6 +7,7 @@ import pytest
 
 import stationary as st
 from stationary import words
+from stationary.errors import InputError
 from stationary.simulation import simulate_requests
 
 SYSTEM = ("--servers", "1", "--capacity", "12")
@@ -130,3 +131,27 @@ def test_without_an_slo_it_says_what_it_asked(call, sources):
     _, out, _ = call("plan", sources / "windows.csv", *SYSTEM)
     assert out.startswith("Loss < 0.1% holds up to ")
     assert "no SLO was given" in out.replace("\n", " ").replace("No SLO", "no SLO")
+
+
+@pytest.mark.parametrize(
+    ("options", "load", "latency"),
+    [
+        (
+            ("--preset", 'http{job="api"}'),
+            'sum(rate(http_request_duration_seconds_count{job="api"}[1m]))',
+            'sum by (le) (increase(http_request_duration_seconds_bucket{job="api"}[W]))',
+        ),
+        (("--load-expr", "rate(a[1m])", "--latency", "b[W]"), "rate(a[1m])", "b[W]"),
+    ],
+)
+def test_a_prometheus_is_asked_for_load_and_latency(call, monkeypatch, options, load, latency):
+    asked = {}
+
+    def read(source, cut, **given):
+        asked.update(given, address=source.address)
+        raise InputError("there is no such server")
+
+    monkeypatch.setattr("stationary.ingest.windows_from_prometheus", read)
+    code, _, err = call("plan", "http://127.0.0.1:9", *options)
+    assert (code, err) == (2, "error: there is no such server\n")
+    assert (asked["load"], asked["latency"], asked.get("gauge")) == (load, latency, None)

@@ -27,6 +27,9 @@ def test_what_was_not_said_is_known_and_its_effect_too(plan):
     assert heavy == pytest.approx(other.limit.load, rel=0.02)
     ((_, impatient),) = found["patience"].others
     assert impatient < plan.limit.load
+    # Of every hundred requests at the limit one is lost, and would come again.
+    ((_, insistent),) = found["retries"].others
+    assert insistent == pytest.approx(0.99 * plan.limit.load, rel=3e-3)
 
 
 def test_without_an_slo_there_are_no_effects(plan):

@@ -59,17 +59,19 @@ def table(
 
 
 def forecast_table(
-    frame: pd.DataFrame, title: str, wide: bool = False, named: bool = False
+    frame: pd.DataFrame, title: str, wide: bool = False, named: bool = False, units: bool = False
 ) -> None:
     """Print a forecast: inputs, then each measure above its interval.
 
     Of measures that the user has not ``named``, those that planners ask for first are shown, unless
     the table may be ``wide``. What does not fit beside one another is printed one below the other.
+    Values have ``units`` where times are known to be in seconds.
     """
     from rich.cells import cell_len
     from rich.console import Console
 
-    from stationary.words import number, plain, untrusted_rows
+    from stationary.words import ends as interval
+    from stationary.words import number, plain, untrusted_rows, value
 
     # Of a single window only the ends are known; they stand below those of the long run.
     ends = [name.removesuffix("_low") for name in frame if name.endswith("_low")]
@@ -78,12 +80,15 @@ def forecast_table(
     usual = [name for name in _USUAL if name in measures]
     left_out = [] if wide or named or not usual else [n for n in measures if n not in usual]
 
+    def between(row: dict[Hashable, Any], name: str, of: str) -> str:
+        low, high = row[f"{of}_low"], row[f"{of}_high"]
+        return interval(name, low, high) if units else f"{number(low, 3)} to {number(high, 3)}"
+
     def cell(row: dict[Hashable, Any], name: str) -> str:
-        low, high = number(row[f"{name}_low"], 3), number(row[f"{name}_high"], 3)
-        text = f"{number(row[name], 3)}\n{low} to {high}"
+        text = value(name, row[name]) if units else number(row[name], 3)
+        text += f"\n{between(row, name, name)}"
         if f"{name}_seen" in ends:
-            low, high = (number(row[f"{name}_seen_{end}"], 3) for end in ("low", "high"))
-            text += f"\none window\n{low} to {high}"
+            text += f"\none window\n{between(row, name, f'{name}_seen')}"
         return text
 
     rows = frame.to_dict("records")

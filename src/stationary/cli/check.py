@@ -73,6 +73,7 @@ def check(
 
     from stationary.cli._parse import parse_grid
     from stationary.cli._records import as_json, check_record
+    from stationary.cli._show import stages
     from stationary.planner import fit, load
 
     if named is None:
@@ -80,7 +81,9 @@ def check(
     else:
         chain = named.model()
         plan = fit(chain, reading.windows(windows, chain.states))
-    known = plan.identify(parse_grid(at, plan.model.inputs) if at else None, nats)
+    with stages() as progress:
+        progress("searching for what the data leave open")
+        known = plan.identify(parse_grid(at, plan.model.inputs) if at else None, nats)
     if json:
         say(as_json(check_record(plan, known)))
     else:

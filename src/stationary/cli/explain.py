@@ -22,9 +22,13 @@ def explain(*, run: Path) -> None:
     check_saved(run, Asking())
 
     from stationary import words
+    from stationary.cli._show import stages
     from stationary.planner import load
 
     plan = load(run)
     if not plan.question.slos:
         raise InputError(f"{run} was made without an SLO, so that there is no answer to explain")
-    say(words.explanation(plan))
+    with stages() as progress:
+        progress("tracing the answer")
+        text = words.explanation(plan)
+    say(text)

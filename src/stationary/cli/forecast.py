@@ -99,7 +99,7 @@ def forecast(
     from stationary import words
     from stationary.cli._parse import parse_changes, parse_grid
     from stationary.cli._records import as_json, forecast_record
-    from stationary.cli._show import forecast_table
+    from stationary.cli._show import forecast_table, stages
     from stationary.planner import load
 
     saved = load(run)
@@ -113,12 +113,15 @@ def forecast(
     if what_if is not None:
         plan = observed.what_if(**parse_changes(what_if, observed.draws.first.changeable))
     frame = None
-    if x:
-        at = parse_grid(x, plan.model.inputs)
-        frame = plan.forecast(at, measures=names, window=length)
-    limit = plan.limit if slos else None
-    now = observed.limit if slos and plan.change is not None else None
-    test = observed.next_experiment() if next_experiment else None
+    with stages() as progress:
+        if x:
+            progress("solving the chain at these loads")
+            at = parse_grid(x, plan.model.inputs)
+            frame = plan.forecast(at, measures=names, window=length)
+        progress("finding the limit")
+        limit = plan.limit if slos else None
+        now = observed.limit if slos and plan.change is not None else None
+        test = observed.next_experiment() if next_experiment else None
     low, high = float(plan.windows.loads.min()), plan.heaviest
     if plot is not None and frame is not None:
         from stationary.output.plots import plot_forecast, save_figure
@@ -139,7 +142,7 @@ def forecast(
             whose = "several models" if len(answering) > 1 else plan.name
             title = f"Forecast of {whose} with {100 * plan.question.level:g}% intervals"
             title += f"; the fit saw loads {words.load_range(low, high)}"
-            forecast_table(frame, title, wide, named=names is not None)
+            forecast_table(frame, title, wide, named=names is not None, units=plan.in_seconds)
         if plan.change is not None:
             say(f"WARNING: {words.what_if(plan.change)}")
         if limit is not None:

@@ -46,6 +46,7 @@ def report(
     check_saved(run, asking)
 
     from stationary import words
+    from stationary.cli._show import stages
     from stationary.output.report import write_report
     from stationary.planner import load
 
@@ -57,9 +58,11 @@ def report(
     plan.asking(asked, level, asking.present)  # fails before models are fitted
     if compare:
         plan = _compared(plan, run)
-    said = write_report(
-        plan, output, slos=slos, present=asking.present, level=level, command=command_line()
-    )
+    with stages() as progress:
+        progress("writing the report")
+        said = write_report(
+            plan, output, slos=slos, present=asking.present, level=level, command=command_line()
+        )
     say(said.sentence)
     say(said.headroom)
     limit = said.limit

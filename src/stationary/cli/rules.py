@@ -51,6 +51,7 @@ def rules(
 
     from stationary import words
     from stationary._support.files import replacing
+    from stationary.cli._show import stages
     from stationary.output.alerts import alert_rules
     from stationary.planner import load
 
@@ -58,7 +59,9 @@ def rules(
     slos = slos or plan.question.slos
     if not slos:
         raise InputError(f"{run} was made without an SLO: give one, as in --slo 'loss<0.1%'")
-    limit = plan.limit_of(plan.asking(slos, level, None))
+    with stages() as progress:
+        progress("finding the limit")
+        limit = plan.limit_of(plan.asking(slos, level, None))
     text = alert_rules(limit, load_expr, headroom=headroom, hold=hold, labels=labels)
     if output is None:
         say(text, nl=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from stationary.data.windows import Windows
 from stationary.errors import StationaryError
@@ -113,7 +114,25 @@ def assumed(
             waits = [patience * (1 - _ASIDE), patience * (1 + _ASIDE)]
         others = effects(waits, lambda wait: model.changed(patience=wait))
         found.append(Assumed("patience", patience, patience is not None, **others))
-    return (*found, Assumed("retries", 0, given=False))
+    retried = _retried(part, answer)
+    return (
+        *found,
+        Assumed("retries", 0, given=False, others=retried, bound_by=("",) * len(retried)),
+    )
+
+
+def _retried(part: Part, answer: float) -> tuple[tuple[float, float], ...]:
+    """Return the limit on new requests if every lost one is sent again until it is served.
+
+    The system takes as much as before, and the share that it loses has come before.
+    """
+    if answer <= 0 or "loss" not in part.model.measures:
+        return ()
+    x = torch.full((1, 1, 1), answer, dtype=torch.float64)
+    with suppress(StationaryError):
+        lost = float(part.centre(x, ["loss"])[0, 0, 0])
+        return ((1.0, answer * (1 - lost)),) if np.isfinite(lost) else ()
+    return ()
 
 
 def _limit(part: Part, model: Model, slos: tuple[Slo, ...], near: float) -> Limit:

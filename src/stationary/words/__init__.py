@@ -15,7 +15,6 @@ from stationary.words.answers import (
     horizon,
     limit,
     limit_of,
-    met_by_windows,
     slo,
     untrusted_rows,
     verdict,

@@ -144,11 +144,6 @@ def changed_limit(now: Limit, then: Limit, made: Change) -> str:
     )
 
 
-def met_by_windows(load: float) -> str:
-    """Say up to which load the windows themselves met an SLO."""
-    return f"The largest load that met it in the windows is {number(load, 3)}."
-
-
 def untrusted_rows(count: int, rows: int, reason: str) -> str:
     """Say how many rows of a forecast are not to be trusted, and why."""
     return f"Not trusted in {count} of {rows} rows: {reason}."

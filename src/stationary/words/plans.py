@@ -39,6 +39,7 @@ _LABEL = 10
 """Width of the labels at the left."""
 
 _SAME = 0.005
+_SAME_LIMIT = "the same"
 """Share of a limit by which it may move and count as the same."""
 
 _KINDS = {
@@ -159,24 +160,24 @@ def assumed(found: Sequence[Assumed], answer: float = math.nan) -> str:
     parts = []
     for each in found:
         asides = [] if each.given or each.name == "retries" else [f"a guess: set --{each.name}"]
-        if each.others:
+        pairs = zip(each.others, each.bound_by, strict=True)
+        moved = [_moved(load, first, answer) for (_, load), first in pairs]
+        if each.name == "retries":
+            asides = [f"if all do, the limit is {limit}" for limit in moved]
+        elif moved:
             size = seconds if each.name == "patience" else number
             values = " or ".join(size(value) for value, _ in each.others)
-            if all(abs(load - answer) < _SAME * answer for _, load in each.others):
-                asides.append(f"the limit is the same with {values}")
-            else:
-                asides.append(f"with {values} the limit is {_moved(each)}")
+            loads = _SAME_LIMIT if set(moved) == {_SAME_LIMIT} else " or ".join(moved)
+            asides.append(f"with {values} the limit is {loads}")
         parts.append(_taken(each) + (f" ({'; '.join(asides)})" if asides else ""))
     return listed(parts, most=9)
 
 
-def _moved(taken: Assumed) -> str:
-    """Return the limits with other values of what is taken as given, and what binds there."""
-    pairs = zip(taken.others, taken.bound_by, strict=True)
-    return " or ".join(
-        number(load, 3) + (f" ({plain(first)} is missed first)" if first else "")
-        for (_, load), first in pairs
-    )
+def _moved(load: float, first: str, answer: float) -> str:
+    """Return the limit under another assumption, and what is missed first there if that differs."""
+    if abs(load - answer) < _SAME * answer and not first:
+        return _SAME_LIMIT
+    return number(load, 3) + (f" ({plain(first)} is missed first)" if first else "")
 
 
 def _taken(each: Assumed) -> str:
@@ -184,8 +185,9 @@ def _taken(each: Assumed) -> str:
     if each.name == "retries":
         return "clients do not retry"
     if each.name == "patience":
-        never = each.value is None
-        return "clients never give up" if never else f"clients give up after {seconds(each.value)}"
+        if each.value is None:
+            return "clients never give up"
+        return f"clients give up after {seconds(each.value)}"
     count = int(each.value or 0)
     if each.name == "servers":
         return plural(count, "server")

@@ -116,11 +116,6 @@ def forecast_at(
     )
 
 
-def is_timed(plan: Plan) -> bool:
-    """Whether times are known to be in seconds: by the source of the data, or a unit of an SLO."""
-    return "source" in plan.recipe or any(slo.unit == "time" for slo in plan.question.slos)
-
-
 def is_compared(plan: Plan) -> bool:
     """Whether there is a comparison to show: of several models, on the system as it is."""
     several = len(plan.fitted) + len(plan.failed) > 1

@@ -14,7 +14,7 @@ from scipy.interpolate import PchipInterpolator
 from stationary import words
 from stationary.errors import InputError
 from stationary.output.charts import ROUND_STEPS, ForecastChart, Points
-from stationary.output.report.answer import Answer, forecast_at, is_compared, is_timed
+from stationary.output.report.answer import Answer, forecast_at, is_compared
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
@@ -70,7 +70,7 @@ def forecast_chart(
         limit,
         None if answer.present in seen else answer.present,
         pooled,
-        is_timed(plan),
+        plan.in_seconds,
     )
     return chart, sentence
 
