@@ -168,7 +168,7 @@ class View:
         if asked.changes:
             changes = dict(asked.changes)
             speed = changes.pop("faster", None)
-            curves["then"] = _values(what_if(self.centre, changes, speed)[0], loads, names)
+            curves["changed"] = _values(what_if(self.centre, changes, speed)[0], loads, names)
         return {"load": loads, **curves}
 
     def asked(self, asked: Asked) -> Plan:
