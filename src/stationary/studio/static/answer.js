@@ -238,6 +238,7 @@ id("load").addEventListener("change", () => {
 
 if (state().has("load")) load = parseFloat(state().get("load")) || load;
 draw();
+performance.mark("first curve");
 read();
 const params = write();
 askSaid(params).catch((error) => {

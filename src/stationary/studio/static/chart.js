@@ -156,7 +156,7 @@ export class Chart {
       const text = { class: "tick", x: MARGIN.left - 8, y: y + 4, "text-anchor": "end" };
       parts.push(node("text", text, this.options.format(value)));
     }
-    for (const load of ticks(...this.x, Math.max(3, Math.round(width / 110)))) {
+    for (const load of ticks(...this.x, Math.max(4, Math.round(width / 110)))) {
       const x = this.toX(load);
       parts.push(node("line", { class: "axis", x1: x, x2: x, y1: bottom, y2: bottom + 5 }));
       parts.push(
@@ -383,7 +383,7 @@ export class Chart {
         height: bottom - MARGIN.top,
       }),
       node("line", { x1: x, x2: x, y1: MARGIN.top, y2: bottom }),
-      node("path", { class: "grip", d: `M${x} ${bottom}l8 9v7h-16v-7z` }),
+      node("path", { class: "grip", d: `M${x} ${bottom - 16}l8 9v7h-16v-7z` }),
     );
     this.say(
       this.cursor,
