@@ -3,12 +3,16 @@ PYTHON ?= python3
 PYTEST_ARGS ?=
 FUZZ_ARGS ?=
 
+NODE_TOOLS := @biomejs/biome@2.6.7 axe-core@4.14.0
+NODE_INSTALLED := build/node/.installed
+BIOME := build/node/node_modules/.bin/biome
+
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all fuzz bench pictures lint format clean
+.PHONY: help demo test test-all fuzz bench pictures lint lint-pages format clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,10 +39,19 @@ pictures: $(INSTALLED) ## draw the pictures of README.md and docs/architecture.m
 	cp build/demo/forecast.png docs/images/demo-forecast.png
 	$(BIN)/python tests/pictures.py build
 
-lint: $(INSTALLED) ## ruff check, ruff format --check, mypy
+lint: $(INSTALLED) lint-pages ## ruff check, ruff format --check, mypy; biome where there is node
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The pages of the studio are checked where node is installed, and always where a browser is required.
+lint-pages:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(NODE_INSTALLED) && $(BIOME) check; \
+	elif [ "$(CI_REQUIRES_BROWSER)" = 1 ]; then echo "make: npm is not installed" >&2; exit 1; fi
+
+$(NODE_INSTALLED): Makefile
+	@npm install --silent --no-audit --no-fund --prefix build/node $(NODE_TOOLS)
+	@touch $@
 
 format: $(INSTALLED) ## fix what ruff can fix, and format
 	$(BIN)/ruff check --fix-only .

@@ -80,7 +80,7 @@ def test_a_what_if_is_the_plans_own(plan):
     quick = view.curves(asked)
     model = other.model
     at = model.at(np.array(quick["load"])[:, None], model.theta.detach())
-    assert np.allclose(quick["then"]["loss"], model.measure("loss")(at).detach(), rtol=1e-12)
+    assert np.allclose(quick["changed"]["loss"], model.measure("loss")(at).detach(), rtol=1e-12)
 
 
 def test_a_window_that_was_tampered_with_stands_out(plan):

@@ -10,6 +10,7 @@ and vary smoothly: with 1,024 of them the ends of an interval of a limit have a 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -219,7 +220,7 @@ def from_refits(estimate: Estimate, thetas: Tensor, name: str = "") -> Part:
 def faster(part: Part, which: Tensor, factor: float) -> Part:
     """Return the draws with some parameters multiplied by a factor."""
     times = torch.ones(len(which), dtype=part.theta.dtype).masked_fill(which, factor)
-    model = part.model.changed()
+    model = copy.deepcopy(part.model)
     model.set_theta(part.model.theta.detach() * times)
     unit = torch.where(part.scale.log, part.scale.unit, part.scale.unit * times)
     return replace(part, model=model, theta=part.theta * times, scale=Scale(part.scale.log, unit))

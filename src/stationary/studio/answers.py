@@ -81,6 +81,8 @@ class View:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self._systems: dict[tuple[tuple[str, float], ...], Draws] = {}
+        self._now: dict[Any, dict[str, list[float]]] = {}
         inputs = plan.model.inputs
         if len(inputs) != 1:
             raise InputError(
@@ -164,12 +166,24 @@ class View:
         """
         loads = self.loads(asked, _FINE)
         names = self.charted(asked)
-        curves = {"now": _values(self.centre, loads, names)}
+        key = (loads[-1], *names)
+        if key not in self._now:  # the last one: a slider changes the system, and this stays
+            self._now = {key: _values(self.centre, loads, names)}
+        curves = {"now": self._now[key]}
         if asked.changes:
-            changes = dict(asked.changes)
-            speed = changes.pop("faster", None)
-            curves["then"] = _values(what_if(self.centre, changes, speed)[0], loads, names)
+            curves["changed"] = _values(self._changed(asked), loads, names)
         return {"load": loads, **curves}
+
+    def _changed(self, asked: Asked) -> Draws:
+        """The estimates of a changed system; systems are kept, because a slider comes back."""
+        changes = dict(asked.changes)
+        speed, draws = changes.pop("faster", None), self.centre
+        if changes:
+            key = tuple(sorted(changes.items()))
+            if key not in self._systems:
+                self._systems[key] = what_if(draws, changes, None)[0]
+            draws = self._systems[key]
+        return draws if speed is None else what_if(draws, {}, speed)[0]
 
     def asked(self, asked: Asked) -> Plan:
         """Return the plan of the system and the SLOs that are asked for."""

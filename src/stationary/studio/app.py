@@ -85,6 +85,7 @@ class Studio:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        self.templates.policies["json.dumps_kwargs"] = {}  # measures keep their order
         self.templates.globals |= {"words": words, "tables": tables, "pages": _PAGES}
         self.templates.filters["sentence"] = words.sentence
 
@@ -167,7 +168,8 @@ class Studio:
         name = request.path_params["name"]
         key = f"{request.query_params.get('tab', '')} {function.__name__}"
         try:
-            found = await self.slow.ask(self.library.place(name), key, function, asked)
+            place, gone = self.library.place(name), request.is_disconnected
+            found = await self.slow.ask(place, key, gone, function, asked)
         except (asyncio.CancelledError, CancelledError):
             return Record({"error": "a newer question took the place of this one"}, 409)
         return Record(found)
@@ -183,7 +185,8 @@ class Studio:
         if file not in _FILES:
             return await _missing(request, None)
         function, kind = _FILES[file]
-        text = await self.slow.ask(self.library.place(name), file, function, *given)
+        place, gone = self.library.place(name), request.is_disconnected
+        text = await self.slow.ask(place, file, gone, function, *given)
         saved = {"Content-Disposition": f'attachment; filename="{file}"'}
         return Response(text, media_type=kind, headers=saved)
 

@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +25,10 @@ _ROWS = 25
 """Rows of a table."""
 
 
+_KEPT, _LOOK = 64, 0.5
+"""Answers that are kept; seconds between looks whether anybody waits."""
+
+
 class Slow:
     """One process that answers one question after the other."""
 
@@ -32,9 +36,17 @@ class Slow:
         context = multiprocessing.get_context("spawn")  # a fork of threads may never end
         self.pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
         self._waiting: dict[str, Future[Any]] = {}
+        self._answered: dict[Any, Any] = {}
 
-    async def ask(self, place: Path, key: str, function: Callable[..., Any], *given: Any) -> Any:
-        """Return the function of a saved plan.
+    async def ask(
+        self,
+        place: Path,
+        key: str,
+        gone: Callable[[], Awaitable[bool]],
+        function: Callable[..., Any],
+        *given: Any,
+    ) -> Any:
+        """Return the function of a saved plan; what was answered lately is not computed again.
 
         Parameters
         ----------
@@ -42,19 +54,32 @@ class Slow:
             The folder of the plan.
         key : str
             Who asks for what: a question that waits gives way to a new one of the same key.
+        gone : callable
+            Says whether nobody waits for the answer any more; then it is not begun.
         function, *given
             What is called, with the plan and these.
         """
         earlier = self._waiting.get(key)
         if earlier is not None:
             earlier.cancel()
-        stamp = place.stat().st_mtime_ns
-        self._waiting[key] = self.pool.submit(_answer, str(place), stamp, function, given)
-        return await asyncio.wrap_future(self._waiting[key])
+        question = str(place), place.stat().st_mtime_ns, function, given
+        if question in self._answered:
+            return self._answered[question]
+        asked = self._waiting[key] = self.pool.submit(_answer, *question)
+        answer = asyncio.wrap_future(asked)
+        while not (await asyncio.wait({answer}, timeout=_LOOK))[0]:
+            if await gone():
+                asked.cancel()
+        self._answered[question] = await answer
+        while len(self._answered) > _KEPT:
+            self._answered.pop(next(iter(self._answered)))
+        return self._answered[question]
 
     def close(self) -> None:
         """End the process."""
-        self.pool.shutdown(wait=False, cancel_futures=True)
+        for child in multiprocessing.active_children():
+            child.terminate()
+        self.pool.shutdown(cancel_futures=True)
 
 
 def rules(view: View, asked: Asked, load_expr: str) -> str:

@@ -1,7 +1,19 @@
 // The answer: curves over load, bounds that can be dragged, and every measure at one load.
 
-import { Chart, between, crossing } from "./chart.js";
-import { ask, data, figure, fill, id, later, remember, showCautions, showFacts, state, title } from "./page.js";
+import { between, Chart, crossing } from "./chart.js";
+import {
+  ask,
+  data,
+  figure,
+  fill,
+  id,
+  later,
+  remember,
+  showCautions,
+  showFacts,
+  state,
+  title,
+} from "./page.js";
 import { formatOf, number, span } from "./words.js";
 
 const TONES = { loss: "accent", p99: "accent", p95: "second", p50: "third" };
@@ -9,9 +21,7 @@ const PERCENTILE = /^p[\d.]+$/;
 
 const bounds = new Map(data.slos.map((slo) => [slo.measure, slo.bound]));
 const written = new Map(data.slos.map((slo) => [slo.measure, slo.text.split("<")[1].trim()]));
-let curves = Object.fromEntries(
-  Object.entries(data.now).map(([name, value]) => [name, { value }]),
-);
+let curves = Object.fromEntries(Object.entries(data.now).map(([name, value]) => [name, { value }]));
 let loads = data.load;
 let load = data.present;
 let exact = null; // the limit as the server computed it, with its interval
@@ -23,7 +33,9 @@ const charted = Object.keys(data.measures).filter((name) => id(`slo-${name}`));
 const groups = [
   charted.filter((name) => !PERCENTILE.test(name)).map((name) => [name]),
   [charted.filter((name) => PERCENTILE.test(name))],
-].flat().filter((names) => names.length);
+]
+  .flat()
+  .filter((names) => names.length);
 
 const charts = groups.map((names, k) => {
   const what = names.length > 1 ? "response time" : data.measures[names[0]].name;
@@ -63,15 +75,19 @@ function draw() {
         ...curves[name],
         load: loads,
         name: names.length > 1 ? data.measures[name].name : "",
-        tone: names.length > 1 ? TONES[name] ?? "accent" : "accent",
+        tone: names.length > 1 ? (TONES[name] ?? "accent") : "accent",
         low: names.length > 1 && !bounds.has(name) ? undefined : curves[name].low,
       })),
       points: names.flatMap((name) => data.points[name] ?? []),
       seen: data.seen,
       tested: data.tested ?? Infinity,
-      bounds: names.filter((name) => bounds.has(name)).map((name) => ({
-        measure: name, value: bounds.get(name), name: data.measures[name].name,
-      })),
+      bounds: names
+        .filter((name) => bounds.has(name))
+        .map((name) => ({
+          measure: name,
+          value: bounds.get(name),
+          name: data.measures[name].name,
+        })),
       limit,
       present: data.present,
       load,
@@ -82,21 +98,27 @@ function draw() {
 function read() {
   const rows = Object.entries(curves).map(([name, curve]) => {
     const [value, low, high] = ["value", "low", "high"].map((end) =>
-      curve[end] ? formats[name](between(loads, curve[end], load)) : "…");
+      curve[end] ? formats[name](between(loads, curve[end], load)) : "…",
+    );
     return [data.measures[name].name, value, curve.low ? span(low, high) : "…"];
   });
-  id("reading").replaceChildren(...rows.map((row) => {
-    const line = document.createElement("tr");
-    fill(line, "td", row);
-    line.cells[0].className = "text";
-    return line;
-  }));
+  id("reading").replaceChildren(
+    ...rows.map((row) => {
+      const line = document.createElement("tr");
+      fill(line, "td", row);
+      line.cells[0].className = "text";
+      return line;
+    }),
+  );
   const outside = load < loads[0] || load > loads.at(-1);
   const far = data.tested !== null && load > data.tested;
   id("beyond").textContent = outside
     ? "This load lies outside of the charts."
-    : far ? "Not to be trusted: no data tests the model at this load."
-      : load > data.seen[1] ? "Beyond the loads of the data: the forecast extrapolates." : "";
+    : far
+      ? "Not to be trusted: no data tests the model at this load."
+      : load > data.seen[1]
+        ? "Beyond the loads of the data: the forecast extrapolates."
+        : "";
   if (document.activeElement !== id("load")) id("load").value = number(load);
 }
 
@@ -133,9 +155,11 @@ function tell(limit) {
   // While a bound moves, the headline follows the curves; the server's sentence comes after it.
   if (!limit) return;
   const what = [...written].map(([name, text]) => `${data.measures[name].name} < ${text}`);
-  const interval = limit.low < limit.high ? ` (${number(limit.low, 3)} to ${number(limit.high, 3)})` : "";
+  const interval =
+    limit.low < limit.high ? ` (${number(limit.low, 3)} to ${number(limit.high, 3)})` : "";
   const end = Number.isFinite(limit.load)
-    ? `up to ${number(limit.load, 3)} ${data.unit}`.trim() : "at every load shown";
+    ? `up to ${number(limit.load, 3)} ${data.unit}`.trim()
+    : "at every load shown";
   const holds = what.length > 1 ? "hold" : "holds";
   const text = `${what.join(" and ")} ${holds} ${end}${interval}.`;
   // What is below the headline must not move while a handle is dragged.
@@ -156,7 +180,9 @@ async function askSaid(params) {
   exact = Object.fromEntries(ends);
   for (const name of charted) {
     const alone = said.alone[name];
-    id(`alone-${name}`).textContent = alone ? `up to ${number(alone.load ?? Infinity, 3)} ${data.unit}`.trim() : "";
+    id(`alone-${name}`).textContent = alone
+      ? `up to ${number(alone.load ?? Infinity, 3)} ${data.unit}`.trim()
+      : "";
   }
   draw();
 }
@@ -175,7 +201,9 @@ function boundOf(text) {
   return Number(size) * ({ "%": 0.01, us: 1e-6, ms: 1e-3, min: 60 }[unit] ?? 1);
 }
 
-const asks = state().getAll("slo").map((slo) => slo.split(/<=?/).map((part) => part.trim()));
+const asks = state()
+  .getAll("slo")
+  .map((slo) => slo.split(/<=?/).map((part) => part.trim()));
 if (asks.length) {
   bounds.clear();
   written.clear();
@@ -210,13 +238,20 @@ id("load").addEventListener("change", () => {
 
 if (state().has("load")) load = parseFloat(state().get("load")) || load;
 draw();
+performance.mark("first curve");
 read();
 const params = write();
-askSaid(params).catch((error) => { id("slo-error").textContent = error.message; });
-ask("bands", params).then((found) => {
-  if (!found) return;
-  loads = found.load;
-  curves = found.curves;
-  draw();
-  read();
-}).catch((error) => { id("slo-error").textContent = error.message; });
+askSaid(params).catch((error) => {
+  id("slo-error").textContent = error.message;
+});
+ask("bands", params)
+  .then((found) => {
+    if (!found) return;
+    loads = found.load;
+    curves = found.curves;
+    draw();
+    read();
+  })
+  .catch((error) => {
+    id("slo-error").textContent = error.message;
+  });

@@ -121,7 +121,10 @@ export class Chart {
     if (!this.view) return;
     this.axes();
     const { width, height } = this;
-    for (const [key, value] of [["width", width], ["height", height]]) {
+    for (const [key, value] of [
+      ["width", width],
+      ["height", height],
+    ]) {
       this.svg.setAttribute(key, value);
     }
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -134,9 +137,7 @@ export class Chart {
   box(from, to, kind) {
     const [a, b] = [Math.max(from, this.x[0]), Math.min(to, this.x[1])].map(this.toX);
     const height = this.height - MARGIN.top - MARGIN.bottom;
-    return b > a
-      ? [node("rect", { class: kind, x: a, y: MARGIN.top, width: b - a, height })]
-      : [];
+    return b > a ? [node("rect", { class: kind, x: a, y: MARGIN.top, width: b - a, height })] : [];
   }
 
   ground() {
@@ -149,16 +150,26 @@ export class Chart {
     const across = log ? decades(...this.y) : ticks(...this.y, 5);
     for (const value of across) {
       const y = this.toY(value);
-      parts.push(node("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }));
+      parts.push(
+        node("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }),
+      );
       const text = { class: "tick", x: MARGIN.left - 8, y: y + 4, "text-anchor": "end" };
       parts.push(node("text", text, this.options.format(value)));
     }
-    for (const load of ticks(...this.x, Math.max(3, Math.round(width / 110)))) {
+    for (const load of ticks(...this.x, Math.max(4, Math.round(width / 110)))) {
       const x = this.toX(load);
       parts.push(node("line", { class: "axis", x1: x, x2: x, y1: bottom, y2: bottom + 5 }));
-      parts.push(node("text", { class: "tick", x, y: bottom + 19, "text-anchor": "middle" }, number(load)));
+      parts.push(
+        node("text", { class: "tick", x, y: bottom + 19, "text-anchor": "middle" }, number(load)),
+      );
     }
-    const axis = { class: "axis", x1: MARGIN.left, x2: width - MARGIN.right, y1: bottom, y2: bottom };
+    const axis = {
+      class: "axis",
+      x1: MARGIN.left,
+      x2: width - MARGIN.right,
+      y1: bottom,
+      y2: bottom,
+    };
     const label = { class: "tick", x: width - MARGIN.right, y: bottom + 35, "text-anchor": "end" };
     const name = this.options.axis ?? "load";
     const text = this.options.unit ? `${name} (${this.options.unit})` : name;
@@ -174,13 +185,19 @@ export class Chart {
     const names = [];
     for (const curve of this.view.curves) {
       const along = (values) =>
-        values.map((value, k) => `${this.toX(curve.load[k]).toFixed(1)} ${this.toY(value ?? NaN).toFixed(1)}`)
+        values
+          .map(
+            (value, k) =>
+              `${this.toX(curve.load[k]).toFixed(1)} ${this.toY(value ?? NaN).toFixed(1)}`,
+          )
           .filter((pair) => !pair.includes("NaN"));
       if (curve.low) {
         const ends = [...along(curve.high), ...along(curve.low).reverse()];
         inside.append(node("path", { class: `band ${curve.tone}`, d: `M${ends.join("L")}Z` }));
       }
-      inside.append(node("path", { class: `line ${curve.tone}`, d: `M${along(curve.value).join("L")}` }));
+      inside.append(
+        node("path", { class: `line ${curve.tone}`, d: `M${along(curve.value).join("L")}` }),
+      );
       names.push(...this.nameOf(curve));
     }
     for (const value of this.view.lines ?? []) {
@@ -188,7 +205,9 @@ export class Chart {
       inside.append(node("line", { class: "dash", x1: MARGIN.left, x2: this.width, y1: y, y2: y }));
     }
     for (const [load, value, kind = ""] of this.view.points) {
-      inside.append(node("circle", { class: `point ${kind}`, cx: this.toX(load), cy: this.toY(value), r: 2.6 }));
+      inside.append(
+        node("circle", { class: `point ${kind}`, cx: this.toX(load), cy: this.toY(value), r: 2.6 }),
+      );
     }
     return [clip, inside, ...names];
   }
@@ -196,10 +215,18 @@ export class Chart {
   nameOf(curve) {
     // The name stands at the end of its line, inside the chart.
     if (!curve.name) return [];
-    const last = curve.value.findLastIndex((value, k) => value < this.y[1] && curve.load[k] <= this.x[1]);
+    const last = curve.value.findLastIndex(
+      (value, k) => value < this.y[1] && curve.load[k] <= this.x[1],
+    );
     if (last < 1) return [];
     const [x, y] = [this.toX(curve.load[last]), this.toY(curve.value[last])];
-    return [node("text", { class: `name ${curve.tone}`, x: x - 4, y: y - 6, "text-anchor": "end" }, curve.name)];
+    return [
+      node(
+        "text",
+        { class: `name ${curve.tone}`, x: x - 4, y: y - 6, "text-anchor": "end" },
+        curve.name,
+      ),
+    ];
   }
 
   marks() {
@@ -207,7 +234,15 @@ export class Chart {
     const bottom = this.height - MARGIN.bottom;
     const upright = (load, kind) =>
       load > this.x[0] && load < this.x[1]
-        ? [node("line", { class: kind, x1: this.toX(load), x2: this.toX(load), y1: MARGIN.top, y2: bottom })]
+        ? [
+            node("line", {
+              class: kind,
+              x1: this.toX(load),
+              x2: this.toX(load),
+              y1: MARGIN.top,
+              y2: bottom,
+            }),
+          ]
         : [];
     const parts = upright(present, "present");
     if (limit) {
@@ -245,7 +280,14 @@ export class Chart {
   }
 
   keys(made, step) {
-    const sizes = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 };
+    const sizes = {
+      ArrowUp: 1,
+      ArrowRight: 1,
+      ArrowDown: -1,
+      ArrowLeft: -1,
+      PageUp: 10,
+      PageDown: -10,
+    };
     made.addEventListener("keydown", (event) => {
       const size = { Home: -Infinity, End: Infinity, ...sizes }[event.key];
       if (size === undefined) return;
@@ -269,9 +311,18 @@ export class Chart {
       const text = `${bound.name} < ${this.options.format(bound.value)}`;
       made.replaceChildren(
         node("line", { class: "dash", x1: MARGIN.left, x2: right, y1: y, y2: y }),
-        node("rect", { class: "hit", x: MARGIN.left, y: y - 12, width: right - MARGIN.left, height: 24 }),
+        node("rect", {
+          class: "hit",
+          x: MARGIN.left,
+          y: y - 12,
+          width: right - MARGIN.left,
+          height: 24,
+        }),
         node("rect", { class: "grip", x: MARGIN.left + 6, y: y - 9, width: 26, height: 18, rx: 9 }),
-        node("path", { class: "arrows", d: `M${MARGIN.left + 15} ${y - 2}l4 -4l4 4m0 4l-4 4l-4 -4` }),
+        node("path", {
+          class: "arrows",
+          d: `M${MARGIN.left + 15} ${y - 2}l4 -4l4 4m0 4l-4 4l-4 -4`,
+        }),
         node("text", { class: "said", x: MARGIN.left + 38, y: y - 6 }, text),
       );
       this.say(made, this.y, bound.value, text);
@@ -279,13 +330,20 @@ export class Chart {
   }
 
   say(made, [low, high], value, text) {
-    const said = { "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": value, "aria-valuetext": text };
+    const said = {
+      "aria-valuemin": low,
+      "aria-valuemax": high,
+      "aria-valuenow": value,
+      "aria-valuetext": text,
+    };
     for (const [key, each] of Object.entries(said)) made.setAttribute(key, each);
   }
 
   makeHandle(measure, name) {
     const set = (value, done) => this.options.onBound(measure, Number(value.toPrecision(3)), done);
-    const made = this.slider("handle", `Bound on ${name}`, (_, y, done) => set(this.fromY(y), done));
+    const made = this.slider("handle", `Bound on ${name}`, (_, y, done) =>
+      set(this.fromY(y), done),
+    );
     made.setAttribute("aria-orientation", "vertical");
     this.keys(made, (size) => {
       const now = this.view.bounds.find((each) => each.measure === measure).value;
@@ -317,10 +375,21 @@ export class Chart {
     if (!this.cursor) return;
     const [x, bottom] = [this.toX(this.view.load), this.height - MARGIN.bottom];
     this.cursor.replaceChildren(
-      node("rect", { class: "hit", x: x - 12, y: MARGIN.top, width: 24, height: bottom - MARGIN.top }),
+      node("rect", {
+        class: "hit",
+        x: x - 12,
+        y: MARGIN.top,
+        width: 24,
+        height: bottom - MARGIN.top,
+      }),
       node("line", { x1: x, x2: x, y1: MARGIN.top, y2: bottom }),
-      node("path", { class: "grip", d: `M${x} ${bottom}l8 9v7h-16v-7z` }),
+      node("path", { class: "grip", d: `M${x} ${bottom - 16}l8 9v7h-16v-7z` }),
     );
-    this.say(this.cursor, this.x, this.view.load, `${number(this.view.load)} ${this.options.unit ?? ""}`.trim());
+    this.say(
+      this.cursor,
+      this.x,
+      this.view.load,
+      `${number(this.view.load)} ${this.options.unit ?? ""}`.trim(),
+    );
   }
 }

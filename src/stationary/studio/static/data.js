@@ -1,8 +1,8 @@
 // The windows: what does not fit, and a plan without some of them.
 
 import { Chart } from "./chart.js";
-import { ask, id, state } from "./page.js";
 import { follow } from "./job.js";
+import { ask, id, state } from "./page.js";
 import { number, percent } from "./words.js";
 
 const MOST = 12; // rows that are shown at first
@@ -18,7 +18,9 @@ const charts = [
 ];
 
 function draw() {
-  const kinds = windows.map((each, k) => `${each.reasons.length ? "odd" : ""} ${out.has(k) ? "out" : ""}`);
+  const kinds = windows.map(
+    (each, k) => `${each.reasons.length ? "odd" : ""} ${out.has(k) ? "out" : ""}`,
+  );
   const far = Math.max(4, ...windows.map((each) => Math.abs(each.off ?? 0))) * 1.1;
   const places = [windows.map((_, k) => k + 1), windows.map((each) => each.load)];
   charts.forEach((made, which) => {
@@ -60,18 +62,27 @@ function row(k) {
   const first = cell("", "text");
   first.append(box);
   const off = each.off === null ? "" : number(each.off, 2);
-  line.append(first, cell(k + 1), cell(number(each.load)), cell(number(each.count, 6)), cell(off), cell(each.reasons.join(" "), "text"));
+  line.append(
+    first,
+    cell(k + 1),
+    cell(number(each.load)),
+    cell(number(each.count, 6)),
+    cell(off),
+    cell(each.reasons.join(" "), "text"),
+  );
   return line;
 }
 
 function ready() {
   id("start").disabled = out.size === 0 || out.size === windows.length;
   id("start").textContent = out.size
-    ? `Plan again without ${out.size} ${out.size === 1 ? "window" : "windows"}` : "Plan again";
+    ? `Plan again without ${out.size} ${out.size === 1 ? "window" : "windows"}`
+    : "Plan again";
 }
 
 function list() {
-  const weight = (k) => Math.max(Math.abs(windows[k].off ?? 0) / 3, Math.abs(windows[k].change ?? 0) / 0.02);
+  const weight = (k) =>
+    Math.max(Math.abs(windows[k].off ?? 0) / 3, Math.abs(windows[k].change ?? 0) / 0.02);
   const order = windows.map((_, k) => k).sort((a, b) => weight(b) - weight(a));
   const odd = Math.max(MOST, windows.filter((each) => each.reasons.length).length);
   id("windows").replaceChildren(...(every ? order : order.slice(0, odd)).map(row));
@@ -92,8 +103,9 @@ try {
   const found = await ask("windows", state());
   windows = found.windows;
   const odd = windows.filter((each) => each.reasons.length).length;
-  id("summary").textContent = found.note
-    || `${odd || "No"} of ${windows.length} windows ${odd === 1 ? "stands" : "stand"} out (${percent(odd / windows.length)}).`;
+  id("summary").textContent =
+    found.note ||
+    `${odd || "No"} of ${windows.length} windows ${odd === 1 ? "stands" : "stand"} out (${percent(odd / windows.length)}).`;
   draw();
   list();
   ready();

@@ -1,10 +1,15 @@
 // A new plan: a file, what its columns are, what is known of the system, and the start.
 
-import { ask, data, fill, id } from "./page.js";
 import { follow } from "./job.js";
+import { ask, data, fill, id } from "./page.js";
 
 const COLUMNS = {
-  requests: { arrival: "Arrival", response: "Response time", completion: "or completion", status: "Status" },
+  requests: {
+    arrival: "Arrival",
+    response: "Response time",
+    completion: "or completion",
+    status: "Status",
+  },
   windows: { load: "Load" },
   log: {},
 };
@@ -18,7 +23,9 @@ function select(name, text, choices, chosen) {
   const made = document.createElement("select");
   label.htmlFor = made.id = `column-${name}`;
   label.textContent = text;
-  made.replaceChildren(...choices.map((each) => new Option(each || "none", each, false, each === chosen)));
+  made.replaceChildren(
+    ...choices.map((each) => new Option(each || "none", each, false, each === chosen)),
+  );
   box.append(label, made);
   return box;
 }
@@ -33,23 +40,31 @@ function show(preview) {
   for (const each of line.cells) each.scope = "col";
   head.append(line);
   const body = document.createElement("tbody");
-  body.replaceChildren(...rows.map((row) => {
-    const made = document.createElement("tr");
-    fill(made, "td", row);
-    return made;
-  }));
+  body.replaceChildren(
+    ...rows.map((row) => {
+      const made = document.createElement("tr");
+      fill(made, "td", row);
+      return made;
+    }),
+  );
   id("rows").replaceChildren(head, body);
   id("mapping").hidden = columns.length === 0;
   const legend = id("selects").firstElementChild;
   const kind = select("holds", "One row is", ["requests", "windows"], holds);
-  kind.querySelector("select").addEventListener("change", (event) => show({ ...file, holds: event.target.value }));
+  kind
+    .querySelector("select")
+    .addEventListener("change", (event) => show({ ...file, holds: event.target.value }));
   const wanted = Object.entries(COLUMNS[holds]).map(([name, text]) => {
     const likelier = name === "completion" && likely.response ? "" : likely[name];
     return select(name, text, ["", ...columns], likelier);
   });
-  const unit = holds === "requests" && preview.format !== "log" ? [select("unit", "Unit of times", ["", ...UNITS], "")] : [];
+  const unit =
+    holds === "requests" && preview.format !== "log"
+      ? [select("unit", "Unit of times", ["", ...UNITS], "")]
+      : [];
   id("selects").replaceChildren(legend, kind, ...wanted, ...unit);
-  for (const part of document.querySelectorAll("[data-of]")) part.hidden = !part.dataset.of.includes(holds);
+  for (const part of document.querySelectorAll("[data-of]"))
+    part.hidden = !part.dataset.of.includes(holds);
   id("form").hidden = false;
 }
 
@@ -58,7 +73,8 @@ async function send(chosen) {
   id("form").hidden = true;
   if (!chosen) return;
   if (chosen.size > data.most) {
-    id("error").textContent = `The file is larger than ${data.most / 2 ** 30} GiB: run 'stationary plan' on it, which reads it in place.`;
+    id("error").textContent =
+      `The file is larger than ${data.most / 2 ** 30} GiB: run 'stationary plan' on it, which reads it in place.`;
     return;
   }
   try {
@@ -72,7 +88,11 @@ async function send(chosen) {
 }
 
 id("file").addEventListener("change", () => send(id("file").files[0]));
-for (const [kind, over] of [["dragover", true], ["dragleave", false], ["drop", false]]) {
+for (const [kind, over] of [
+  ["dragover", true],
+  ["dragleave", false],
+  ["drop", false],
+]) {
   id("drop").addEventListener(kind, (event) => {
     event.preventDefault();
     id("drop").classList.toggle("over", over);
@@ -82,7 +102,10 @@ for (const [kind, over] of [["dragover", true], ["dragleave", false], ["drop", f
 id("form").addEventListener("submit", (event) => {
   event.preventDefault();
   const said = ["servers", "capacity", "patience", "lost_status", "window", "title", "load_unit"];
-  const columns = Object.keys(COLUMNS[file.holds]).map((name) => [name, id(`column-${name}`).value]);
+  const columns = Object.keys(COLUMNS[file.holds]).map((name) => [
+    name,
+    id(`column-${name}`).value,
+  ]);
   const slo = ["loss", "p99"].map((name) => [name, id(`slo-${name}`).value.trim()]);
   follow(`${document.body.dataset.root}/api/plans`, {
     upload: file.upload,

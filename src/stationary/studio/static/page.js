@@ -35,7 +35,9 @@ export async function ask(name, params = new URLSearchParams(), options = {}) {
   const root = options.root ?? `${plan}/api`;
   const answer = await fetch(`${root}/${name}?${query}`, options);
   if (answer.status === 409) return null;
-  const record = await answer.json().catch(() => ({ error: "The studio did not answer; is it still running?" }));
+  const record = await answer
+    .json()
+    .catch(() => ({ error: "The studio did not answer; is it still running?" }));
   if (record.error) throw new Error(record.error);
   return record;
 }

@@ -1,6 +1,9 @@
 // Numbers as the sentences of the server write them.
 
-const RAISED = { "-": "⁻", ...Object.fromEntries([..."0123456789"].map((d, k) => [d, "⁰¹²³⁴⁵⁶⁷⁸⁹"[k]])) };
+const RAISED = {
+  "-": "⁻",
+  ...Object.fromEntries([..."0123456789"].map((d, k) => [d, "⁰¹²³⁴⁵⁶⁷⁸⁹"[k]])),
+};
 
 export function number(value, digits = 4) {
   if (value === null || Number.isNaN(value)) return "unknown";
