@@ -39,8 +39,9 @@ _LABEL = 10
 """Width of the labels at the left."""
 
 _SAME = 0.005
-_SAME_LIMIT = "the same"
 """Share of a limit by which it may move and count as the same."""
+
+_SAME_LIMIT = "the same"
 
 _KINDS = {
     "states": "queue lengths that requests found",
