@@ -171,8 +171,7 @@ class Reading:
     Options
     -------
     x: Column of the load; further inputs after commas.
-    counts: Columns of counts: a pattern whose {} is the state, or column=states,... as in
-        idle=0,busy=1-20.
+    counts: Columns of counts: a pattern whose {} is the state, or columns, as in idle=0,busy=1-20.
     latency: Columns of a latency histogram: a pattern whose {} is the upper edge of a bucket, as in
         rt_{} for rt_0.1ms, ..., rt_more; by default rt_{}, where there are such columns. Of a
         Prometheus, an expression: 'sum by (le) (increase(request_seconds_bucket[W]))', W the
@@ -180,11 +179,9 @@ class Reading:
     observe: States to learn from, as in 0,1 or 0-3; all by default. Service times and latencies in
         the file come before states.
     loads: Learn only from windows with a load in LOW:HIGH.
-    sampling: Whether states were counted at regular times ('time') or by arriving requests
-        ('arrival'); by default as the file says, and 'time' where it says nothing.
-    duration: Length of every window, in the unit of time of the loads (10, for loads per second and
-        windows of ten): tells how much the counts of a slow system are worth. By default as the
-        file says.
+    sampling: How states were counted: at regular times ('time') or by arriving
+        requests ('arrival'); by default as the file says, else 'time'.
+    duration: Length of every window, in the unit of time of the loads; by default as the file says.
     drop_empty: Leave out windows without observed counts.
     """
 

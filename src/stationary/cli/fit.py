@@ -130,8 +130,7 @@ def fit(
     -------
     model: Model and options, as in mmmk:servers=1,capacity=20, a model file, as in
         tandem.toml:K=20, or a PRISM file.
-    observations: What to learn from, as in states, or states,latencies; by default service times,
-        else latencies and losses, else states.
+    observations: What to learn from, as in states or states,latencies; by default what tells most.
     pool: Add up windows of equal load as they are read, for files larger than memory: the same fit,
         but no checks that need single windows.
     level: Coverage of the intervals.
@@ -187,16 +186,11 @@ def fit(
     data = reading.windows(windows, chain.states, pool, named.columns(reading.x))
     if training.resume and unfinished is not None and not unfinished.exists():
         say(f"there is nothing to resume in {unfinished}; starting anew", err=True)
-    chosen = None if observations is None else [k.strip() for k in observations.split(",")]
+    kinds = [kind.strip() for kind in observations.split(",")] if observations else None
     try:
         with _watched(method) as seen:
             plan = run_fit(
-                chain,
-                data,
-                method=seen,
-                covariance=kind,
-                seed=training.seed,
-                observations=chosen,
+                chain, data, method=seen, covariance=kind, observations=kinds, seed=training.seed
             )
     except KeyboardInterrupt:
         if unfinished is not None and unfinished.exists():
