@@ -158,8 +158,7 @@ class Studio:
     async def curves(self, request: Request) -> Response:
         """Answer at once, without intervals."""
         view, asked = self._view(request)
-        async with self.quick:
-            return Record(await run_in_threadpool(view.curves, asked))
+        return Record(view.curves(asked))  # some 15 ms: a thread would only add to them
 
     async def ask(self, function: Callable[..., Any], request: Request) -> Response:
         """Answer from the slow process."""

@@ -101,7 +101,9 @@ def report(view: View, asked: Asked) -> str:
 
 
 def _begin() -> None:
-    """End with the server, even where it is killed."""
+    """Give way to what must be quick, and end with the server, even where that is killed."""
+    if hasattr(os, "nice"):
+        os.nice(10)
     parent = multiprocessing.parent_process()
 
     def watch() -> None:
