@@ -85,7 +85,7 @@ def assumed(
         for value in values if own is not None else ():
             with suppress(StationaryError):  # a system that cannot be has no effect to tell
                 found = _limit(part, change(value), slos, near)
-                if np.isfinite(load := answer * found.load / own.load):
+                if own and np.isfinite(load := answer * found.load / own.load):
                     others.append((value, load))
                     same = found.binding.measure == own.binding.measure
                     bound_by.append("" if same else found.binding.measure)
@@ -148,6 +148,6 @@ def _other_servers(model: ServerQueue, windows: Windows) -> list[float]:
     return [float(m) for m in near if service_times(windows, model.changed(servers=m)) is not None]
 
 
-def _refitted(model: ServerQueue, windows: Windows, servers: int) -> Model:
+def _refitted(model: ServerQueue, windows: Any, servers: int) -> Model:
     """Return the model with other servers, fitted to the service times that they would have."""
     return estimate(model.changed(servers=servers), windows)[0].model

@@ -81,7 +81,8 @@ class Excess:
         all; NaN where the chain could not be solved.
         """
         centre = self.roots_of(np.zeros(1, int), np.array([start]), _FIRST_STEP)
-        near, step = start, _FIRST_STEP
+        near: float | Array = start
+        step = _FIRST_STEP
         if np.isfinite(centre[0][0]):
             near, step = centre[0] + self._faster(), _NEXT_STEP
         rows = np.arange(1, 1 + len(self.part.theta))
@@ -115,8 +116,8 @@ class Excess:
         crossed = ((f_far > 0) == up) & ~np.isnan(f_far)
         root = np.where(np.isnan(f_far), np.nan, np.where(up, np.inf, -np.inf))
         found = np.flatnonzero(crossed)
-        ends = (part[found] for part in (near, f_near, far, f_far))
-        root[found], which[found] = self._illinois(rows[found], *ends, which[found])
+        a, fa, b, fb = (part[found] for part in (near, f_near, far, f_far))
+        root[found], which[found] = self._illinois(rows[found], a, fa, b, fb, which[found])
         return root, which
 
     def _illinois(

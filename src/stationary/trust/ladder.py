@@ -121,7 +121,9 @@ def default_capacity(
         return least
     fastest = _PER_LOAD * float(windows.loads.max())
     for kind in windows.observations:
-        for m in set(servers) & set(kind.servers) if isinstance(kind, ServiceTimes) else ():
+        if not isinstance(kind, ServiceTimes):
+            continue
+        for m in set(servers) & set(kind.servers):
             number, seconds, _ = kind.of(m).sums.sum((0, 1)).tolist()
             fastest = max(_FASTER * m * number / seconds, fastest) if seconds > 0 else fastest
     return max(least, min(max(servers) + math.ceil(patience * fastest), _MOST_WAITING))

@@ -391,9 +391,8 @@ def _deaths(load: Tensor, turn: Tensor, variability: Tensor, top: Tensor, room: 
     rows = [part.expand(*batch, -1).reshape(-1, part.shape[-1]) for part in given]
     if not (torch.is_grad_enabled() and any(part.requires_grad for part in given)):
         out = np.empty((len(rows[0]), room))
-        load, turn, variability, top = (part.detach().contiguous().numpy() for part in rows)
-        alone = load[:, 0], turn, variability[:, 0], top[:, 0]
-        _kernels.deaths(*alone, deep, deep + _MORE, out)
+        at, turns, c2, most_in = (part.detach().contiguous().numpy() for part in rows)
+        _kernels.deaths(at[:, 0], turns, c2[:, 0], most_in[:, 0], deep, deep + _MORE, out)
         return torch.from_numpy(out).reshape(*batch, room)
     some = max(_AT_ONCE // (deep + _MORE) // deep, 1)
     solved = map(partial(_recursion, room=room, deep=deep), *(part.split(some) for part in rows))
