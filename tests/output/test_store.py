@@ -376,6 +376,7 @@ DAMAGE = {
     "json with a wrong flag": (edit(f"{MMMK}/ended/converged", "perhaps"), "converged must be"),
     "json with a null": (edit(f"{MMMK}/evaluations", None), "evaluations must be .*got None"),
     "json with a flag for a number": (edit("seed", True), "seed must be .*got True"),
+    "json with a list for a code": (edit(f"{MMMK}/ended/why", []), "damaged"),
     "json with an unknown code": (edit(f"{MMMK}/ended/why", "bored"), "'bored'"),
     "json with a text for a record": (edit(MMMK, "os.system"), "damaged"),
     "format is text": (edit("format", "one"), "does not say its format"),
