@@ -98,6 +98,11 @@ def test_a_saved_fit_comes_back_bit_for_bit(make, tmp_path):
     assert list(map(words.finding, back.findings)) == list(map(words.finding, fit.findings))
     assert words.horizon(back.horizon) == words.horizon(fit.horizon)
     assert back.horizon.load == fit.horizon.load
+    kinds = [
+        [type(score.wrong) for score in plan.studies[plan.name].scores if score]
+        for plan in (back, fit)
+    ]
+    assert kinds[0] == kinds[1]
     one, other = back.max_load(loss=0.01), fit.max_load(loss=0.01)
     assert replace(one, doubt=None) == replace(other, doubt=None)
     assert words.limit(one) == words.limit(other)
