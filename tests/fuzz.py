@@ -8,6 +8,7 @@ for. ``make fuzz`` runs many cases; a failure prints the seed that makes it agai
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
@@ -51,6 +52,9 @@ OPTIONS = re.split(
     "/nowhere/x\n.\n--observe\n0-\n--level\n0.999999999\nload=5\n--what-if\nservers=+1\nfaster=0",
 )
 """Arguments that nobody expects where one is."""
+
+FORGED = [None, -1, 0, 1, 2.5, 1e308, 1e-320, "x", "", [], {}, True, {"float": "nan"}, [1]]
+_DEEPER = 0.95
 
 
 # Files that are as they should be.
@@ -195,6 +199,19 @@ def option(arguments, choice):
     swapped = list(arguments)
     swapped[at], swapped[other] = swapped[other], swapped[at]
     return swapped
+
+
+def forged(file, choice):
+    """Change one value of a saved run and sign it anew, so that it is read."""
+    content = json.loads(file.read_text(encoding="utf-8"))
+    del content["checksum"]
+    place, key = content, choice.choice(sorted(content))
+    while isinstance(place[key], (dict, list)) and place[key] and choice.random() < _DEEPER:
+        place = place[key]
+        key = choice.choice(sorted(place) if isinstance(place, dict) else range(len(place)))
+    place[key] = choice.choice(FORGED)
+    signature = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    file.write_text(json.dumps(content | {"checksum": signature}), encoding="utf-8")
 
 
 def mutated(data, choice):
@@ -358,7 +375,10 @@ def attempt(seed, shared, folder):
     if case.make is None:
         shutil.copytree(shared / "run", folder / "run")
         file = choice.choice(sorted(p for p in (folder / "run").rglob("*") if p.is_file()))
-        file.write_bytes(mutated(file.read_bytes(), choice))
+        if choice.random() < 0.5:
+            forged(folder / "run" / "plan.json", choice)
+        else:
+            file.write_bytes(mutated(file.read_bytes(), choice))
     else:
         data = mutated(case.make(choice), choice)
         (folder / case.file).write_bytes(data)

@@ -98,6 +98,11 @@ def test_a_saved_fit_comes_back_bit_for_bit(make, tmp_path):
     assert list(map(words.finding, back.findings)) == list(map(words.finding, fit.findings))
     assert words.horizon(back.horizon) == words.horizon(fit.horizon)
     assert back.horizon.load == fit.horizon.load
+    kinds = [
+        [type(score.wrong) for score in plan.studies[plan.name].scores if score]
+        for plan in (back, fit)
+    ]
+    assert kinds[0] == kinds[1]
     one, other = back.max_load(loss=0.01), fit.max_load(loss=0.01)
     assert replace(one, doubt=None) == replace(other, doubt=None)
     assert words.limit(one) == words.limit(other)
@@ -376,6 +381,7 @@ DAMAGE = {
     "json with a wrong flag": (edit(f"{MMMK}/ended/converged", "perhaps"), "converged must be"),
     "json with a null": (edit(f"{MMMK}/evaluations", None), "evaluations must be .*got None"),
     "json with a flag for a number": (edit("seed", True), "seed must be .*got True"),
+    "json with a list for a code": (edit(f"{MMMK}/ended/why", []), "damaged"),
     "json with an unknown code": (edit(f"{MMMK}/ended/why", "bored"), "'bored'"),
     "json with a text for a record": (edit(MMMK, "os.system"), "damaged"),
     "format is text": (edit("format", "one"), "does not say its format"),

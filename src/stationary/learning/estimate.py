@@ -113,8 +113,9 @@ class Estimate:
     seed: int = 0
     below: float = math.inf
     heavy_tails: bool = False
-    solver: Solver | None = field(default=None, metadata={"saved": False})
-    asked: CovarianceKind | None = field(default=None, metadata={"saved": False})
+    solver: Solver | None = None
+    asked: CovarianceKind | None = None
+    unsaved = ("solver", "asked")
 
     @property
     def theta(self) -> Tensor:

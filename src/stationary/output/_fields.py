@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -39,7 +39,7 @@ def as_plain(value: Any, path: str, arrays: dict[str, Tensor]) -> Any:
         own = {"name": "", "class": type(value).__name__, "options": value.changeable}
         described = describe(value) if can_rebuild(value) else own
         return {"description": described, "estimates": value.estimates, "theta": theta}
-    if is_dataclass(value):
+    if is_dataclass(value) or hasattr(value, "_asdict"):
         value = {name: getattr(value, name) for name in _saved(type(value))}
     if isinstance(value, Mapping):
         return {str(k): as_plain(v, f"{path}.{k}", arrays) for k, v in value.items()}
@@ -56,8 +56,8 @@ def as_plain(value: Any, path: str, arrays: dict[str, Tensor]) -> Any:
 
 def _saved(kind: type) -> dict[str, Any]:
     """Types of the fields of a record, but for those that stay with the process that made it."""
-    hints = get_type_hints(kind)
-    return {f.name: hints[f.name] for f in fields(kind) if f.metadata.get("saved", True)}
+    unsaved = getattr(kind, "unsaved", ())
+    return {name: of for name, of in get_type_hints(kind).items() if name not in unsaved}
 
 
 class Reader:
@@ -79,13 +79,13 @@ class Reader:
             return self.arrays[value].numpy()
         if kind is Model:
             return self._model(value)
-        if isinstance(kind, type) and is_dataclass(kind):
+        if is_dataclass(kind) or hasattr(kind, "_asdict"):
             hints = _saved(kind)
             return kind(**{k: self.read(of_k, value[k], k) for k, of_k in hints.items()})
-        if isinstance(value, dict):
+        if isinstance(value, dict) and (kind is Any or issubclass(dict, kind)):
             inner = of[1] if of else Any
             return {k: self.read(inner, v, f"{name}.{k}") for k, v in value.items()}
-        if isinstance(value, list):
+        if isinstance(value, list) and (kind in (Any, list) or issubclass(tuple, kind)):
             inner = [of[0]] * len(value) if ... in of else of or [Any] * len(value)
             return tuple(self.read(k, v, name) for k, v in zip(inner, value, strict=True))
         if isinstance(kind, type) and issubclass(kind, StrEnum):
