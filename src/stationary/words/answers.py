@@ -220,11 +220,14 @@ def change(made: Change) -> str:
 def _changed(name: str, before: float, after: float) -> str:
     if name == "servers":
         return f"{plural(int(after), 'server')} instead of {before}"
-    if name == "patience":
-        before, after = (
-            "without end" if value == math.inf else seconds(value) for value in (before, after)
-        )
-    return f"{plain(name)} {after} instead of {before}"
+    now, then = (_option(name, value) for value in (after, before))
+    return f"{plain(name)} {now} instead of {then}"
+
+
+def _option(name: str, value: float) -> str:
+    if name != "patience":
+        return str(value)
+    return "without end" if value == math.inf else seconds(value)
 
 
 def what_if(made: Change) -> str:
