@@ -226,8 +226,8 @@ class Record:
         anew = {"fitted", "pooled", "refits", "discrepancy"}
         if not changes.keys() & anew and self.changed is None:
             kept["known_draws"] = self.__dict__.get("draws", self.known_draws)
-            if "changed" not in changes:
-                kept["known_limits"] = tuple(self._limits.values())
+        if changes.keys() <= {"recipe", "question"}:
+            kept["known_limits"] = tuple(self._limits.values())
         none = {"known_comparison": None, "known_draws": None, "known_limits": ()}
         return replace(self, **{**none, **kept, **changes})
 
