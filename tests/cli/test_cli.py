@@ -508,7 +508,7 @@ def test_what_if_decides_the_exit_code_and_stands_beside_what_is(call, run, fit)
     load = f"{(now.load + then.load) / 2:.3g}"
     args = ("forecast", run, "--slo", "loss<0.01", "--present", load)
     assert call(*args)[0] == 1
-    code, out, _ = call(*args, "--what-if", "servers=+1,capacity=+50%")
+    code, out, _ = call(*args, "--what-if", "servers=+1", "--what-if", "capacity=+50%")
     assert code == 0
     change = "2 servers instead of 1, capacity 15 instead of 10"
     assert f"WARNING: what if: {change}; not observed" in out

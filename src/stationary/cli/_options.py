@@ -309,6 +309,7 @@ def check_saved(
 
     What a run of other models than queues has is known when it is loaded.
     """
+    from stationary.models.queues import options as queue_options
     from stationary.models.registry import names
     from stationary.output.folders import check_run, described
 
@@ -321,8 +322,9 @@ def check_saved(
     check_measures(measures)
     options = {**models[0], "faster": 1.0}
     del options["name"]
+    known = {*options, *queue_options(models[0]["name"])}
     for name in changed:
-        if name not in options:
+        if name not in known:
             raise InputError(
                 f"what-if: there is no {name!r} to change{did_you_mean(name, options)}"
             )

@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from stationary.errors import InputError, did_you_mean
+from stationary.terms.spans import parse_span
 
 if TYPE_CHECKING:
     from stationary.gradients import Gradient
@@ -208,7 +209,12 @@ def parse_changes(text: str, options: Mapping[str, Any]) -> dict[str, Any]:
             )
     if not changes:
         raise InputError(f"{what}: say what changes, as in servers=+1 or faster=1.2")
-    return {k: _changed(value, present[k], f"{what}: {k}") for k, value in changes.items()}
+    return {
+        key: parse_span(value, f"{what}: {key}")
+        if key == "patience" and not value.startswith(("+", "-"))
+        else _changed(value, present[key], f"{what}: {key}")
+        for key, value in changes.items()
+    }
 
 
 def _changed(text: str, now: float, what: str) -> int | float:

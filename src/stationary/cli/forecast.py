@@ -29,7 +29,7 @@ def forecast(
     measures: str | None = None,
     window: str | None = None,
     asking: Asking,
-    what_if: str | None = None,
+    what_if: list[str] | None = None,
     next_experiment: bool = False,
     level: float | None = None,
     wide: bool = False,
@@ -55,8 +55,8 @@ def forecast(
     measures: Measures to forecast, as in loss,p99,p97.5; the usual ones by default, of which a
         table shows loss, response_time and p99.
     window: Also say what a single window of this length will show, as in 10s.
-    what_if: Forecast a changed system: servers=5 or servers=+1, capacity=+50%, faster=1.2 (every
-        server), several after commas.
+    what_if: Forecast a changed system: servers=5 or servers=+1, capacity=+50%, patience=200ms,
+        faster=1.2 (every server); several after commas, or the option several times.
     next_experiment: With --slo: at which load would ten more windows narrow the limit most?
     csv: Print CSV for programs.
     output: Also write it here, as .csv, .json or .parquet.
@@ -76,7 +76,7 @@ def forecast(
             "--csv has no room for the limit of --slo: take --json, or leave out one",
         ),
         (
-            next_experiment and what_if is not None,
+            next_experiment and bool(what_if),
             "--next-experiment is made on the system as it is: leave out --what-if, or ask twice",
         ),
     )
@@ -93,7 +93,8 @@ def forecast(
             ),
         )
         check_new(output, overwrite, ".csv", ".json", ".parquet")
-    changes = () if what_if is None else parse_pairs(what_if, "--what-if", "servers=+1")
+    changed = ",".join(what_if or ())
+    changes = parse_pairs(changed, "--what-if", "servers=+1") if what_if else ()
     check_saved(run, asking, [*(names or ()), *([] if plot is None else [measure])], list(changes))
 
     from stationary import words
@@ -110,8 +111,8 @@ def forecast(
         )
     observed = saved.having(question=saved.asking(slos, level, asking.present))
     plan = observed
-    if what_if is not None:
-        plan = observed.what_if(**parse_changes(what_if, observed.draws.first.changeable))
+    if what_if:
+        plan = observed.what_if(**parse_changes(changed, observed.draws.first.changeable))
     frame = None
     with stages() as progress:
         if x:
