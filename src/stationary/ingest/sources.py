@@ -171,8 +171,8 @@ class Source:
             return unit, response_unit or unit
         if unit is not None or response_unit is not None:
             raise InputError(
-                f"{self.name}: the format {name!r} has units of its own; leave out --unit and "
-                f"--response-unit"
+                f"{self.name}: the format {name!r} has units of its own; leave out the units "
+                f"of times"
             )
         return own, own
 
