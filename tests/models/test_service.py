@@ -1,6 +1,7 @@
 """Service of any variability, and percentiles of response times."""
 
 import heapq
+import math
 
 import ciw
 import numpy as np
@@ -192,7 +193,7 @@ def test_overhead_is_part_of_every_time():
         assert values[1] - values[0] == pytest.approx(0.3, rel=2e-3)
 
 
-@pytest.mark.parametrize("patience", [0.0, -1.0, float("inf")])
+@pytest.mark.parametrize("patience", [0.0, -1.0, float("nan")])
 def test_a_patience_that_is_no_time_is_refused(patience):
     with pytest.raises(InputError, match="patience"):
         Service(patience=patience)
@@ -231,3 +232,16 @@ def test_rates_without_gradients_are_those_with_them(slowing):
         plain = model.generator(x, theta.clone().requires_grad_()).rates.detach()
         torch.testing.assert_close(compiled, plain, rtol=1e-7, atol=0)
         assert not torch.equal(compiled, plain)  # two ways really ran
+
+
+def test_a_capacity_below_the_servers_is_refused():
+    """It would have no queue to solve."""
+    for options in ({"capacity": 3}, {"capacity": 1}, {"capacity": 4, "full": 3.0}):
+        with pytest.raises(InputError, match=r"capacity .*servers, 4; got"):
+            Service(servers=4, **options)
+    full = Service(servers=4, capacity=4, service_rate=1.0, variability=1.0)
+    pi = full.at([3.0]).pi
+    erlang = torch.tensor([3.0**k / math.factorial(k) for k in range(5)], dtype=torch.float64)
+    torch.testing.assert_close(pi[0], erlang / erlang.sum())
+    with pytest.raises(InputError, match="capacity"):
+        full.changed(servers=5)

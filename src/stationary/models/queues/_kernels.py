@@ -12,10 +12,17 @@ import math
 import numba
 import numpy as np
 
-_STEPS = 12
-_FALLING = 0.95
-_SMALL = 1e-9
-_TINY = 1e-150
+STEPS = 12
+"""Steps towards the ratio of successive probabilities, by which the recursion is scaled."""
+
+FALLING = 0.95
+"""Ratio of successive probabilities below which their rest is a geometric series."""
+
+SMALL = 1e-9
+"""Probability below which what is left of 1 has too few digits."""
+
+TINY = 1e-150
+"""Stands for zero where a logarithm follows."""
 
 _jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
@@ -80,7 +87,7 @@ def deaths(load, turn, variability, top, deep, most, out):
 def _growth(mean, c2):
     spread = mean * c2
     low, high = 0.0, 1 + 1 / spread
-    for _ in range(_STEPS):
+    for _ in range(STEPS):
         if mean > 1:
             low = (1 + spread * (1 - low)) ** (-1 / c2)
         else:
@@ -103,20 +110,20 @@ def _arrivals(mean, c2, growth, most, at_least, more):
         total += exactly
         at_least[k + 1] = at_least[k] * ratio / step
     ratio = (1 + most * c2) * mean / ((1 + spread) * (most + 1))
-    small = exactly < _SMALL and ratio < _FALLING
+    small = exactly < SMALL and ratio < FALLING
     last = at_least[most]
     if small:
         rest = last * ratio / (1 - ratio)
     else:
         scale = step ** (1 - most)
-        rest = max(1 - total, _TINY) * scale
+        rest = max(1 - total, TINY) * scale
     at_least[most] += rest
     seen = at_least[most] / scale
     for k in range(most - 1, -1, -1):
         at_least[k] += step * at_least[k + 1]
         if not small and k > 0:
             seen += at_least[k] * step ** (k - 1)
-    more[most] = rest / (1 - ratio) if small else max(mean - seen, _TINY) * scale
+    more[most] = rest / (1 - ratio) if small else max(mean - seen, TINY) * scale
     for k in range(most - 1, -1, -1):
         more[k] = step * (at_least[k + 1] + more[k + 1])
     if growth >= 1:

@@ -51,8 +51,9 @@ from stationary.models._point import Point
 from stationary.models._rates import join_rates
 from stationary.models.latency import Gammas, Times, incomplete_gamma
 from stationary.models.measures import Flows, Measure
-from stationary.models.queues import _kernels
 from stationary.models.queues._birth_death import BirthDeathQueue
+from stationary.models.queues._kernels import FALLING, SMALL, STEPS, TINY
+from stationary.models.queues._kernels import deaths as compiled_deaths
 
 _MORE = 60
 """Arrivals during a service beyond the capacity that are counted one by one."""
@@ -60,20 +61,10 @@ _MORE = 60
 _DEEPEST = 200
 """Queue lengths above the servers that are computed; beyond, the distribution is geometric."""
 
-_FALLING = 0.95
-"""Ratio of successive probabilities below which their rest is a geometric series."""
-
-_SMALL = 1e-9
-"""Probability below which what is left of 1 has too few digits."""
-
-_TINY = 1e-150
 _LEAN = 0.05
 """Least skewness of a wait that is cut off by patience."""
 
 _BLOCK = 32
-_STEPS = 12
-"""Steps towards the ratio of successive probabilities, by which the recursion is scaled."""
-
 _RAREST = 200.0
 """Minus the logarithm of the smallest probability of no arrival during a service: float64 holds its
 products over a queue."""
@@ -155,6 +146,12 @@ class Service(BirthDeathQueue):
         # Where every level has a service time of its own, so has every sum over arrivals.
         self.seconds_per_state = 1e-7 if slowing is None else 1.5e-6
         super().__init__(servers, capacity, params={**self.params, **more}, **values)
+        least = min(self.capacity, math.inf if full is None else full)
+        if least < self.servers:
+            raise InputError(
+                f"capacity counts the requests in service, too: it must be at least the number of "
+                f"servers, {self.servers}; got {least:g}"
+            )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -202,7 +199,7 @@ class Service(BirthDeathQueue):
         stays = self.stays(p)
         top = torch.full_like(load, room)
         if stays is not None:
-            top = (stays[..., self.servers - 1 : -1] > _TINY).sum(-1, keepdim=True).to(load)
+            top = (stays[..., self.servers - 1 : -1] > TINY).sum(-1, keepdim=True).to(load)
         deaths = _deaths(load, together, variability, top, room)
         return join_rates(self.births(load, p), alone, deaths)
 
@@ -221,7 +218,7 @@ class Service(BirthDeathQueue):
             before = self.levels - self.servers
             waits = (before < 0) | (before + 0.5 <= self.patience / self._turn(p))
             let_in = waits if let_in is None else let_in & waits
-        return None if let_in is None else let_in.to(self.levels).clamp_min(_TINY)
+        return None if let_in is None else let_in.to(self.levels).clamp_min(TINY)
 
     def flows(self, point: Point) -> Flows:
         """Lost is what meets a full system, or would wait too long."""
@@ -280,17 +277,17 @@ class Service(BirthDeathQueue):
         assert self.patience is not None  # noqa: S101 - checked by the callers
         levels, stays = self.levels[:-1], self.stays(point.p)
         assert stays is not None  # noqa: S101
-        log_pi = point.pi.clamp_min(_TINY).log()
-        last = (stays > _TINY).sum(-1, keepdim=True).clamp_min(2) - 1
+        log_pi = point.pi.clamp_min(TINY).log()
+        last = (stays > TINY).sum(-1, keepdim=True).clamp_min(2) - 1
         last = last.expand(*log_pi.shape[:-1], 1)
         end = log_pi.gather(-1, last)
         beyond = end + (levels - last) * (end - log_pi.gather(-1, last - 1))
         found = torch.where(levels <= last, log_pi[..., :-1], beyond)
         mean, variance, _ = (part[..., :-1] for part in self._waits(point.p))
         short = incomplete_gamma(mean**2 / variance, self.patience * mean / variance)
-        short = torch.where(levels < self.servers, 1.0, short.clamp_min(_TINY))
+        short = torch.where(levels < self.servers, 1.0, short.clamp_min(TINY))
         if "full" in vars(point.p):
-            short = torch.where(levels < point.p.full.round(), short, _TINY)
+            short = torch.where(levels < point.p.full.round(), short, TINY)
         return found, found + short.log()
 
     def _given_up(self, point: Point) -> Tensor:
@@ -300,7 +297,7 @@ class Service(BirthDeathQueue):
         busy = self.levels >= self.servers
         speed = 1 / self._turn(point.p)
         weights = point.pi * busy
-        full = ((weights * speed).sum(-1) / weights.sum(-1).clamp_min(_TINY))[..., None]
+        full = ((weights * speed).sum(-1) / weights.sum(-1).clamp_min(TINY))[..., None]
         share = self.serving / self.servers
         idle = ((full - share * speed)[..., :-1] * ~busy[:-1] * (found - unit).exp()).sum(-1)
         let_in = (accepted - unit).exp().sum(-1)
@@ -350,20 +347,20 @@ class Service(BirthDeathQueue):
         variance = waits * turn**2 * (left[0] + before * c2)
         third = waits * turn**3 * (left[1] + before * 2 * c2**2)
         # A wait of zero has no distribution: any scale will do.
-        return mean.clamp_min(_TINY), variance.clamp_min(_TINY**2), third
+        return mean.clamp_min(TINY), variance.clamp_min(TINY**2), third
 
 
 def _truncated(mean: Tensor, variance: Tensor, longest: float) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, variance and third central moment of gamma distributed times up to the longest."""
     shape, scale = mean**2 / variance, variance / mean
-    all_ = incomplete_gamma(shape, longest / scale).clamp_min(_TINY)
+    all_ = incomplete_gamma(shape, longest / scale).clamp_min(TINY)
     rising = torch.ones_like(shape)
     raw = []
     for k in range(3):
         rising = rising * (shape + k) * scale
         raw.append(rising * incomplete_gamma(shape + k + 1, longest / scale) / all_)
     first, second, cubes = raw
-    spread = (second - first**2).clamp_min(_TINY)
+    spread = (second - first**2).clamp_min(TINY)
     # Cut off sharply, the distribution may lean the other way, which no gamma does.
     return first, spread, (cubes - 3 * first * second + 2 * first**3).clamp_min(_LEAN * spread**1.5)
 
@@ -392,7 +389,7 @@ def _deaths(load: Tensor, turn: Tensor, variability: Tensor, top: Tensor, room: 
     if not (torch.is_grad_enabled() and any(part.requires_grad for part in given)):
         out = np.empty((len(rows[0]), room))
         at, turns, c2, most_in = (part.detach().contiguous().numpy() for part in rows)
-        _kernels.deaths(at[:, 0], turns, c2[:, 0], most_in[:, 0], deep, deep + _MORE, out)
+        compiled_deaths(at[:, 0], turns, c2[:, 0], most_in[:, 0], deep, deep + _MORE, out)
         return torch.from_numpy(out).reshape(*batch, room)
     some = max(_AT_ONCE // (deep + _MORE) // deep, 1)
     solved = map(partial(_recursion, room=room, deep=deep), *(part.split(some) for part in rows))
@@ -454,7 +451,7 @@ def _growth(mean: Tensor, variability: Tensor) -> Tensor:
     """
     spread = mean * variability
     low, high = torch.zeros_like(spread), 1 + 1 / spread
-    for _ in range(_STEPS):
+    for _ in range(STEPS):
         low = (1 + spread * (1 - low)) ** (-1 / variability)
         high = 1 + (1 - high ** (-variability)) / spread
     return 1 / torch.where(mean > 1, low, high).clamp(1e-100, 1e100)
@@ -476,18 +473,18 @@ def _arrivals(mean: Tensor, variability: Tensor, most: int) -> tuple[Tensor, Ten
     # a rest that is not small is known better by what is left of 1.
     last = exactly[..., -1:]
     ratio = again * (shape + most) / (most + 1)
-    small = (last < math.log(_SMALL)) & (ratio < _FALLING)
+    small = (last < math.log(SMALL)) & (ratio < FALLING)
     odds = torch.where(small, ratio, 0.5)
     rest = torch.where(
         small,
         last + (odds / (1 - odds)).log(),
-        (1 - exactly.exp().sum(-1, keepdim=True)).clamp_min(_TINY).log(),
+        (1 - exactly.exp().sum(-1, keepdim=True)).clamp_min(TINY).log(),
     )
     at_least = torch.logaddexp(_log_tails(exactly), rest)
     beyond = torch.where(
         small,
         rest - (1 - odds).log(),
-        (mean - at_least[..., 1:].exp().sum(-1, keepdim=True)).clamp_min(_TINY).log(),
+        (mean - at_least[..., 1:].exp().sum(-1, keepdim=True)).clamp_min(TINY).log(),
     )
     more = torch.logaddexp(_log_tails(at_least[..., 1:]), beyond)
     return exactly[..., 0].exp(), at_least, more
@@ -503,6 +500,6 @@ def _log_tails(logs: Tensor) -> Tensor:
     for block in reversed(logs.split(_BLOCK, -1)):
         unit = torch.maximum(block.amax(-1, keepdim=True), carried).detach()
         sums = (block - unit).exp().flip(-1).cumsum(-1).flip(-1) + (carried - unit).exp()
-        parts.append(sums.clamp_min(_TINY).log() + unit)
+        parts.append(sums.clamp_min(TINY).log() + unit)
         carried = parts[-1][..., :1]
     return torch.cat(parts[::-1], -1)

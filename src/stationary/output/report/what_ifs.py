@@ -57,7 +57,8 @@ def _changes(options: dict[str, int | float], of_loss: bool) -> Iterator[dict[st
     if servers is not None:
         if servers > 1:
             yield {"servers": int(servers) - 1}
-        yield {"servers": int(servers) + 1}
+        more = int(servers) + 1  # which a system without a queue has room for, too
+        yield {"servers": more} | ({"capacity": more} if (capacity or more) < more else {})
     if capacity is not None and of_loss:
         yield {"capacity": math.ceil(_LARGER * capacity)}
     yield {"faster": _FASTER}
