@@ -444,7 +444,7 @@ def test_named_measures_are_stacked_within_the_width(call, run, monkeypatch, wid
     assert [name for names in tables for name in names[1:-1]] == named
     assert len(tables) > 1
     assert {(names[0], names[-1]) for names in tables} == {("load", "trusted")}
-    rows = [line for line in out.splitlines() if not line.startswith(("not trusted", "Forecast"))]
+    rows = [line for line in out.splitlines() if not line.startswith(("Not trusted", "Forecast"))]
     assert max(map(len, rows)) <= width
 
 

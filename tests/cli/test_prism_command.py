@@ -91,26 +91,27 @@ def test_labels_are_columns_and_a_variable_may_be_named(call, tmp_path):
     [
         (("--model", "none.sm", "--theta", "a"), "none.sm: the PRISM model cannot be read"),
         (("--model", FILES / "mmck.sm"), "say with --theta what to learn, as in stationary fit"),
-        ((*LEARN, "--x", "lambda"), "no constant 'lambda'; it has c, K, load, service"),
+        ((*LEARN, "--x", "lambda=callrate"), "no constant 'lambda'; it has c, K, load, service"),
         (
             (*LEARN[:2], "--theta", "service", "--constants", "c"),
             "--constants: write name=value",
         ),
         ((*LEARN[:2], "--theta", "service,service"), "--theta: 'service' is given twice"),
         ((*LEARN[:2], "--theta", "service=fast"), "--theta: service must be a number; got 'fast'"),
-        (("--model", "mmmk", "--theta", "a"), "go with a PRISM file"),
+        (("--model", "mmmk", "--theta", "a", "--x", "callrate"), "go with a PRISM file"),
         (("--model", "prism:source=1"), "name the file of a PRISM model"),
     ],
 )
 def test_bad_options_are_said(call, file, arguments, words):
-    code, out, err = call("fit", file, *arguments)
+    column = () if "--x" in arguments else ("--x", "load=callrate")
+    code, out, err = call("fit", file, *arguments, *column)
     assert (code, out) == (2, "")
     assert words in err
 
 
 def test_other_commands_send_a_file_to_fit(call, file):
     for command in (("check", file), ("compare", file)):
-        code, _, err = call(*command, "--model", FILES / "mmck.sm")
+        code, _, err = call(*command, "--model", FILES / "mmck.sm", "--x", "callrate")
         assert code == 2
         assert "say with --theta what to learn, as in stationary fit" in err
 

@@ -103,7 +103,7 @@ def test_a_large_chain_has_a_cost():
     assert is_costly(large, 10**6)
     # A chain that is solved at once may have rates that take their time.
     assert not is_costly(M.MMmK(capacity=2049), 20 * 1024)
-    assert is_costly(M.Service(capacity=2049), 20 * 1024)
+    assert is_costly(M.Service(capacity=2049, slowing=0.01), 20 * 1024)
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.03, 0.05])

@@ -212,7 +212,7 @@ def test_the_command_line_takes_a_file(file, tmp_path, call, monkeypatch):
     assert "mu" in out
     code, out, err = call("forecast", "run", "--slo", "loss<0.01", "--what-if", "K=+5")
     assert code in (0, 1), err
-    assert "K 5 -> 10" in out
+    assert "K 10 instead of 5" in out
     for model, words in {
         "queue.toml:mu=5": "a fit learns mu",
         "queue.toml:Q=5": "no constant or parameter 'Q'",

@@ -90,7 +90,7 @@ def test_the_first_of_several_slos_to_be_missed_is_the_headline(fit, tmp_path):
     assert result.measure == "response_time"
     assert result.bounds == {"loss": 0.01, "response_time": 0.1}
     shown = page(fit, tmp_path, slos=both)
-    assert "Response time is missed first" in shown.text("answer")
+    assert "Mean response time is missed first" in shown.text("answer")
     assert "response time = " in shown.text("measure")
     assert "the dashed line is its bound, 1%" in shown.text("measures")
     [(head, *_)] = shown.tables["forecast"]

@@ -171,9 +171,9 @@ class Resumes(Folders, RuleBasedStateMachine):
             self.last += steps - 1  # it died before the checkpoint of its last step
 
     @precondition(lambda self: self.whole and self.last > 0)
-    @rule(name=some.sampled_from(["checkpoint.safetensors", "history.csv"]), place=PLACES)
-    def damage(self, name, place):
-        file = self.folder / name
+    @rule(place=PLACES)
+    def damage(self, place):
+        file = self.folder / "checkpoint.safetensors"
         self.kept = file, file.read_bytes()
         damage(file, place, "cut")
         self.whole = False

@@ -7,11 +7,10 @@ what it reads. Nothing else needs to change.
 
 from stationary.ingest.formats._base import (
     Format,
-    LogLines,
     format_names,
     format_of,
     load_format,
     other_format,
 )
 
-__all__ = ["Format", "LogLines", "format_names", "format_of", "load_format", "other_format"]
+__all__ = ["Format", "format_names", "format_of", "load_format", "other_format"]

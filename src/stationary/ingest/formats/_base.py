@@ -7,12 +7,13 @@ import pkgutil
 import re
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stationary.errors import InputError
-from stationary.ingest.formats._lines import LogLines as LogLines
-from stationary.ingest.formats._lines import read
 from stationary.terms.spans import Unit
+
+if TYPE_CHECKING:
+    from stationary.ingest.formats._lines import LogLines
 
 _PACKAGE = __name__.rpartition(".")[0]
 _ENOUGH = 0.5
@@ -76,6 +77,8 @@ def format_of(path: str, head: bytes | None) -> tuple[str, Format]:
     by_ending = [item for item in formats.items() if name.endswith(item[1].endings or "\0")]
     if by_ending and by_ending[0][0] != "jsonl":
         return by_ending[0]
+    from stationary.ingest.formats._lines import read  # which loads numpy
+
     logs = {each: made.lines for each, made in formats.items() if made.lines is not None}
     found = {each: read(head or b"", rules) for each, rules in reversed(logs.items())}
     best = max(found, key=lambda each: (found[each].timed, found[each].good))
@@ -97,6 +100,8 @@ def format_of(path: str, head: bytes | None) -> tuple[str, Format]:
 
 def other_format(path: str, head: bytes, name: str) -> str | None:
     """Return the format that a file is in, if this can be told and is not the one of a name."""
+    from stationary.ingest.formats._lines import read  # which loads numpy
+
     rules = load_format(name).lines
     if rules is not None and head:
         part = read(head, rules)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from stationary.errors import InputError
-from stationary.ingest.formats._base import Format, LogLines
+from stationary.ingest.formats._base import Format
+from stationary.ingest.formats._lines import LogLines
 
 _NGINX = {
     "time_local": "{clock}",

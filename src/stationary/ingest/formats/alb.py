@@ -4,7 +4,8 @@ A line has the time at which the answer was made, and that at which the request 
 was in the system, whatever the three processing times say; these are -1 where no target answered.
 """
 
-from stationary.ingest.formats._base import Format, LogLines
+from stationary.ingest.formats._base import Format
+from stationary.ingest.formats._lines import LogLines
 
 FORMAT = Format(
     lines=LogLines(

@@ -8,7 +8,8 @@ Apache logs the time at which a request was *received*. The usual ``%t`` has who
 Response times in other units have a format string of their own, as in ``--format '%h ... %T'``.
 """
 
-from stationary.ingest.formats._base import Format, LogLines
+from stationary.ingest.formats._base import Format
+from stationary.ingest.formats._lines import LogLines
 
 FORMAT = Format(
     lines=LogLines(

@@ -1,6 +1,7 @@
 """Caddy's access log: one JSON object per line, written when a request is done."""
 
-from stationary.ingest.formats._base import Format, LogLines
+from stationary.ingest.formats._base import Format
+from stationary.ingest.formats._lines import LogLines
 
 FORMAT = Format(
     lines=LogLines(

@@ -3,7 +3,8 @@
 The status of a request whose client went away before an answer is 0.
 """
 
-from stationary.ingest.formats._base import Format, LogLines
+from stationary.ingest.formats._base import Format
+from stationary.ingest.formats._lines import LogLines
 
 FORMAT = Format(
     lines=LogLines(

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stationary.ingest.formats._base import Format, LogLines
-from stationary.ingest.formats._lines import Fields
+from stationary.ingest.formats._base import Format
+from stationary.ingest.formats._lines import Fields, LogLines
 
 
 def _adjust(found: Fields) -> None:

@@ -11,7 +11,8 @@ Either may be named, as in ``rt=$request_time``, and other fields may stand arou
 number with three decimals is ``$request_time``.
 """
 
-from stationary.ingest.formats._base import Format, LogLines
+from stationary.ingest.formats._base import Format
+from stationary.ingest.formats._lines import LogLines
 
 FORMAT = Format(
     lines=LogLines(

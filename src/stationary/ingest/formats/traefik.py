@@ -1,6 +1,7 @@
 """Traefik's access log with ``format: json``: one object per line."""
 
-from stationary.ingest.formats._base import Format, LogLines
+from stationary.ingest.formats._base import Format
+from stationary.ingest.formats._lines import LogLines
 
 FORMAT = Format(
     lines=LogLines(
