@@ -41,7 +41,7 @@ class Requests:
     Options
     -------
     window: Length of a window, as in 10s; chosen to suit the data by default.
-    lost_status: Statuses of lost requests, as in 5xx,429; unanswered ones are lost.
+    status_lost: Statuses of lost requests, as in 5xx,429; unanswered ones are lost.
     columns: Columns of a table of requests, as in arrival=time,response=took,status=code.
     time_unit: Unit of times that are numbers: s, ms, us, ns; found by their size by default.
     table: Table of a database.
@@ -49,7 +49,7 @@ class Requests:
     """
 
     window: str | None = None
-    lost_status: str | None = None
+    status_lost: str | None = None
     columns: str | None = None
     time_unit: str | None = None
     format: str | None = None
@@ -232,7 +232,7 @@ class Place:
     def _cut(self, servers: Sequence[int], capacity: int | None, progress: Progress) -> Ingested:
         from stationary.ingest import Cut, windows_from_events
 
-        lost, window = self.requests.lost_status, self.requests.window
+        lost, window = self.requests.status_lost, self.requests.window
         cut = Cut(
             None if window is None else parse_span(window, "--window"),
             capacity=capacity,

@@ -20,6 +20,7 @@ from stationary.learning.slowing import with_slowing
 from stationary.models import Model
 from stationary.models.latency import percentile_of
 from stationary.planning.limits import Limit, check_slos, limit
+from stationary.planning.lost import lost_already
 from stationary.planning.what_if import Change
 from stationary.terms.slo import Slo, as_slos, check_level, check_present
 from stationary.terms.trust import Doubt, Horizon, Reason
@@ -250,9 +251,10 @@ class Record:
         near, level, given = self.heaviest, question.level, question.present
         asked = question.slos, level
         if asked not in self._limits:
-            self._limits[asked] = limit(
-                self.answering, question.slos, near, level, self.doubt, self.horizon
-            )
+            found = limit(self.answering, question.slos, near, level, self.doubt, self.horizon)
+            if found.doubt is None and lost_already(self.windows, found):
+                found = replace(found, doubt=Doubt(Reason.LOST, "loss"))
+            self._limits[asked] = found
         found, present = self._limits[asked], near if given is None else given
         return replace(found, present=present, present_given=given is not None)
 

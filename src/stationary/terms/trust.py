@@ -77,6 +77,8 @@ class Reason(StrEnum):
     """The measure is not a number there."""
     NO_ERRORS = "no standard errors"
     """The standard errors could not be computed."""
+    LOST = "lost"
+    """More requests were lost at lighter loads than its bound allows."""
     ROUNDING = "rounding"
     """The probability is smaller than the error of the solver that a large chain needs."""
 

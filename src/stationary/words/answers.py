@@ -168,6 +168,8 @@ def doubt(found: Doubt) -> str:
         "not converged": "the fit did not converge",
         "unsolved": f"the chain could not be solved for many of the parameters that {what} "
         f"depends on",
+        "lost": "more requests were lost at lighter loads than its bound allows, and not because a "
+        "queue was full: find out why",
         "undefined": f"{what} is not a number there",
         "no standard errors": "the standard errors could not be computed",
         "rounding": f"probabilities of a chain this large are right to about 1e-8, and {what} is "
