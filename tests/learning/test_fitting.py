@@ -12,6 +12,7 @@ import torch
 
 import stationary as st
 from stationary import words
+from stationary.data import Latencies
 from stationary.errors import ConvergenceWarning, InputError
 from stationary.learning import newton
 from stationary.learning.estimate import End
@@ -290,6 +291,28 @@ def test_many_parameters_reach_the_same_optimum_as_few(monkeypatch):
     assert products.estimates["service_rate"] == pytest.approx(
         whole.estimates["service_rate"], rel=1e-6
     )
+
+
+def test_few_hessians_reach_the_optimum_of_the_closed_form(monkeypatch):
+    # Response times of an M/M/1 queue, of which the system of 60 is one at these loads, are
+    # exponential at the rate that is left.
+    edges, loads = np.array([0.01, 0.03, 0.1, 0.3]), np.linspace(3.0, 12.0, 15)
+
+    def shares(rate):
+        tail = np.exp(-np.multiply.outer(rate - loads, edges))
+        ends = np.ones((len(loads), 1))
+        return -np.diff(np.concatenate([ends, tail, 0 * ends], 1))
+
+    counts = np.random.default_rng(3).multinomial(2000, shares(20.0))
+    reference = scipy.optimize.minimize_scalar(
+        lambda rate: -(counts * np.log(shares(rate))).sum(), bracket=(18.0, 20.0, 22.0)
+    )
+    hessian, calls = Likelihood.hessian, []
+    monkeypatch.setattr(Likelihood, "hessian", lambda *args: calls.append(1) or hessian(*args))
+    windows = st.Windows(loads, observations=[Latencies(counts, edges)])
+    fit = st.fit(M.MMmK(capacity=60), windows, method=st.Newton(starts=1))
+    assert fit.estimates["service_rate"] == pytest.approx(reference.x, rel=1e-6)
+    assert len(calls) < fit.estimate.evaluations / 2
 
 
 def test_seventy_three_parameters_converge():

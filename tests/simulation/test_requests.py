@@ -31,3 +31,5 @@ def test_requests_are_served_in_order_of_arrival():
 def test_other_models_are_refused():
     with pytest.raises(InputError, match=r"takes an M/M/m/K queue.* got Slowing"):
         simulate_requests(Slowing(capacity=3), [1.0])
+    with pytest.raises(InputError, match=r"one service rate and nothing else.* overhead"):
+        simulate_requests(MMmK(capacity=3, overhead=0.01), [1.0])

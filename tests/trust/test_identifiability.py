@@ -408,7 +408,8 @@ def test_the_work_of_a_search_is_bounded(monkeypatch):
     assert {(each.verdict, each.code) for each in found.findings()} == {
         (Verdict.UNKNOWN, "not_searched")
     }
-    assert "limit of work" in str(found)
+    assert "Whether the data determine all of this is not known" in str(found)
+    assert "do not determine" not in str(found)
 
 
 # Directions.

@@ -7,6 +7,7 @@ Commands import what they need when they run, so that ``--help`` does not wait f
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -92,6 +93,7 @@ def main() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     warnings.simplefilter("ignore", ConvergenceWarning)  # the commands say it themselves
     warnings.showwarning = _show_warning
+    gc.set_threshold(20_000)  # a sixth of the time to load libraries goes into looking for cycles
     waiting = threading.Timer(1.0, _say_loading)
     waiting.daemon = True
     waiting.start()

@@ -129,7 +129,7 @@ class Likelihood:
         loss and rates, which at fifty windows of twenty states costs more than the mathematics.
         """
         self.evaluations += 1
-        if self._is_large(len(z)):
+        if self.all_at_once(len(z)):
             return self._visit(z)[:2]
 
         def of_part(x: Tensor, data: Tensor) -> tuple[float, Array]:
@@ -183,7 +183,7 @@ class Likelihood:
 
     def hessian(self, z: Array) -> Array:
         """Exact second derivatives: by a formula, or one double backpropagation per parameter."""
-        if self._is_large(len(z)):
+        if self.all_at_once(len(z)):
             return self._visit(z)[2]
         known = self.by_formula(z)
         if known is not None:
@@ -236,8 +236,8 @@ class Likelihood:
         """Derivatives ``[U, S, P]`` of the log-terms at every distinct input."""
         return by_input(self.log_terms, z, self.x, self.model.edges)[1]
 
-    def _is_large(self, parameters: int) -> bool:
-        """Whether a factor costs so much more than what it is used for that it is used for all."""
+    def all_at_once(self, parameters: int) -> bool:
+        """Whether the Hessian comes with the value: a factor costs more than all its uses."""
         return is_large(self.model.edges) and parameters <= _MOST_PARAMETERS
 
     def _visit(self, z: Array) -> Visit:

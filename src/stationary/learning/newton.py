@@ -38,6 +38,9 @@ from stationary.models.chunks import is_large
 Progress = Callable[[int, int, float], None]
 """Called as ``progress(start, evaluations, nll)``."""
 
+Derivatives = tuple[float, Array, Array | None]
+"""Value, gradient and, where it costs little beside them, Hessian."""
+
 _MOST_NEWTON = 40
 """Parameters up to which whole Hessians pay; beyond, products with them."""
 
@@ -62,6 +65,12 @@ _FLOOR = 1e-14
 
 _SHORTEST = 1e-9
 """Length of a step, in e-folds, at which rounding decides whether it improves anything."""
+
+_LONGEST = 4.0
+"""Length of the longest step, in e-folds."""
+
+_PARALLEL = 1e-8
+"""Cosine below which a step says nothing of what a Hessian lacks."""
 
 _REACH = 20.0
 """How many e-folds from its start a parameter may go before it counts as running away."""
@@ -196,7 +205,7 @@ def minimise(
     progress: Progress | None = None,
     start: int = 0,
 ) -> OptimizeResult | None:
-    """Minimise the likelihood per count by trust-region Newton steps from ``z0``.
+    """Minimise the likelihood per count by Newton steps of bounded length from ``z0``.
 
     None if it cannot start there; the first ``start`` raises what is wrong instead.
 
@@ -244,48 +253,45 @@ def _steps(
         least = _GAIN / likelihood.total
         descent = {"ftol": least, "gtol": 0.0, "maxiter": max_iterations, "maxcor": 30}
         return minimize(value_and_gradient, z0, jac=True, method="L-BFGS-B", options=descent)
-    newton = {"gtol": _TOLERANCE / 10, "maxiter": max_iterations, "max_trust_radius": 4.0}
     result = _by_formula(likelihood, z0, max_iterations)
     if result is not None:
         return result
+    enough = _TOLERANCE / 10
     if len(z0) <= _MOST_NEWTON:
-        result = minimize(
-            value_and_gradient,
-            z0,
-            jac=True,
-            hess=lambda z: finite_hessian(likelihood, z) / likelihood.total,
-            method="trust-exact",
-            options=newton,
-        )
-        _polish(likelihood, value_and_gradient, result)
-    else:
-        near = minimize(
-            value_and_gradient,
-            z0,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(a - _REACH, a + _REACH) for a in z0],
-            options={"gtol": _COARSE, "ftol": 1e-15, "maxiter": max_iterations, "maxcor": 30},
-        )
-        result = minimize(
-            value_and_gradient,
-            near.x,
-            jac=True,
-            hessp=_products(likelihood),
-            method="trust-ncg",
-            options=newton,
-        )
-    return result
+
+        def hessian_at(z: Array) -> Array:
+            return finite_hessian(likelihood, z) / likelihood.total
+
+        at_once = likelihood.all_at_once(len(z0))
+
+        def at(z: Array) -> Derivatives:
+            value, gradient = value_and_gradient(z)
+            hessian = hessian_at(z) if at_once and np.isfinite(value) else None
+            return value, gradient, hessian
+
+        return _newton(at, hessian_at, z0, max_iterations, enough)
+    near = minimize(
+        value_and_gradient,
+        z0,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(a - _REACH, a + _REACH) for a in z0],
+        options={"gtol": _COARSE, "ftol": 1e-15, "maxiter": max_iterations, "maxcor": 30},
+    )
+    return minimize(
+        value_and_gradient,
+        near.x,
+        jac=True,
+        hessp=_products(likelihood),
+        method="trust-ncg",
+        options={"gtol": enough, "maxiter": max_iterations, "max_trust_radius": _LONGEST},
+    )
 
 
 def _by_formula(likelihood: Likelihood, z0: Array, max_iterations: int) -> OptimizeResult | None:
-    """Newton steps of bounded length, where a formula gives the Hessian with the value.
+    """Steps where a formula gives the Hessian with the value; None where there is none."""
 
-    None where there is no formula. One decomposition per step serves every length: where all
-    derivatives cost less than a millisecond, SciPy's own work would be most of the time.
-    """
-
-    def at(z: Array) -> tuple[float, Array, Array]:
+    def at(z: Array) -> Derivatives:
         try:
             known = likelihood.by_formula(z)
         except (RateError, ReducibleError, SolverError, np.linalg.LinAlgError):
@@ -296,28 +302,69 @@ def _by_formula(likelihood: Likelihood, z0: Array, max_iterations: int) -> Optim
         value, gradient, hessian = known
         return value / likelihood.total, gradient / likelihood.total, hessian / likelihood.total
 
-    z, (value, gradient, hessian) = z0, at(z0)
-    if not np.isfinite(value):
+    if not np.isfinite(at(z0)[0]):
         return None
-    curvature, axes = np.linalg.eigh(hessian)
+    return _newton(at, lambda z: np.eye(len(z)), z0, max_iterations, _FLOOR)
+
+
+def _newton(
+    at: Callable[[Array], Derivatives],
+    hessian_at: Callable[[Array], Array],
+    z0: Array,
+    max_iterations: int,
+    enough: float,
+) -> OptimizeResult:
+    """Newton steps of bounded length, until no slope is larger than ``enough``.
+
+    One decomposition per step serves every length. Where ``at`` gives no Hessian, the last exact
+    one is kept up by the slopes that steps find (the symmetric update of rank one), and is computed
+    again where it foretold a step badly: it costs several times as much as a slope.
+    """
+    z, (value, gradient, hessian) = z0, at(z0)
+    exact = True
+    hessian = hessian_at(z) if hessian is None else hessian
     radius = 0.5 * np.sqrt(len(z))
     for _ in range(max_iterations):
-        step, gain = _bounded_step(curvature, axes.T @ gradient, radius)
-        there = at(z + axes @ step)
-        rise, length = (value - there[0]) / max(gain, _TINY), float(np.linalg.norm(step))
-        if gain < _ROUNDING * abs(value):  # then the slope decides which is nearer
-            rise = float(np.abs(there[1]).max() < np.abs(gradient).max() / 2)
-            radius = radius if rise else 0.0
-        elif rise < 0.25:
-            radius = min(radius, length) / 4
-        elif rise > 0.75 and length > 0.9 * radius:
-            radius = 2 * radius
-        if rise > 0:
-            z, (value, gradient, hessian) = z + axes @ step, there
-            curvature, axes = np.linalg.eigh(hessian)
-        if radius < _SHORTEST or np.abs(gradient).max() < _FLOOR:
+        if radius < _SHORTEST or np.abs(gradient).max() < enough:
             break
+        curvature, axes = np.linalg.eigh(hessian)
+        step, gain = _bounded_step(curvature, axes.T @ gradient, radius)
+        step = axes @ step
+        there = at(z + step)
+        rise, length = (value - there[0]) / max(gain, _TINY), float(np.linalg.norm(step))
+        hidden = gain < _ROUNDING * abs(value)
+        if hidden:  # then the slope decides which is nearer
+            rise = float(np.abs(there[1]).max() < np.abs(gradient).max() / 2)
+        if rise >= 0.25 or exact:
+            radius = _next_radius(radius, length, rise, hidden)
+        good, change = rise >= 0.25, there[1] - gradient
+        if rise > 0:
+            z, (value, gradient) = z + step, there[:2]
+        if there[2] is not None:
+            hessian = there[2] if rise > 0 else hessian
+        elif good:
+            hessian, exact = _updated(hessian, step, change), False
+        elif not exact or rise > 0:
+            hessian, exact = hessian_at(z), True
     return OptimizeResult(x=z, fun=value, jac=gradient)
+
+
+def _next_radius(radius: float, length: float, rise: float, hidden: bool) -> float:
+    """How long the next step may be, by the share of the foretold gain that this one had."""
+    if hidden:
+        return radius if rise else 0.0
+    if rise < 0.25:
+        return min(radius, length) / 4
+    return min(2 * radius, _LONGEST) if rise > 0.75 and length > 0.9 * radius else radius
+
+
+def _updated(hessian: Array, step: Array, change: Array) -> Array:
+    """The nearest Hessian, by a matrix of rank one, under which a step changes the slope so."""
+    off = change - hessian @ step
+    along = float(off @ step)
+    if abs(along) <= _PARALLEL * np.linalg.norm(off) * np.linalg.norm(step):
+        return hessian
+    return hessian + np.outer(off, off) / along
 
 
 def _bounded_step(curvature: Array, slope: Array, radius: float) -> tuple[Array, float]:
@@ -329,25 +376,14 @@ def _bounded_step(curvature: Array, slope: Array, radius: float) -> tuple[Array,
     least = max(0.0, -curvature[0]) * (1 + 1e-9)
     most = least + np.linalg.norm(slope) / radius + 1e-12
     best = step(least)
-    if not np.linalg.norm(best) <= radius:
-        shift = brentq(lambda s: 1 / radius - 1 / np.linalg.norm(step(s)), least, most, rtol=0.03)
-        best = step(shift)
+    with np.errstate(over="ignore"):  # a step of infinite length is too long, as others are
+        if not np.linalg.norm(best) <= radius:
+
+            def off(shift: float) -> float:
+                return float(1 / radius - 1 / np.linalg.norm(step(shift)))
+
+            best = step(brentq(off, least, most, xtol=_TINY, rtol=0.03))
     return best, float(-(slope @ best) - (curvature * best) @ best / 2)
-
-
-def _polish(
-    likelihood: Likelihood,
-    value_and_gradient: Callable[[Array], tuple[float, Array]],
-    result: OptimizeResult,
-) -> None:
-    """Take the last Newton step without asking whether the value falls: rounding hides that."""
-    if not _TOLERANCE < np.abs(result.jac).max(initial=0.0) < _COARSE:
-        return
-    H = finite_hessian(likelihood, result.x) / likelihood.total
-    z = result.x - np.linalg.lstsq(H, result.jac, rcond=1e-12)[0]
-    value, gradient = value_and_gradient(z)
-    if np.abs(gradient).max() < np.abs(result.jac).max() and np.isfinite(value):
-        result.x, result.fun, result.jac = z, value, gradient
 
 
 def _products(likelihood: Likelihood) -> Callable[[Array, Array], Array]:

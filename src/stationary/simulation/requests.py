@@ -41,6 +41,12 @@ def simulate_requests(
         raise InputError(
             f"simulate_requests takes an M/M/m/K queue, MMmK(); got {type(model).__name__}"
         )
+    if len(model.theta) > 1:
+        raise InputError(
+            f"simulate_requests knows one service rate and nothing else; got "
+            f"{', '.join(model.param_names)}: take MMmK(servers={model.servers}, "
+            f"capacity={model.capacity}, service_rate=...)"
+        )
     duration, rng = as_duration(duration), as_random(seed)
     loads = as_inputs(model, x)[:, 0].numpy()
     check_size(float(loads.sum()) * duration, MOST_MOVES, "requests")

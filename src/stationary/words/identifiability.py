@@ -66,10 +66,15 @@ def identifiability(found: Identifiability) -> str:
             mark = " or beyond: the search reached its limit of work"
         parts.append(f"  {measure_range(row)}{mark}")
     end = "The data determine all of this to within these ranges, if the model is right."
-    if not found.determined:
+    if any(row["searched"] and not row["determined"] for row in found.rows()):
         end = (
             "The data do not determine all of this, whatever a forecast says: observe more states "
             "or heavier loads, or take a model with fewer parameters."
+        )
+    elif not found.determined:
+        end = (
+            "Whether the data determine all of this is not known, because the search reached its "
+            "limit of work: ask about fewer loads or measures at a time."
         )
     parts += ["", end]
     if not found.converged:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 _STEPS = 100
 _CLOSE = 1e-5
-_TOLERANCE = 1e-10
+"""Relative step at which a root is close: one more step, with derivatives, squares its error."""
 
 _VARIES = 0.1
 """By which share of itself a delay varies, both ways."""
@@ -132,7 +132,7 @@ class Times(ABC):
             # A step out of the bracket halves it, or doubles t where there is no upper end yet.
             halved = torch.where(high.isinf(), 2 * t, (low + high) / 2)
             new = torch.where((newton > low) & (newton < high), newton, halved)
-            left = ((new - t).abs() > _TOLERANCE * t)[:, 0]
+            left = ((new - t).abs() > _CLOSE * t)[:, 0]
             found[rows], t = new, new
         return found.reshape(*self.batch, 1)
 
@@ -161,8 +161,10 @@ class Shifted(Times):
     ) -> Tensor:
         """Mean over the delays of a function's slope: its difference between their ends."""
         least, most = self._ends
-        late, early = of(torch.cat([t - most, t - least], -1)).chunk(2, -1)
         narrow = most - least <= _NARROW * self._mean
+        if bool(narrow.all()):
+            return slope(t - self.shift)
+        late, early = of(torch.cat([t - most, t - least], -1)).chunk(2, -1)
         if not bool(narrow.any()):
             return (late - early) / (most - least)
         wide = (late - early) / torch.where(narrow, 1.0, most - least)
@@ -212,7 +214,6 @@ class Shifted(Times):
             for _ in range(_STEPS):
                 step = (1 - share - self.survival(t)) / self.density(t)
                 new = torch.where(step.isfinite(), t - step, t).clamp(low, high)
-                # Another step, with derivatives, follows: it squares what is left of the error.
                 done = (step.abs() <= _CLOSE * t) | (new == t)
                 t = new
                 if bool(done.all()):

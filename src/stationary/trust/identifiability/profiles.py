@@ -31,8 +31,15 @@ from stationary.trust.identifiability.region import IMPOSSIBLE, REACH, Question,
 _MOST_STEPS = 200
 """Steps of one search."""
 
+_MORE_WORK = 60
+"""Evaluations of a search from a further start. Most end within 12; one that creeps along the edge
+of the region for hundreds has never found a farther end."""
+
 _ENDED = (0, 8)
 """Outcomes of SLSQP at an end: converged, or no step improves it beyond rounding."""
+
+_PRECISE = 1e-6
+"""Gain of a step, as a share of the way to the end, at which a search is over."""
 
 _SMALL = 1e-3
 """Gain of another search, in e-folds, that is too small to go on for."""
@@ -79,8 +86,10 @@ def explore(region: Region, centre: Array, lines: Sequence[Array]) -> None:
                 before[k, side] = region.moved(k, side)
                 uphill = flat @ (flat.T @ region.level(centre, k)[1])
                 _walk(region, [*lines, uphill / np.abs(uphill).max(initial=1e-300)], k, side)
-                for start in _starts(region, centre, k, side)[: None if first else 1]:
-                    _search(region, centre, ball, k, side, start)
+                starts = _starts(region, centre, k, side)
+                _search(region, centre, ball, k, side, starts[0])
+                for start in starts[1:] if first else []:
+                    _search(region, centre, ball, k, side, start, _MORE_WORK)
                 if not (first or region.is_exhausted or _gain(region, before, k, side) > _SMALL):
                     region.searched[k, side] = True
                 before[k, side] = region.moved(k, side)
@@ -116,13 +125,26 @@ def _walk(region: Region, lines: Sequence[Array], k: int, side: int) -> None:
                 break
 
 
-def _search(region: Region, centre: Array, ball: Array, k: int, side: int, start: Array) -> None:
-    """Move one end outwards by SLSQP in coordinates ``u``, with ``z = centre + ball @ u``."""
+def _search(
+    region: Region,
+    centre: Array,
+    ball: Array,
+    k: int,
+    side: int,
+    start: Array,
+    most: int | None = None,
+) -> None:
+    """Move one end outwards by SLSQP in coordinates ``u``, with ``z = centre + ball @ u``.
+
+    With ``most`` evaluations it is one more search for an end that others have found already.
+    """
+    last = math.inf if most is None else region.likelihood.evaluations + most
     slopes = [ball.T @ region.level(at, k)[1] for at in (centre, start)]
     scale = (1.0, -1.0)[side] / max(1e-3, *(float(np.linalg.norm(slope)) for slope in slopes))
 
     def objective(u: Array) -> tuple[float, Array]:
-        if region.is_open(k, side) or region.is_exhausted:
+        over = region.is_exhausted or region.likelihood.evaluations > last
+        if over or region.is_open(k, side):
             raise _StopSearch
         level, slope = region.level(centre + ball @ u, k)
         if math.isnan(level):
@@ -145,12 +167,12 @@ def _search(region: Region, centre: Array, ball: Array, k: int, side: int, start
             bounds=list(zip(np.minimum(u, -limit), np.maximum(u, limit), strict=True)),
             constraints=[inside],
             callback=lambda u: region.visit(centre + ball @ u),
-            options={"maxiter": _MOST_STEPS, "ftol": 1e-8},
+            options={"maxiter": _MOST_STEPS, "ftol": _PRECISE},
         )
         region.visit(centre + ball @ found.x)
         region.searched[k, side] |= found.status in _ENDED
     except _StopSearch:
-        region.searched[k, side] = region.is_open(k, side)
+        region.searched[k, side] |= region.is_open(k, side)
 
 
 def rates_at_zero(region: Region, started: Scale) -> dict[int, tuple[float, float]]:
