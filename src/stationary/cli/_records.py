@@ -122,7 +122,8 @@ def _grounds(plan: Plan) -> dict[str, Any]:
         {**asdict(each), "others": [{"value": v, "load": load} for v, load in each.others]}
         for each in plan.assumed()
     ]
-    return {"assumed": taken, "interval": asdict(plan.breakdown())}
+    longest = plan.windows.longest_queue
+    return {"assumed": taken, "interval": asdict(plan.breakdown()), "longest_queue": longest}
 
 
 def plan_record(
@@ -170,6 +171,7 @@ def forecast_record(
         "limit": limit_record(limit),
         "what_if": [] if plan.change is None else [words.change(plan.change)],
         "limit_now": limit_record(now),
+        "longest_queue": plan.windows.longest_queue,
         "forecast": rows,
         "next_experiment": [] if test is None else test.rows(),
     }

@@ -43,7 +43,7 @@ class Requests:
     window: Length of a window, as in 10s; chosen to suit the data by default.
     lost_status: Statuses of lost requests, as in 5xx,429; unanswered ones are lost.
     columns: Columns of a table of requests, as in arrival=time,response=took,status=code.
-    time_unit: Unit of times that are numbers: s, ms, us, ns.
+    time_unit: Unit of times that are numbers: s, ms, us, ns; found by their size by default.
     table: Table of a database.
     query: Query of a database, instead.
     """
@@ -51,7 +51,7 @@ class Requests:
     window: str | None = None
     lost_status: str | None = None
     columns: str | None = None
-    time_unit: str = "s"
+    time_unit: str | None = None
     format: str | None = None
     table: str | None = None
     query: str | None = None
@@ -212,7 +212,7 @@ class Place:
 
         given, named = self.requests, self._columns()
         try:
-            unit = Unit(given.time_unit)
+            unit = None if given.time_unit is None else Unit(given.time_unit)
         except ValueError:
             raise InputError(
                 f"--time-unit is one of {', '.join(Unit)}; got {given.time_unit!r}"

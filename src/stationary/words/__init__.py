@@ -79,6 +79,7 @@ from stationary.words.plans import (
     plan_answer,
     plan_screen,
     rests_on,
+    unobserved,
     up_to,
     used_up,
     warned,
