@@ -12,9 +12,9 @@ On the free scale ``z``, with ``H`` the Hessian of the likelihood at its minimum
 | `Sandwich`    | from the scores of the windows, or blocks of them   | windows (blocks)          |
 |               |                                                     | independent               |
 
-`AutoCovariance`, the default, is a sandwich where there are enough windows of like length, else `Correlated` where
-the chain allows it, else `Dispersed`, or `Information` for observations that are not counts, and
-for those that are independent by themselves, such as choices.
+`AutoCovariance`, the default, is a sandwich where there are enough windows of like length, else
+`Correlated` where the chain allows it, else `Dispersed`, or `Information` for observations that are
+not counts, and for those that are independent by themselves, such as choices.
 
 Directions along which the likelihood is flat get a standard deviation of `UNDETERMINED` in all of
 them: there the scores vanish too, and a sandwich would call them known.
