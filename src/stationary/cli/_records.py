@@ -112,6 +112,7 @@ def comparison_record(
         "models": plan.ranking().to_dict("records"),
         "forecast": [] if frame is None else frame.to_dict("records"),
         "limit": limit_record(limit),
+        "notes": list(words.warned(plan)),
         **({} if limit is None else _grounds(plan)),
     }
 

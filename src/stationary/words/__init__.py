@@ -70,6 +70,7 @@ from stationary.words.plans import (
     assumed,
     bound,
     breakdown,
+    bullet,
     checked,
     demo_data,
     demo_score,

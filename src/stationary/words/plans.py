@@ -204,7 +204,8 @@ def _taken(each: Assumed) -> str:
     count = int(each.value or 0)
     if each.name == "servers":
         return plural(count, "server")
-    return f"at most {plural(count, 'request')} at a time"
+    size = plural(count, "request") if each.most is None else f"{count} to {each.most:.0f} requests"
+    return f"at most {size} at a time"
 
 
 def breakdown(found: Breakdown) -> str:
