@@ -206,14 +206,14 @@ class Plan(Record):
     @cached_property
     def _assumed(self) -> tuple[Assumed, ...]:
         slos, near = self.question.slos, self.heaviest
-        parts = [part for part in self.draws.parts if part.name == self.name]
-        parts.sort(key=lambda part: -float(part.weights.sum()))
+        parts = [part for part in self.draws.parts if part.weights.sum() > 0]
+        parts.sort(key=lambda part: (part.name != self.name, -float(part.weights.sum())))
         # Requests of the system as it was do not tell what other servers of a changed one would do.
         windows = self.windows if self.change is None else None
         answer = self.limit.load if slos else 0.0
         answer = answer if answer < math.inf else 0.0
         missing = self.question.missing
-        return assumed(parts[0], windows, slos, near, answer, missing) if parts else ()
+        return assumed(parts, windows, slos, near, answer, missing) if parts else ()
 
     def influence(self) -> pd.DataFrame:
         """Return by which share the limit would change without each window, the largest first."""

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import stationary as st
@@ -101,6 +102,46 @@ def test_a_plan_of_requests(call, sources):
     assert found["windows"]["count"] >= 18
     assert 24 < found["limit"]["load"] < 40
     assert code == (not found["limit"]["trusted"])
+
+
+def test_a_plan_of_an_access_log(call, tmp_path):
+    """Each line is written when its request is done, in units of the format's own."""
+    truth = st.models.MMmK(servers=1, capacity=12, service_rate=40.0)
+    log = simulate_requests(truth, np.repeat([8.0, 12.0, 16.0, 20.0, 24.0], 4), 10.0, seed=2)
+    done = 1.7e9 + log.arrival + np.where(log.answered, log.response, 0.0)
+    lines = [
+        f'::1 - - [14/Nov/2023:22:13:20 +0000] "GET / HTTP/1.1" {200 if ok else 503} 512 "-" "-" '
+        f"{took if ok else 0.0:.3f} {end:.3f}"
+        for end, took, ok in sorted(zip(done, log.response, log.answered, strict=True))
+    ]
+    path = tmp_path / "access.log"
+    path.write_text("\n".join([*lines, ""]))
+    options = (*SYSTEM, "--slo", "loss<1%", "--lost-status", "5xx", "--window", "10s", "--json")
+    code, out, err = call("plan", path, *options)
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    exact = st.fit(truth, st.simulate(truth, [8.0, 24.0], duration=1e6, seed=0)).max_load(loss=0.01)
+    assert found["limit"]["low"] < exact.load < found["limit"]["high"]
+    assert found["windows"]["observed"] == ["service times"]
+    code, _, err = call("plan", path, *options, "--time-unit", "s")
+    assert code == 2
+    assert "has units of its own" in err
+
+
+def test_it_says_which_queue_lengths_were_never_observed(call, sources, tmp_path):
+    table = pd.read_csv(sources / "windows.csv", comment="#")
+    longest = max(int(c[2:]) for c in table if c.startswith("Q=") and table[c].sum() > 0)
+    said = f"queues of more than {longest} were never observed"
+    folder, asked = tmp_path / "plan", (*SYSTEM, "--slo", "loss<1%")
+    _, out, _ = call("plan", sources / "windows.csv", *asked, "-o", folder)
+    assert said in " ".join(out.split())
+    assert said in (folder / "report.html").read_text(encoding="utf-8").lower()
+    for more in (["plan", sources / "windows.csv", *asked], ["forecast", folder]):
+        assert json.loads(call(*more, "--json")[1])["longest_queue"] == longest
+    assert said in call("forecast", folder, "--x", "20,30")[1].lower()
+    # Smaller than what was seen, nothing is left that nobody saw.
+    _, out, _ = call("forecast", folder, "--x", "20,30", "--what-if", f"capacity={longest}")
+    assert "never observed" not in out
 
 
 def test_what_is_not_given_is_said_with_its_effect(call, sources):

@@ -168,21 +168,23 @@ def test_what_keeps_the_chain_from_telling_is_a_code_and_the_automatic_kind_goes
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("scheme", [None, st.simulation.Arrivals()])
 @pytest.mark.parametrize("lengths", [[2.0] * 12 + [2000.0], list(2.0 ** np.arange(10))])
-def test_windows_of_very_different_lengths_are_covered(lengths):
+def test_windows_of_very_different_lengths_are_covered(lengths, scheme):
     """One window holds nearly all of the data: its own scatter is not known from itself."""
     truth = st.models.MMmK(capacity=15, service_rate=25.0)
     loads = np.random.default_rng(0).permutation(np.linspace(8, 16, len(lengths)))
     inside, repeats = 0, 60
     for seed in range(repeats):
         parts = [
-            st.simulate(truth, [load], duration=each, seed=1000 * seed + k)
+            st.simulate(truth, [load], duration=each, seed=1000 * seed + k, scheme=scheme)
             for k, (load, each) in enumerate(zip(loads, lengths, strict=True))
         ]
         windows = st.Windows(
             loads,
             torch.cat([part.counts for part in parts]),
             parts[0].observe,
+            parts[0].states.sampling,
             duration=lengths,
         )
         row = st.fit(st.models.MMmK(capacity=15), windows).table().iloc[0]

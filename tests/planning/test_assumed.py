@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import stationary as st
+from stationary import words
 from stationary.errors import InputError
 from stationary.terms.slo import as_slos
 
@@ -30,6 +31,18 @@ def test_what_was_not_said_is_known_and_its_effect_too(plan):
     # Of every hundred requests at the limit one is lost, and would come again.
     ((_, insistent),) = found["retries"].others
     assert insistent == pytest.approx(0.99 * plan.limit.load, rel=3e-3)
+
+
+def test_a_range_of_capacities_is_named_with_what_lies_beside_it(plan):
+    short = plan.windows.observing(range(7))  # which hold nothing of the capacity
+    ranged = st.plan(short, servers=2, capacity=(10, 14), slo="loss < 1%")
+    found = {each.name: each for each in ranged.assumed()}["capacity"]
+    assert (found.value, found.most) == (10, 14)
+    (low, light), (high, heavy) = found.others
+    assert low < 10
+    assert high > 14
+    assert light < ranged.limit.load < heavy
+    assert "at most 10 to 14 requests at a time" in words.assumed(ranged.assumed())
 
 
 def test_without_an_slo_there_are_no_effects(plan):

@@ -112,6 +112,7 @@ def comparison_record(
         "models": plan.ranking().to_dict("records"),
         "forecast": [] if frame is None else frame.to_dict("records"),
         "limit": limit_record(limit),
+        "notes": list(words.warned(plan)),
         **({} if limit is None else _grounds(plan)),
     }
 
@@ -122,7 +123,8 @@ def _grounds(plan: Plan) -> dict[str, Any]:
         {**asdict(each), "others": [{"value": v, "load": load} for v, load in each.others]}
         for each in plan.assumed()
     ]
-    return {"assumed": taken, "interval": asdict(plan.breakdown())}
+    longest = plan.windows.longest_queue
+    return {"assumed": taken, "interval": asdict(plan.breakdown()), "longest_queue": longest}
 
 
 def plan_record(
@@ -170,6 +172,7 @@ def forecast_record(
         "limit": limit_record(limit),
         "what_if": [] if plan.change is None else [words.change(plan.change)],
         "limit_now": limit_record(now),
+        "longest_queue": plan.windows.longest_queue,
         "forecast": rows,
         "next_experiment": [] if test is None else test.rows(),
     }

@@ -231,12 +231,14 @@ class Place:
 
     def _cut(self, servers: Sequence[int], capacity: int | None, progress: Progress) -> Ingested:
         from stationary.ingest import Cut, windows_from_events
+        from stationary.ingest.sweep import SERVERS
 
         lost, window = self.requests.status_lost, self.requests.window
         cut = Cut(
             None if window is None else parse_span(window, "--window"),
             capacity=capacity,
-            servers=tuple(servers),
+            # Others than those that were given tell whether these are right.
+            servers=tuple(sorted({*servers, *SERVERS})),
             lost_status=() if lost is None else tuple(lost.split(",")),
         )
         return windows_from_events(self.source(), cut, None, progress)

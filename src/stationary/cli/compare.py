@@ -152,6 +152,8 @@ def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None, wide: boo
         say()
         for line in words.grounds(plan, limit):
             say(line)
+    for note in words.warned(plan):
+        say("\n".join(words.bullet(words.sentence(note))))
 
 
 def _cells(row: Mapping[str, float], best: float) -> list[str]:

@@ -144,6 +144,8 @@ def forecast(
             title = f"Forecast of {whose} with {100 * plan.question.level:g}% intervals"
             title += f"; the fit saw loads {words.load_range(low, high)}"
             forecast_table(frame, title, wide, named=names is not None, units=plan.in_seconds)
+        if words.unobserved(plan):
+            say(words.sentence(words.unobserved(plan)))
         if plan.change is not None:
             say(f"WARNING: {words.what_if(plan.change)}")
         if limit is not None:

@@ -36,7 +36,7 @@ from stationary.data.tables import FrameTable
 from stationary.data.writers import write_windows
 from stationary.errors import InputError
 from stationary.models import Model
-from stationary.terms.categories import Category, Observed
+from stationary.terms.categories import Category, Observed, members
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -250,6 +250,15 @@ class Windows:
         kinds = [kind for kind in every if isinstance(kind, Counts)]
         kinds.sort(key=lambda kind: (isinstance(kind, States), kind.rank), reverse=True)
         return next(iter(kinds), None)
+
+    @property
+    def longest_queue(self) -> int | None:
+        """Most requests that were counted in the system; None where nobody counted them."""
+        if not isinstance(self.counted, States):
+            return None
+        seen = zip(self.counted.observe, self.counted.data.any(0).tolist(), strict=True)
+        found = (members(category)[-1] for category, was_seen in seen if was_seen)
+        return max((state for state in found if isinstance(state, int)), default=None)
 
     @property
     def states(self) -> States:

@@ -12,9 +12,9 @@ On the free scale ``z``, with ``H`` the Hessian of the likelihood at its minimum
 | `Sandwich`    | from the scores of the windows, or blocks of them   | windows (blocks)          |
 |               |                                                     | independent               |
 
-`AutoCovariance`, the default, is a sandwich where there are enough windows, else `Correlated` where
-the chain allows it, else `Dispersed`, or `Information` for observations that are not counts, and
-for those that are independent by themselves, such as choices.
+`AutoCovariance`, the default, is a sandwich where there are enough windows of like length, else
+`Correlated` where the chain allows it, else `Dispersed`, or `Information` for observations that are
+not counts, and for those that are independent by themselves, such as choices.
 
 Directions along which the likelihood is flat get a standard deviation of `UNDETERMINED` in all of
 them: there the scores vanish too, and a sandwich would call them known.
@@ -265,10 +265,17 @@ class AutoCovariance(CovarianceKind):
         windows = minimum.windows
         if all(kind.independent for kind in windows.observations):
             return Information().at(minimum)
-        if Sandwich().spare(minimum) >= _FEWEST_SPARE:
+        enough = Sandwich().spare(minimum) >= _FEWEST_SPARE
+        # One long window shows no scatter, since the fit follows it. Short ones show too little of
+        # what lasts longer than they do.
+        lengths = windows.lengths * windows.multiplicity
+        weighing = float(lengths.sum() ** 2 / (lengths * windows.lengths).sum())
+        if enough and weighing - len(minimum.curvature) >= _FEWEST_SPARE / 2:
             return Sandwich().at(minimum)
         if obstacle(minimum.likelihood.model, windows, minimum.theta) is None:
             return Correlated().at(minimum)
+        if enough:
+            return Sandwich().at(minimum)
         counts = all(isinstance(kind, Counts) for kind in windows.observations)
         return (Dispersed() if counts else Information()).at(minimum)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,6 +40,8 @@ class Assumed:
         Other values, and the limit on the load with each of them.
     bound_by : tuple of str
         For each of those, the measure that is missed first there; empty where it is the same.
+    most : float, optional
+        The largest of several candidates, of which ``value`` is the smallest.
     """
 
     name: str
@@ -47,10 +49,11 @@ class Assumed:
     given: bool
     others: tuple[tuple[float, float], ...] = ()
     bound_by: tuple[str, ...] = ()
+    most: float | None = None
 
 
 def assumed(
-    part: Part,
+    parts: Sequence[Part],
     windows: Windows | None,
     slos: tuple[Slo, ...],
     near: float,
@@ -61,8 +64,8 @@ def assumed(
 
     Parameters
     ----------
-    part : Part
-        Draws of the main model.
+    parts : sequence of Part
+        Draws of the models that answer, the main one first.
     windows : Windows, optional
         The data; none for a system that was not observed.
     slos : tuple of Slo
@@ -74,9 +77,12 @@ def assumed(
     missing : tuple of str
         Names of what the user did not say.
     """
-    model = part.model
+    part, model = parts[0], parts[0].model
     if not isinstance(model, ServerQueue):
         return ()
+    models = [each.model for each in parts]
+    queues = [each for each in models if isinstance(each, ServerQueue)]
+    capacities = [queue.capacity for queue in queues if queue.servers == model.servers]
     # By ratios: the answer is a median of draws, and these are limits at the estimates.
     own = _limit(part, model, slos, near) if answer > 0 else None
 
@@ -91,8 +97,9 @@ def assumed(
                     bound_by.append("" if same else found.binding.measure)
         return {"others": tuple(others), "bound_by": tuple(bound_by)}
 
-    aside = max(round(_ASIDE * model.capacity), 1)
-    sizes = [float(max(model.capacity - aside, model.smallest)), float(model.capacity + aside)]
+    least, most = min(capacities), max(capacities)
+    low, high = (max(round(_ASIDE * size), 1) for size in (least, most))
+    sizes = [float(max(least - low, model.smallest)), float(most + high)]
     servers = [] if windows is None else _other_servers(model, windows)
     found = [
         Assumed(
@@ -106,7 +113,9 @@ def assumed(
     # A capacity that nobody gave is so large that patience decides.
     if patience is None or "capacity" not in missing:
         others = effects(sizes, lambda size: model.changed(capacity=int(size)))
-        found.append(Assumed("capacity", model.capacity, "capacity" not in missing, **others))
+        if most > least:
+            others["most"] = most
+        found.append(Assumed("capacity", least, "capacity" not in missing, **others))
     if isinstance(model, Service):
         # As long as half of a full queue takes: much longer, and a full queue decides anyway.
         waits = [model.capacity / (2 * model.servers * model.estimates["service_rate"])]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _REACH = {
     "passed": "fitted to loads up to {cut} alone, the model predicted {above}, with an error of "
-    "{share}; no heavier load was recorded to test it on",
+    "{share}; no heavier load was recorded",
     "misfit": "the model does not fit the loads it was fitted to: it is off by {share} at {loads}",
     "failed": "fitted to loads up to {cut} alone, the model is off by {share} at {above}: it does "
     "not extend to heavier load",

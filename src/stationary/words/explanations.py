@@ -57,6 +57,9 @@ def _data(found: Plan) -> Iterator[str]:
     if source:
         yield f"From {source}."
     yield sentence(plans.rests_on(found.windows, found.recipe.get("unit", "")))
+    more = plans.unobserved(found)
+    if more:
+        yield sentence(f"{more}: there the forecast rests on the model alone")
     aside = [plain(kind.kind) for kind in found.windows.aside]
     if aside:
         yield f"Not used, because they say less about the same requests: {listed(aside)}."

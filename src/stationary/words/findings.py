@@ -316,7 +316,7 @@ _SENTENCES: dict[str, dict[str, Clauses | Callable[[Facts], Clauses]]] = {
         ),
     },
     "servers": {
-        "no_requests": ("there are no service times of single requests to tell",),
+        "no_requests": ("there are no service times for other numbers of servers to tell",),
         "servers_fit": (
             "no other number of servers explains the queue lengths clearly better than {servers}",
         ),

@@ -83,7 +83,8 @@ def grounds(found: Plan, limit: Limit) -> list[str]:
     if limit.doubt is not None:
         lines += _labelled("WARNING", f"not to be trusted: {answers.doubt(limit.doubt)}")
     rests = rests_on(found.windows, found.recipe.get("unit", ""))
-    lines += _labelled("Based on", f"{rests}; model: {found.name}")
+    more = unobserved(found)
+    lines += _labelled("Based on", f"{rests}; model: {found.name}" + (f"; {more}" if more else ""))
     if limit.doubt is None and found.horizon.load:
         lines += _labelled("Tested", answers.why_horizon(found.horizon))
         lines += _labelled("Interval", breakdown(found.breakdown()))
@@ -148,6 +149,17 @@ def rests_on(windows: Windows, unit: str = "") -> str:
     )
 
 
+def unobserved(found: Plan) -> str:
+    """Return which queue lengths nobody observed, as a clause; empty if all were or there are none.
+
+    What a forecast says of these rests on the model.
+    """
+    capacity, longest = getattr(found.model, "capacity", 0), found.windows.longest_queue
+    if longest is None:
+        return "queue lengths were not observed" if capacity else ""
+    return f"queues of more than {longest} were never observed" if longest < capacity else ""
+
+
 def assumed(found: Sequence[Assumed], answer: float = math.nan) -> str:
     """Return what an answer takes as given, and where the limit would be otherwise, as clauses.
 
@@ -192,7 +204,8 @@ def _taken(each: Assumed) -> str:
     count = int(each.value or 0)
     if each.name == "servers":
         return plural(count, "server")
-    return f"at most {plural(count, 'request')} at a time"
+    size = plural(count, "request") if each.most is None else f"{count} to {each.most:.0f} requests"
+    return f"at most {size} at a time"
 
 
 def breakdown(found: Breakdown) -> str:

@@ -36,6 +36,8 @@ def check(case: Case) -> Outcome:
         and times.explained_by(model.changed(servers=m))
         and (m == 1 or 1 / _NEAR <= m / model.servers <= _NEAR)
     ]
+    if not others:
+        return unknown("no_requests")
     fitted: dict[str, Estimate] = {str(model.servers): case.estimate}
     for m in others:
         try:
