@@ -241,9 +241,7 @@ def test_a_format_has_its_own_unit(tmp_path):
     path = tmp_path / "access.log"
     path.write_text(f"{COMBINED} 0.250 {MSEC}\n")
     source = Source(str(path), Columns(unit=Unit.MS), format="nginx")
-    with pytest.raises(
-        InputError, match=r"format 'nginx' has units of its own; leave out the units"
-    ):
+    with pytest.raises(InputError, match=r"format 'nginx' has units of its own; leave out"):
         windows_from_events(source, Cut(1.0))
 
 
@@ -309,6 +307,14 @@ def test_a_request_that_haproxy_denied_is_lost(rows):
     answered, denied = rows("haproxy", HAPROXY, DENIED)
     assert answered[1] == 99_000
     assert denied == (us(2009, 2, 6, 12, 14, 14, 655000), None, "503")
+
+
+@pytest.mark.parametrize("status", ["-", "2" * 20])
+def test_a_line_whose_status_is_no_number_is_left_out(rows, status):
+    strange = HAPROXY.replace(" 200 2750", f" {status} 2750")
+    assert strange != HAPROXY
+    with pytest.warns(DataWarning, match="1 of 2 lines are not HAProxy"):
+        assert len(rows("haproxy", HAPROXY, strange)) == 1
 
 
 @pytest.mark.parametrize(
@@ -443,6 +449,23 @@ def test_lines_that_cross_the_blocks_of_a_file_are_read_once(tmp_path, monkeypat
     assert made.table["sent"].tolist() == [50] * 5
 
 
+def test_a_look_at_a_file_without_lines_reads_its_head_only(tmp_path, monkeypatch):
+    path = tmp_path / "access.log"
+    path.write_bytes(b"x" * 2_000_000)
+    monkeypatch.setattr(_lines, "_LONGEST", 1_000_000)
+    monkeypatch.setattr(_lines, "_BLOCK", 100_000)
+    with pytest.raises(InputError, match="this is no log that is known"):
+        windows_from_events(Source(str(path)), Cut(5.0))
+    with pytest.raises(InputError, match=r"access\.log: a line is longer than .* MiB; is this"):
+        windows_from_events(Source(str(path), format="nginx"), Cut(5.0))
+
+
+def test_a_byte_that_is_no_text_leaves_other_texts_as_they_are():
+    lines = [f"{COMBINED} 0.250 {MSEC}\n".replace("/a?", path).encode() for path in ("/é?", "/b?")]
+    found = _lines.read(lines[0] + lines[1].replace(b"/b", b"/\xff"), load_format("nginx").lines)
+    assert found.columns["path"].to_pylist() == ["/é", "/\N{REPLACEMENT CHARACTER}"]
+
+
 @pytest.mark.parametrize(
     ("line", "good"),
     [
@@ -452,6 +475,14 @@ def test_lines_that_cross_the_blocks_of_a_file_are_read_once(tmp_path, monkeypat
         (CADDY.replace('"uri":"/a?b=1"', r'"uri":"/\"status\":9,{?"'), True),
         (CADDY.replace('"duration":0.000929675', '"duration":9.29675e-4'), True),
         (CADDY.replace('{"level"', '{"other":{"status":9,"x":[1,{"ts":5}]},"level"'), True),
+        (CADDY[:-1] + ',"errors":[{"status":500,"duration":9},[{"ts":1}]]}', True),
+        (CADDY[:-1] + " }", True),
+        (CADDY.replace('":', '"\t: ').replace(',"', '\t,\t"').replace("}", "\t}"), True),
+        (CADDY.replace('"duration":0.000929675', '"duration"\t:\t9.29675E-4\t'), True),
+        (CADDY.replace('"duration":0.000929675', f'"duration":0.000929675e{"0" * 30}'), True),
+        ("}{" + CADDY, False),
+        ("}" * 50_000 + "{" * 5 + '"a":1', False),
+        ("[" * 50_000 + '"a":1', False),
     ],
 )
 def test_members_of_json_are_found_at_their_own_place(line, good):
@@ -460,6 +491,21 @@ def test_members_of_json_are_found_at_their_own_place(line, good):
     if good:
         assert found.columns["response"].to_pylist() == [930]
         assert found.columns["status"].to_pylist() == ["200"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0e99999999999", 0),
+        ("1e-99999999999", 0),
+        ("1e99999999999999999999", _scan.NONE),
+        ("2.5E-1", 250_000),
+        ("1" + "0" * 40 + "e-40", 1_000_000),
+    ],
+)
+def test_large_exponents_are_read_at_once(text, value):
+    found = np.frombuffer(text.encode(), dtype=np.uint8)
+    assert _scan.number(found, 0, len(found), 6) == (value, len(found))
 
 
 @settings(max_examples=200, deadline=None)

@@ -33,6 +33,9 @@ _STEP = 1.0
 _MOST_STRETCHES = 10
 """Stretches of a log between steps back; rows that step back more often are in no order."""
 
+_MOST_TWICE = 7200.0
+"""Seconds by which a clock is set back at most."""
+
 Progress = Callable[[str], None]
 
 
@@ -134,7 +137,7 @@ def _windows(session: Session, requests: Rows, cut: Cut, report: Progress) -> In
 def _stream(
     session: Session, requests: Rows, cut: Cut, grid: Grid, unusable: dict[str, list[int]]
 ) -> Swept:
-    """Sweep over requests as they are read; they are sorted first where their order is none.
+    """Sweep over requests as they are read; they are sorted first unless they are in order.
 
     Windows of times that came twice are added to ``unusable``.
     """
@@ -149,7 +152,7 @@ def _stream(
     for ordered in (table, table.order_by("arrival")):
         sweep = Sweep(grid.origin, cut.length, grid.windows, samples, cut.servers or SERVERS)
         batches = _ahead(_requests(session, ordered, requests.name))
-        if session.one_file:
+        if session.one_file and ordered is table:
             batches = _watched(batches, max(requests.longest, _STEP), stretches)
         try:
             for rows in in_order(batches, requests.longest):
@@ -160,6 +163,10 @@ def _stream(
         for low, high in _twice(stretches):
             first, last = (int((end - grid.origin) // cut.length) for end in (low, high))
             unusable.setdefault("the clock was set back", []).extend(range(first, last + 1))
+            session.notes.append(
+                f"the clock was set back by about {high - low:.0f} s; only the windows of times that "
+                "came twice are left out"
+            )
         return sweep.result()
     raise AssertionError("sorted rows were out of order")
 
@@ -182,15 +189,17 @@ def _watched(
 def _twice(stretches: list[list[float]]) -> list[tuple[float, float]]:
     """Return the times that came twice, as a clock was set or summer time ended.
 
-    There are none where rows are in no order at all.
+    There are none where rows are in no order at all. Long times that came twice, or half of a log,
+    are those of several servers, whose logs stand one after the other in a file.
     """
     if len(stretches) > _MOST_STRETCHES:
         return []
     found = []
+    covered = np.max(stretches, initial=0.0) - np.min(stretches, initial=np.inf)
     for k in range(1, len(stretches)):
         lows, highs = zip(*stretches[:k], strict=True)
         low, high = max(stretches[k][0], min(lows)), min(stretches[k][1], max(highs))
-        if low < high:
+        if 0 < high - low <= _MOST_TWICE and high - low < covered / 2:
             found.append((low, high))
     return found
 

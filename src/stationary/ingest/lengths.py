@@ -35,6 +35,10 @@ _UNLIKELY = 30.0
 """Requests that are missing from a gap: that none came by chance has the probability e^-30."""
 _FEWEST = 8
 """Requests of a window from which its load is known well enough to tell a gap."""
+_ALIKE = 3.0
+"""Silences recur that differ by less than this factor."""
+_OFTEN = 5
+"""Silences that are alike before they recur; they are a tenth of the windows, too."""
 _PARTS = 8
 """Parts of the shortest window in which arrivals are counted."""
 _MOST_PARTS = 2**20
@@ -57,7 +61,7 @@ def gaps_touch(window: NDArray[np.int64], within: NDArray[np.float64]) -> NDArra
     """Whether a gap in the log, as a restart leaves one, is inside a window or reaches into it.
 
     ``within`` are arrivals in equal parts of windows that have some. A gap is a run of empty parts
-    that is too long for the load beside it.
+    that is too long for the load beside it, unless such runs recur, as they do between bursts.
     """
     parts = within.shape[1]
     empty = within == 0
@@ -68,12 +72,20 @@ def gaps_touch(window: NDArray[np.int64], within: NDArray[np.float64]) -> NDArra
     for k in range(parts):
         run = np.where(empty[:, k] & (k >= lead) & (k < parts - trail), run + 1, 0)
         longest = np.maximum(longest, run)
-    touched: NDArray[np.bool_] = longest * rate > _UNLIKELY
+    inside: NDArray[np.bool_] = longest * rate > _UNLIKELY
     between = parts * (np.diff(window) - 1) + trail[:-1] + lead[1:]
     # A window that a gap cuts short has too low a load: the next one tells it better.
     before = np.maximum(rate, np.concatenate([[0.0], rate[:-1]]))[:-1]
     after = np.maximum(rate, np.concatenate([rate[1:], [0.0]]))[1:]
     gap = between * np.minimum(before, after) > _UNLIKELY
+    silent = np.sort(np.concatenate([longest[inside], between[gap]]))
+    most = max(_OFTEN, _SELDOM * len(within))
+
+    def alone(run: NDArray[Any]) -> NDArray[np.bool_]:
+        first, last = (np.searchsorted(silent, end) for end in (run / _ALIKE, run * _ALIKE))
+        return np.asarray(last - first < most)
+
+    touched, gap = inside & alone(longest), gap & alone(between)
     touched[:-1] |= gap & (trail[:-1] > 0)
     touched[1:] |= gap & (lead[1:] > 0)
     return touched

@@ -27,7 +27,7 @@ from stationary.ingest.columns import (
 )
 from stationary.ingest.engines import Session, real
 from stationary.ingest.formats import Format, format_of, load_format, other_format
-from stationary.ingest.formats._lines import blocks, stage
+from stationary.ingest.formats._lines import blocks, head, stage
 from stationary.terms.spans import Unit as Unit
 
 _OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
@@ -265,14 +265,14 @@ def _age(path: str) -> tuple[str, float, str]:
 
 def _head(path: str) -> bytes | None:
     """Return the first lines of a file of text; no line of a Parquet file, None of an empty one."""
-    block = next(blocks(path), None)
-    if block is None:
+    block = head(path, _HEAD)
+    if not block:
         return None
     if block.startswith(b"PAR1"):
         return b""
     if b"\0" in block:
         raise InputError(f"{path}: this is no text; logs are text, perhaps packed (.gz, .zst)")
-    return b"".join(block[:_HEAD].splitlines(keepends=True)[:_LINES])
+    return b"".join(block.splitlines(keepends=True)[:_LINES])
 
 
 def _distinct(files: list[str], session: Session) -> list[str]:

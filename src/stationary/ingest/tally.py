@@ -116,6 +116,7 @@ def tally(
         raise InputError(
             f"{rows.name}: no window is left; left out: "
             + ", ".join(f"{item.windows} ({item.why})" for item in dropped)
+            + "; take longer windows (--window)"
         )
     ways = {"load": "min", **dict.fromkeys(("windows", "sent", "lost", "steady"), "sum")}
     if cut.bin_load is None:

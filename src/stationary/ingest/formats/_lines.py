@@ -9,6 +9,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,6 +26,8 @@ WHEN_DONE = "those at which requests were done; arrivals are earlier by the resp
 WHEN_CAME = "those at which requests came"
 _BLOCK = 2**22
 """Bytes that are read at once."""
+_LONGEST = 2**24
+"""Bytes of the longest line."""
 _SHOWN = 200
 """Characters of a line that a message shows."""
 _UNITS = {"s": 6, "ms": 3, "us": 0, "ns": -3}
@@ -167,10 +170,7 @@ def read(block: bytes, rules: LogLines) -> Read:
     from stationary.ingest.formats import _scan
 
     if not block.isascii():
-        try:
-            block.decode()
-        except UnicodeDecodeError:
-            block = block.decode("latin-1").encode()  # any byte can be read
+        block = block.decode(errors="replace").encode()
     ops, starts, pool, keys, texts = rules.program
     text, count = np.frombuffer(block, dtype=np.uint8), block.count(b"\n") + 1
     numbers = np.empty((count, len(_scan.NUMBERS)), dtype=np.int64)
@@ -220,21 +220,39 @@ def _texts(text: NDArray[np.uint8], spans: NDArray[np.int32]) -> Any:
     return pyarrow.StringArray.from_buffers(len(spans), offsets, data)
 
 
-def blocks(path: str) -> Iterator[bytes]:
-    """Yield a file, unpacked, in pieces that end with a line."""
+@contextmanager
+def _opened(path: str) -> Iterator[Any]:
+    """Open a file to read it unpacked."""
     import pyarrow
 
-    rest, first = b"", True
     try:
         with pyarrow.input_stream(path, compression="detect") as stream:
-            while block := stream.read(_BLOCK):
-                block = rest + (block.removeprefix(codecs.BOM_UTF8) if first else block)
-                first = False
-                whole, end, rest = block.rpartition(b"\n")
-                if end:
-                    yield whole + end
+            yield stream
     except (OSError, pyarrow.ArrowException) as error:
         raise InputError(f"{path}: cannot be read: {error}; is it damaged?") from None
+
+
+def head(path: str, size: int) -> bytes:
+    """Return the first bytes of a file, unpacked."""
+    with _opened(path) as stream:
+        found: bytes = stream.read(size)
+    return found.removeprefix(codecs.BOM_UTF8)
+
+
+def blocks(path: str) -> Iterator[bytes]:
+    """Yield a file, unpacked, in pieces that end with a line."""
+    rest, first = b"", True
+    with _opened(path) as stream:
+        while block := stream.read(_BLOCK):
+            block = rest + (block.removeprefix(codecs.BOM_UTF8) if first else block)
+            first = False
+            whole, end, rest = block.rpartition(b"\n")
+            if len(rest) > _LONGEST:
+                raise InputError(
+                    f"{path}: a line is longer than {_LONGEST / 2**20:g} MiB; is this a log?"
+                )
+            if end:
+                yield whole + end
     if rest:
         yield rest
 

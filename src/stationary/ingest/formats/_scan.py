@@ -44,7 +44,10 @@ _MONTHS = np.array(
 """Their second and third letters, which tell them apart."""
 _DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _DEEPEST = 64
-_SPACE, _QUOTE, _BACKSLASH = ord(" "), ord('"'), ord("\\")
+_NOWHERE = np.uint64(2**64 - 1)
+"""What the keys of objects in a list lie under, so that none of them is one at the top."""
+_MOST_POWER = 10**9
+_SPACE, _TAB, _QUOTE, _BACKSLASH = ord(" "), ord("\t"), ord('"'), ord("\\")
 
 
 @numba.njit(cache=True, nogil=True)
@@ -84,15 +87,15 @@ def number(text, at, end, shift):  # type: ignore[no-untyped-def]
         at += 1
     if not digits:
         return NONE, at
-    if at + 1 < end and text[at] == ord("e"):
+    if at + 1 < end and (text[at] == ord("e") or text[at] == ord("E")):
         below = text[at + 1] == ord("-")
         at += 1 + (below or text[at + 1] == ord("+"))
         power = 0
         while at < end and 48 <= text[at] <= 57:
-            power = 10 * power + text[at] - 48
+            power = min(10 * power + text[at] - 48, _MOST_POWER)
             at += 1
         shift += -power if below else power
-    if shift < -18:
+    if value == 0 or shift < -18:
         return 0, at
     while shift > 0:
         if value > 10**17:
@@ -166,6 +169,8 @@ def time(text, at, end):  # type: ignore[no-untyped-def]
             away = (hours * 60 + minutes) * 60_000_000
             micros += away if text[zone] == ord("-") else -away
             at = zone + 5 + colon
+    if at > end:
+        return NONE, False, end
     return micros, fine, at
 
 
@@ -212,7 +217,7 @@ def _path(text, at, end, slot, spans):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _take(text, at, end, kind, slot, shift, numbers, spans, adjacent):  # type: ignore[no-untyped-def]
-    """Read a field; return where it ends, or -1 where it is none of its kind.
+    """Read a field; return where it ends, or -1 if it is not of this kind.
 
     An ``adjacent`` one ends where it has to; any other must fill its place.
     """
@@ -318,9 +323,15 @@ def _members(text, at, end, ops, keys, numbers, spans):  # type: ignore[no-untyp
             depth += 1
             if depth == _DEEPEST:
                 return False
-            above[depth], lists[depth], here = here, byte == ord("["), np.uint64(0)
+            above[depth] = here if here or depth == 1 else _NOWHERE
+            lists[depth], here = byte == ord("["), np.uint64(0)
             at += 1
             continue
+        if byte in (_SPACE, _TAB):
+            at += 1
+            continue
+        if depth == 0:
+            return False
         if byte == ord("}") or byte == ord("]"):
             depth -= 1
             here = np.uint64(0)
@@ -328,9 +339,7 @@ def _members(text, at, end, ops, keys, numbers, spans):  # type: ignore[no-untyp
             if depth == 0:
                 return True
             continue
-        if depth == 0 and byte != _SPACE:
-            return False
-        if byte == _SPACE or byte == ord(",") or byte == ord(":"):
+        if byte == ord(",") or byte == ord(":"):
             at += 1
             continue
         quoted = byte == _QUOTE
@@ -341,10 +350,18 @@ def _members(text, at, end, ops, keys, numbers, spans):  # type: ignore[no-untyp
                 if text[stop] == _QUOTE:
                     break
                 stop += text[stop] == _BACKSLASH
-            elif text[stop] == ord(",") or text[stop] == ord("}") or text[stop] == ord("]"):
+            elif (
+                text[stop] == ord(",")
+                or text[stop] == ord("}")
+                or text[stop] == ord("]")
+                or text[stop] == _SPACE
+                or text[stop] == _TAB
+            ):
                 break
             stop += 1
         at = stop + quoted
+        while at < end and text[at] in (_SPACE, _TAB):
+            at += 1
         if quoted and not lists[depth] and at < end and text[at] == ord(":"):
             here = path_hash(above[depth], text[first:stop])
             continue
@@ -364,6 +381,13 @@ def _members(text, at, end, ops, keys, numbers, spans):  # type: ignore[no-untyp
                     )
             here = np.uint64(0)
     return False
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_status(text, span):  # type: ignore[no-untyped-def]
+    """Whether a whole number is there, of some digits: not the ``-`` of one that is not known."""
+    size = span[1] - span[0]
+    return 0 < size < 10 and text[span[1] - 1] != ord("-")
 
 
 @numba.njit(cache=True, nogil=True)
@@ -396,7 +420,7 @@ def read_lines(text, ops, starts, pool, keys, status, numbers, spans, lines):  #
                 good = _follow(
                     text, begin, end, ops, starts[k], starts[k + 1], pool, numbers[row], spans[row]
                 )
-            good = good and spans[row, status, 1] > spans[row, status, 0]
+            good = good and _is_status(text, spans[row, status])
             if good:
                 break
             numbers[row, :] = NONE
