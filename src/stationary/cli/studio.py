@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from stationary.cli._options import command_of
+from stationary.cli._options import command_of, use_one_thread
 from stationary.cli._say import say
 from stationary.errors import InputError, MissingError
 
@@ -34,7 +33,9 @@ def studio(
     port: Port on 127.0.0.1; a free one by default.
     browser: Open the browser.
     """
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in `stationary plan`
+    if not 0 <= port < 2**16:
+        raise InputError(f"--port must be 0 to 65535, 0 for a free one; got {port}")
+    use_one_thread()
     try:
         from stationary.studio.server import serve
     except ModuleNotFoundError as error:

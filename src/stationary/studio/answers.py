@@ -19,6 +19,7 @@ from stationary.learning.draws import Draws
 from stationary.models.latency import percentile_of
 from stationary.output.report import Answer, answer, measured
 from stationary.planning.limits import Limit
+from stationary.planning.record import Question
 from stationary.planning.what_if import what_if
 from stationary.terms.slo import Slo, as_slos
 
@@ -38,6 +39,9 @@ _BEYOND = 1.6
 """How far beyond the limit a chart shows what happens."""
 
 _CHANGES: Mapping[str, type] = {"servers": int, "capacity": int, "faster": float, "patience": float}
+
+MOST = {"servers": 1000, "capacity": 5000}
+"""The largest changed system: its curves take about a second."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ class View:
         self.plan = plan
         self._systems: dict[tuple[tuple[str, float], ...], Draws] = {}
         self._now: dict[Any, dict[str, list[float]]] = {}
+        self._limits: dict[Question, Limit] = {}
         inputs = plan.model.inputs
         if len(inputs) != 1:
             raise InputError(
@@ -134,6 +139,7 @@ class View:
             "tested": plan.horizon.load,
             "measures": {name: _measure(plan, name) for name in self.measures},
             "points": points(self),
+            "most": MOST,
             "options": {**plan.draws.first.changeable, **speed},
         }
 
@@ -159,17 +165,33 @@ class View:
         wanted = {"loss", "p99", *(slo.measure for slo in asked.slos or self.slos)}
         return [name for name in self.measures if not asked.changes or name in wanted]
 
+    def check(self, asked: Asked) -> None:
+        """Raise for a changed system that there cannot be, or that takes too long."""
+        changes = dict(asked.changes)
+        system = {**self.plan.draws.first.changeable, **changes}
+        for name, most in MOST.items():
+            if name in changes and not 1 <= changes[name] <= most:
+                raise InputError(f"{name} must be 1 to {most}; got {changes[name]:g}")
+        if changes and system.get("capacity", math.inf) < system.get("servers", 1):
+            raise InputError(
+                f"capacity counts the requests in service, too: it must be at least the servers, "
+                f"{system['servers']:g}; got {system['capacity']:g}"
+            )
+
     def curves(self, asked: Asked) -> dict[str, Any]:
         """Return the curves at the estimates: at once, and without intervals.
 
         Of a what-if, also those of the system as it is, at the same loads.
         """
+        self.check(asked)
         loads = self.loads(asked, _FINE)
         names = self.charted(asked)
         key = (loads[-1], *names)
-        if key not in self._now:  # the last one: a slider changes the system, and this stays
-            self._now = {key: _values(self.centre, loads, names)}
-        curves = {"now": self._now[key]}
+        now = self._now.get(key)  # the last one: a slider changes the system, and this stays
+        if now is None:
+            now = _values(self.centre, loads, names)
+            self._now = {key: now}
+        curves = {"now": now}
         if asked.changes:
             curves["changed"] = _values(self._changed(asked), loads, names)
         return {"load": loads, **curves}
@@ -185,8 +207,15 @@ class View:
             draws = self._systems[key]
         return draws if speed is None else what_if(draws, {}, speed)[0]
 
+    def limit_now(self, question: Question) -> Limit:
+        """Return the limit of the unchanged system, which stays while a slider moves."""
+        if question not in self._limits:
+            self._limits = {question: self.plan.having(question=question).limit}
+        return self._limits[question]
+
     def asked(self, asked: Asked) -> Plan:
         """Return the plan of the system and the SLOs that are asked for."""
+        self.check(asked)
         question = replace(self.plan.question, slos=asked.slos or self.slos)
         changes = dict(asked.changes)
         speed = changes.pop("faster", None)
@@ -223,7 +252,7 @@ def said(view: View, asked: Asked) -> dict[str, Any]:
         "alone": {each.binding.measure: _limit(each) for each in alone},
     }
     if then.change is not None:
-        now = view.plan.having(question=then.question).limit
+        now = view.limit_now(then.question)
         record["answer"] = words.changed_limit(now, found, then.change)
         record["headroom"] = words.plan_answer(found, alone, unit)
         record["cautions"] = [words.sentence(words.what_if(then.change)), *record["cautions"]]

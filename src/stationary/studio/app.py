@@ -76,7 +76,8 @@ class Studio:
         self.library, self.slow, self.jobs = library, slow.Slow(), Jobs()
         self.scratch = tempfile.TemporaryDirectory(prefix="stationary-studio-")
         self.uploads = Uploads(Path(self.scratch.name))
-        self.source = None if source is None else self.uploads.register(source, source.name)
+        self.source, self.offered = source, None
+        self.looking = asyncio.Lock()
         self.quick = asyncio.Lock()  # two curves side by side would each take twice as long
         self.templates = Environment(
             loader=PackageLoader("stationary.studio"),
@@ -157,42 +158,57 @@ class Studio:
 
     async def curves(self, request: Request) -> Response:
         """Answer at once, without intervals."""
-        view, asked = self._view(request)
-        return Record(view.curves(asked))  # some 15 ms: a thread would only add to them
+        view, asked = await self._view(request)
+        async with self.quick:
+            return Record(await run_in_threadpool(view.curves, asked))
 
     async def ask(self, function: Callable[..., Any], request: Request) -> Response:
         """Answer from the slow process."""
-        view, asked = self._view(request)
-        del view
-        name = request.path_params["name"]
-        key = f"{request.query_params.get('tab', '')} {function.__name__}"
-        try:
-            place, gone = self.library.place(name), request.is_disconnected
-            found = await self.slow.ask(place, key, gone, function, asked)
-        except (asyncio.CancelledError, CancelledError):
+        key = f"{request.query_params.get('tab', '')} {request.path_params['name']} {function}"
+        found = await self._slowly(request, key, function)
+        if found is None:
             return Record({"error": "a newer question took the place of this one"}, 409)
         return Record(found)
 
     async def file(self, request: Request) -> Response:
         """Make a file of a plan, to be saved by the browser."""
-        view, asked = self._view(request)
-        del view
-        name, file = request.path_params["name"], request.path_params["file"]
-        given: tuple[Any, ...] = (asked,)
-        if file == "rules.yml":
-            given = (asked, request.query_params.get("load_expr", _LOAD))
+        file = request.path_params["file"]
         if file not in _FILES:
             return await _missing(request, None)
         function, kind = _FILES[file]
-        place, gone = self.library.place(name), request.is_disconnected
-        text = await self.slow.ask(place, file, gone, function, *given)
+        load = [request.query_params.get("load_expr", _LOAD)] if file == "rules.yml" else []
+        text = await self._slowly(request, None, function, *load)
         saved = {"Content-Disposition": f'attachment; filename="{file}"'}
         return Response(text, media_type=kind, headers=saved)
 
+    async def _slowly(
+        self, request: Request, key: str | None, function: Callable[..., Any], *more: Any
+    ) -> Any:
+        """Return what the slow process answers; None where nobody waits for it any more."""
+        view, asked = await self._view(request)
+        view.check(asked)
+        place = self.library.place(request.path_params["name"])
+        try:
+            return await self.slow.ask(place, key, request.is_disconnected, function, asked, *more)
+        except (asyncio.CancelledError, CancelledError):
+            return None
+
     async def new(self, request: Request) -> Response:
         """Show where a plan is made."""
-        known = {} if self.source is None else self.uploads.preview(self.source)
-        return self.render(request, "new", data={"most": MOST, "known": known})
+        async with self.looking:
+            if self.offered is None:
+                self.offered = await run_in_threadpool(self._offer)
+        return self.render(request, "new", data={"most": MOST, **self.offered})
+
+    def _offer(self) -> dict[str, Any]:
+        """Return the first rows of the file that the studio was started with, or what is wrong."""
+        if self.source is None:
+            return {"known": {}, "error": ""}
+        key = self.uploads.register(self.source, self.source.name)
+        try:
+            return {"known": self.uploads.preview(key), "error": ""}
+        except InputError as error:
+            return {"known": {}, "error": str(error)}
 
     async def upload(self, request: Request) -> Response:
         """Take a file, and return its first rows."""
@@ -204,11 +220,15 @@ class Studio:
     async def start(self, request: Request) -> Response:
         """Make a plan of an upload."""
         task = await _body(request)
-        file, name = self.uploads.get(str(task.pop("upload", "")))
+        key = str(task.pop("upload", ""))
+        file, name = self.uploads.get(key)
         self.jobs.check_free()
         output = self.library.new(str(task.get("title") or name.partition(".")[0]))
         given = {key: task[key] for key in _SAID if key in task}
-        job = self.jobs.start({**given, "source": str(file), "name": name, "output": str(output)})
+        job = self.jobs.start(
+            {**given, "source": str(file), "name": name, "output": str(output)},
+            partial(self.uploads.forget, key),
+        )
         return Record({"job": job})
 
     async def again(self, request: Request) -> Response:
@@ -229,8 +249,8 @@ class Studio:
         self.jobs.get(request.path_params["job"]).cancel()
         return Record({})
 
-    def _view(self, request: Request) -> tuple[View, Asked]:
-        view = self.library.view(request.path_params["name"])
+    async def _view(self, request: Request) -> tuple[View, Asked]:
+        view = await run_in_threadpool(self.library.view, request.path_params["name"])
         return view, Asked.of(request.query_params.multi_items())
 
 

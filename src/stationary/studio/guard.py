@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -69,13 +68,16 @@ class Guard:
         headers = Headers(scope=scope)
         if headers.get("host", "") not in self.hosts:
             return 400
-        given = scope["path"].split("/")[1]
+        given = scope["path"].removeprefix("/").partition("/")[0]
         if not secrets.compare_digest(given.encode(), self.token.encode()):
             return 404
         origin = headers.get("origin")
-        foreign = origin is not None and urlsplit(origin).netloc != headers["host"]
         site = headers.get("sec-fetch-site", "same-origin")
-        if foreign or (site not in ("same-origin", "none")):
+        # A link to a page may be followed from anywhere: who has the token may open it.
+        opened = (scope["method"], headers.get("sec-fetch-dest")) == ("GET", "document")
+        if origin not in (None, f"http://{headers['host']}"):
+            return 403
+        if site not in ("same-origin", "none") and not opened:
             return 403
         # A browser names the origin of whatever changes something.
         return 403 if scope["method"] not in ("GET", "HEAD") and origin is None else 0

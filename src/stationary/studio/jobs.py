@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,12 @@ class Job:
     ----------
     task : dict
         See `stationary.studio.work.make`.
+    made : callable
+        Called once the plan is there.
     """
 
-    def __init__(self, task: dict[str, Any]) -> None:
-        self.output = Path(task["output"])
+    def __init__(self, task: dict[str, Any], made: Callable[[], None]) -> None:
+        self.made, self.output = made, Path(task["output"])
         self.state: dict[str, Any] = {"text": "starting"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "stationary.studio.work"],
@@ -57,7 +60,9 @@ class Job:
         self.process.wait()
         if self.running:
             self.state = {**self.state, "error": "The computation ended early; start it again."}
-        if "error" in self.state:
+        if "plan" in self.state:
+            self.made()
+        else:
             with suppress(OSError):
                 self.output.rmdir()
 
@@ -65,6 +70,8 @@ class Job:
         """Stop it; nothing is left of it."""
         if self.running:
             self.state = {**self.state, "error": "Cancelled."}
+        if self.process.poll() is not None:  # its number may belong to another process by now
+            return
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGTERM)
 
@@ -75,11 +82,11 @@ class Jobs:
     def __init__(self) -> None:
         self._known: dict[str, Job] = {}
 
-    def start(self, task: dict[str, Any]) -> str:
+    def start(self, task: dict[str, Any], made: Callable[[], None] = lambda: None) -> str:
         """Start to make a plan; return the name of the job."""
         self.check_free()
         name = secrets.token_hex(8)
-        self._known[name] = Job(task)
+        self._known[name] = Job(task, made)
         return name
 
     def check_free(self) -> None:

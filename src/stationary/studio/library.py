@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from stationary.errors import RunError
@@ -33,8 +34,12 @@ class Library:
 
     def places(self) -> dict[str, Path]:
         """Return the folder of every plan by name, the newest first."""
-        found = sorted(self.folder.glob(f"*/{JSON}"), key=lambda f: -f.stat().st_mtime_ns)
-        places = {file.parent.name: file.parent for file in found if file.parent != self.opened}
+        written = {}
+        for file in self.folder.glob(f"*/{JSON}"):
+            with suppress(RunError):  # somebody removes it at this moment
+                written[file.parent] = stamp(file.parent)
+        found = sorted(written, key=lambda place: -written[place])
+        places = {place.name: place for place in found if place != self.opened}
         if self.opened is not None:
             places = {_free(self.opened.name, places): self.opened, **places}
         return places
@@ -49,7 +54,7 @@ class Library:
     def view(self, name: str) -> View:
         """Return a plan as pages show it; it is read again where its folder was written anew."""
         place = self.place(name)
-        key = place, (place / JSON).stat().st_mtime_ns
+        key = place, stamp(place)
         with self._lock:
             if key not in self._known:
                 self._known[key] = View(load(place))
@@ -69,6 +74,14 @@ class Library:
                 return place
             except FileExistsError:
                 taken[place.name] = place
+
+
+def stamp(place: Path) -> int:
+    """Return when a plan was written, or raise where it was removed."""
+    try:
+        return (place / JSON).stat().st_mtime_ns
+    except OSError:
+        raise RunError(f"there is no plan in {place.name!r} any more; choose another") from None
 
 
 def _free(name: str, taken: dict[str, Path]) -> str:

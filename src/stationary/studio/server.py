@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import secrets
 import socket
+import tempfile
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
+from markupsafe import escape
 
 from stationary.errors import InputError
 from stationary.studio.app import Studio
 from stationary.studio.guard import Guard
 from stationary.studio.library import Library
+
+_OPEN = (
+    '<!DOCTYPE html><meta charset="utf-8"><title>stationary</title>'
+    '<meta http-equiv="refresh" content="0; url={0}"><a href="{0}">Open the studio</a>\n'
+)
 
 
 def serve(
@@ -53,7 +60,11 @@ def serve(
         guarded, log_level="warning", access_log=False, server_header=False, date_header=False
     )
     say(f"The studio is at {address}")
-    say("Stop it with Ctrl+C. Plans are kept.")
-    if open_browser:
-        webbrowser.open(address)
-    uvicorn.Server(config).run(sockets=[listening])
+    say("Stop it with Ctrl+C. Plans that are finished are kept.")
+    with tempfile.TemporaryDirectory(prefix="stationary-studio-") as folder:  # nobody else's
+        if open_browser:
+            # Others may read a command line: the browser gets the secret from a file.
+            way = Path(folder, "open.html")
+            way.write_text(_OPEN.format(escape(address)), encoding="utf-8")
+            webbrowser.open(way.as_uri())
+        uvicorn.Server(config).run(sockets=[listening])

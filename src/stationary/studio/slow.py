@@ -13,13 +13,16 @@ import tempfile
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from stationary.errors import InputError, RunError, StationaryError
 from stationary.output.alerts import alert_rules
 from stationary.planner import load
 from stationary.studio.answers import Asked, View
+from stationary.studio.library import stamp
 
 _ROWS = 25
 """Rows of a table."""
@@ -33,15 +36,14 @@ class Slow:
     """One process that answers one question after the other."""
 
     def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")  # a fork of threads may never end
-        self.pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
-        self._waiting: dict[str, Future[Any]] = {}
+        self.pool = _pool()
+        self._waiting: dict[str | None, Future[Any]] = {}
         self._answered: dict[Any, Any] = {}
 
     async def ask(
         self,
         place: Path,
-        key: str,
+        key: str | None,
         gone: Callable[[], Awaitable[bool]],
         function: Callable[..., Any],
         *given: Any,
@@ -53,33 +55,51 @@ class Slow:
         place : Path
             The folder of the plan.
         key : str
-            Who asks for what: a question that waits gives way to a new one of the same key.
+            Who asks for what: a question that waits gives way to a new one of the same key. Without
+            one it waits for its turn.
         gone : callable
             Says whether nobody waits for the answer any more; then it is not begun.
         function, *given
             What is called, with the plan and these.
         """
-        earlier = self._waiting.get(key)
+        earlier = self._waiting.pop(key, None)
         if earlier is not None:
             earlier.cancel()
-        question = str(place), place.stat().st_mtime_ns, function, given
+        question = str(place), stamp(place), function, given
         if question in self._answered:
             return self._answered[question]
-        asked = self._waiting[key] = self.pool.submit(_answer, *question)
-        answer = asyncio.wrap_future(asked)
-        while not (await asyncio.wait({answer}, timeout=_LOOK))[0]:
-            if await gone():
-                asked.cancel()
-        self._answered[question] = await answer
+        pool, asked = self.pool, None
+        try:
+            asked = pool.submit(_answer, *question)
+            if key is not None:
+                self._waiting[key] = asked
+            answer = asyncio.wrap_future(asked)
+            while not (await asyncio.wait({answer}, timeout=_LOOK))[0]:
+                if await gone():
+                    asked.cancel()
+            found = await answer
+        except BrokenProcessPool:
+            if self.pool is pool:  # the first question that notices
+                self.pool = _pool()
+            raise RunError("the computation was ended from outside; ask again") from None
+        finally:
+            if asked is not None and self._waiting.get(key) is asked:
+                del self._waiting[key]
+        self._answered[question] = found
         while len(self._answered) > _KEPT:
             self._answered.pop(next(iter(self._answered)))
-        return self._answered[question]
+        return found
 
     def close(self) -> None:
         """End the process."""
         for child in multiprocessing.active_children():
             child.terminate()
         self.pool.shutdown(cancel_futures=True)
+
+
+def _pool() -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("spawn")  # a fork of threads may never end
+    return ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
 
 
 def rules(view: View, asked: Asked, load_expr: str) -> str:
@@ -121,4 +141,7 @@ def _view(place: str, stamp: int) -> View:
 
 
 def _answer(place: str, stamp: int, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-    return function(_view(place, stamp), *given)
+    try:
+        return function(_view(place, stamp), *given)
+    except StationaryError as error:  # one with more than a text may not survive the way back
+        raise InputError(str(error)) from None

@@ -6,7 +6,7 @@ import csv
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +23,24 @@ _UNPACKED, _RATIO, _SMALL = 4 * 2**30, 100, 2**26
 """Bytes of a packed file once it is unpacked: at most, and per byte beyond those of a small one."""
 
 _ENDING = re.compile(
-    r"(\.(?:log|txt|csv|tsv|jsonl|ndjson|parquet))?(\.(?:gz|zst))?$", re.IGNORECASE
+    r"(\.(?:log|txt|csv|tsv|jsonl|ndjson|parquet))?(\.(?:gz|zst|bz2))?$", re.IGNORECASE
 )
 
 _ARCHIVES = {
     b"PK\x03\x04": "zip",
     b"7z\xbc\xaf": "7z",
     b"Rar!": "rar",
-    b"BZh": "bzip2",
     b"\xfd7zX": "xz",
 }
 """How files begin that hold others, or are packed in a way that is not read."""
 
+_PACKED = {".gz", ".zst", ".bz2"}
 _TABLES = {"csv": ",", "tsv": "\t"}
-_ROWS, _HEAD = 6, 2**16
+_ROWS, _HEAD, _WIDE = 6, 2**16, 200
+"""Rows, bytes and characters of a cell that a preview shows at most."""
+
+_KEPT = 4
+"""Uploads that are kept at once; one more takes the place of the oldest."""
 
 _LIKELY = {
     "arrival": ("arrival", "timestamp", "time", "start", "ts", "@timestamp"),
@@ -91,19 +95,25 @@ class Uploads:
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+        for old in [key for key, (each, _) in self._known.items() if self._owns(each)][: 1 - _KEPT]:
+            self.forget(old)
         return self.register(path, Path(name.replace("\\", "/")).name[:80])
 
     def forget(self, key: str) -> None:
-        """Remove an upload."""
-        path, _ = self._known.pop(key)
-        if path.parent == self.folder:
+        """Remove an upload; a file that was there before stays."""
+        path, _ = self._known.get(key, (None, ""))
+        if path is not None and self._owns(path):
+            del self._known[key]
             path.unlink(missing_ok=True)
+
+    def _owns(self, path: Path) -> bool:
+        return path.parent == self.folder
 
     def preview(self, key: str) -> dict[str, Any]:
         """Return the first rows of a file, what it holds, and which columns are likely which."""
         path, name = self.get(key)
         try:
-            check(path)
+            check(path, bounded=self._owns(path))
             columns, rows, kind = _first(path)
         except InputError as error:
             self.forget(key)
@@ -125,64 +135,101 @@ class Uploads:
         }
 
 
-def check(path: Path) -> None:
-    """Raise for an empty file, an archive, and one that unpacks to far more than it is."""
-    size = path.stat().st_size
-    if not size:
-        raise InputError(f"{path}: the file is empty")
-    with path.open("rb") as file:
-        head = file.read(8)
-    for begin, kind in _ARCHIVES.items():
-        if head.startswith(begin):
-            raise InputError(
-                f"{path}: this is a {kind} archive; unpack it, and send the log itself"
-            )
-    if head.startswith(b"PAR1"):
-        _check_parquet(path)
-        return
-    unpacked = 0
+def check(path: Path, bounded: bool = True) -> None:
+    """Raise for an empty file, an archive, and, if bounded, one that unpacks to too much."""
     try:
-        with pa.input_stream(path, compression="detect") as stream:
-            while part := stream.read(2**20):
-                unpacked += len(part)
-                if unpacked > max(_SMALL, _RATIO * size) or unpacked > _UNPACKED:
-                    raise InputError(
-                        f"{path}: unpacked it is more than {unpacked / 2**20:.0f} MiB, too much "
-                        f"for what it is; unpack it and send a part of it"
-                    )
+        size = path.stat().st_size
+        if not size:
+            raise InputError(f"{path}: the file is empty")
+        with path.open("rb") as file:
+            head = file.read(8)
+        for begin, kind in _ARCHIVES.items():
+            if head.startswith(begin):
+                raise InputError(
+                    f"{path}: this is a {kind} archive; unpack it, and send the log itself"
+                )
+        if head.startswith(b"PAR1"):
+            unpacked, most = _size_of_parquet(path), _UNPACKED
+        elif path.suffix.lower() in _PACKED:
+            most = min(max(_SMALL, _RATIO * size), _UNPACKED)
+            unpacked = _size_unpacked(path, most) if bounded else 0
+        else:
+            return
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: cannot be read: {error}; is it damaged?") from None
-
-
-def _check_parquet(path: Path) -> None:
-    try:
-        facts = pq.ParquetFile(path).metadata
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path}: cannot be read: {error}; is it damaged?") from None
-    if 8 * facts.num_rows * facts.num_columns > _UNPACKED:
+    if bounded and unpacked > most:
         raise InputError(
-            f"{path}: it has {facts.num_rows} rows, too many for the studio: run 'stationary plan' "
-            f"on it"
+            f"{path}: unpacked it is more than {most / 2**20:.0f} MiB, too much for the studio; "
+            f"run 'stationary plan' on it, or send a part of it"
         )
+
+
+def _size_unpacked(path: Path, most: int) -> int:
+    """Return the size of a packed file, or one above the most as soon as that shows."""
+    unpacked = 0
+    with pa.input_stream(path, compression="detect") as stream:
+        while unpacked <= most and (part := stream.read(2**20)):
+            unpacked += len(part)
+    return unpacked
+
+
+def _size_of_parquet(path: Path) -> int:
+    """Return a bound on the memory of a table: values repeat in a file, and not in memory."""
+    facts = pq.ParquetFile(path).metadata
+    groups = sum(facts.row_group(k).total_byte_size for k in range(facts.num_row_groups))
+    return int(max(groups, 8 * facts.num_rows * facts.num_columns))
 
 
 def _first(path: Path) -> tuple[list[str], list[list[str]], str]:
     """Return columns and rows of a table, or no columns and the lines of a log; and the format."""
     kind = str(Source(str(path)).found_format[0])
-    if kind == "parquet":
-        batch = next(pq.ParquetFile(path).iter_batches(_ROWS), None)
-        records = [] if batch is None else batch.to_pylist()
-        columns = pq.ParquetFile(path).schema_arrow.names
-        return columns, [[str(row[name]) for name in columns] for row in records], kind
-    with pa.input_stream(path, compression="detect") as stream:
-        text = stream.read(_HEAD).decode("utf-8", "replace")
-    lines = [line for line in text.splitlines()[: _ROWS + 2] if line.strip()]
+    try:
+        if kind == "parquet":
+            file = pq.ParquetFile(path)
+            batch = next(file.iter_batches(_ROWS), None)
+            values = [] if batch is None else [column.to_pylist() for column in batch.columns]
+            rows = [_shown(row) for row in zip(*values, strict=True)]
+            return _shown(file.schema_arrow.names), rows, kind
+        with pa.input_stream(path, compression="detect") as stream:
+            head = stream.read(_HEAD)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read: {error}; is it damaged?") from None
+    text = head.decode("utf-8-sig", "replace")
+    whole = text if len(head) < _HEAD else text.rpartition("\n")[0]  # the last line may be cut
+    found = []
+    for number, line in enumerate(whole.split("\n"), 1):
+        if not line.strip() or (kind in _TABLES and line.startswith("#")):
+            continue
+        try:
+            found.append(_parsed(line.rstrip("\r"), kind))
+        except (ValueError, TypeError, RecursionError, csv.Error):
+            raise InputError(f"{path}: line {number} is not a row of {kind}") from None
+        if len(found) > _ROWS:
+            break
+    if not found:
+        raise InputError(f"{path}: there is no row in its first {_HEAD // 2**10} KiB")
     if kind in _TABLES:
-        data = [line for line in lines if not line.startswith("#")]
-        columns, *rows = csv.reader(data, delimiter=_TABLES[kind])
-        return columns, rows[:_ROWS], kind
-    if kind == "jsonl":
-        objects = [json.loads(line) for line in lines[:_ROWS]]
-        columns = list(dict.fromkeys(name for each in objects for name in each))
-        return columns, [[str(each.get(name, "")) for name in columns] for each in objects], kind
-    return [], [[line[:200]] for line in lines[:_ROWS]], kind
+        columns, *rows = found
+        return columns, rows, kind
+    rows = found[:_ROWS]
+    if kind != "jsonl":
+        return [], rows, kind
+    columns = list(dict.fromkeys(name for each in rows for name in each))
+    return _shown(columns), [_shown(each.get(name, "") for name in columns) for each in rows], kind
+
+
+def _parsed(line: str, kind: str) -> Any:
+    """Return the cells of a line of a table, the object of one of JSON, or the line itself."""
+    if kind in _TABLES:
+        return _shown(next(csv.reader([line], delimiter=_TABLES[kind])))
+    if kind != "jsonl":
+        return _shown([line])
+    found = json.loads(line)
+    if not isinstance(found, dict):
+        raise TypeError(kind)
+    return found
+
+
+def _shown(values: Iterable[Any]) -> list[str]:
+    """Return what a page shows of values: text that UTF-8 can carry."""
+    return [str(value)[:_WIDE].encode("utf-8", "replace").decode() for value in values]

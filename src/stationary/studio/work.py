@@ -7,7 +7,10 @@ output how far it is, and writes the plan as a folder: whole, or not at all.
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +21,7 @@ import numpy as np
 from stationary import words
 from stationary.data import read_windows
 from stationary.data.windows import Windows
-from stationary.errors import InputError, StationaryError
+from stationary.errors import InputError, StationaryError, hide_passwords
 from stationary.facade import Plan
 from stationary.ingest import Columns, Cut, Source, Unit, windows_from_events
 from stationary.planner import compare, fit, load, plan
@@ -94,6 +97,11 @@ def _read(task: dict[str, Any], known: dict[str, Any]) -> tuple[Windows, list[st
 
 def _again(task: dict[str, Any], say: Say) -> Plan:
     earlier = load(task["plan"])
+    if "method" in earlier.recipe:
+        raise InputError(
+            f"this plan was fitted by {earlier.recipe['method']}, which the studio does not "
+            f"repeat: use 'stationary fit' on a file without these windows"
+        )
     keep = np.ones(len(earlier.windows), bool)
     without = [k for k in task["without"] if isinstance(k, int) and 0 <= k < len(keep)]
     keep[without] = False
@@ -102,11 +110,15 @@ def _again(task: dict[str, Any], say: Say) -> Plan:
     windows = earlier.windows.select(keep)
     say("fitting models")
     models = {name: each.model for name, each in earlier.fitted.items()}
-    made = (
-        compare(models, windows, seed=earlier.seed, progress=_models(say))
-        if earlier.pooled
-        else fit(models[earlier.name], windows, seed=earlier.seed)
-    )
+    if earlier.pooled:
+        made = compare(models, windows, seed=earlier.seed, progress=_models(say))
+    else:
+        used = [kind.kind for kind in windows.observations]
+        made = fit(models[earlier.name], windows, observations=used, seed=earlier.seed)
+    if earlier.refits is not None:
+        say("refitting to redrawn windows")
+        repeats = len(earlier.refits.theta) + earlier.refits.failed
+        made = made.bootstrap(repeats, block=earlier.refits.block, seed=earlier.seed, jobs=1)
     note = words.windows_left_out(len(without), "by hand")
     notes = [*filter(None, [earlier.recipe.get("notes")]), note]
     recipe = {**earlier.recipe, "notes": "\n".join(notes)}
@@ -122,6 +134,7 @@ def _models(say: Say) -> Callable[[int, str], None]:
 def main() -> None:
     """Do what standard input says."""
     task = json.load(sys.stdin)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was half written is removed
 
     def tell(**facts: Any) -> None:
         with suppress(OSError):  # the server may be gone; the plan is finished all the same
@@ -132,6 +145,16 @@ def main() -> None:
         tell(plan=Path(task["output"]).name, notes=made.recipe.get("notes", "").split("\n"))
     except StationaryError as error:
         tell(error=str(error).replace(task.get("source", "\0"), task.get("name", "")))
+    except Exception as error:  # noqa: BLE001  # as the command line says it
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", prefix="stationary-error-", suffix=".txt", delete=False
+        ) as file:
+            file.write(hide_passwords(traceback.format_exc()))
+        text = hide_passwords(f"{type(error).__name__}: {error}")
+        tell(
+            error=f"This is a mistake in stationary, not in your data: {text}; please report it "
+            f"with {file.name}"
+        )
 
 
 if __name__ == "__main__":

@@ -59,9 +59,7 @@ function show(preview) {
     return select(name, text, ["", ...columns], likelier);
   });
   const unit =
-    holds === "requests" && preview.format !== "log"
-      ? [select("unit", "Unit of times", ["", ...UNITS], "")]
-      : [];
+    holds === "requests" ? [select("unit", "Unit of times", ["", ...UNITS], "")] : [];
   id("selects").replaceChildren(legend, kind, ...wanted, ...unit);
   for (const part of document.querySelectorAll("[data-of]"))
     part.hidden = !part.dataset.of.includes(holds);
