@@ -116,7 +116,7 @@ def test_a_plan_of_an_access_log(call, tmp_path):
     ]
     path = tmp_path / "access.log"
     path.write_text("\n".join([*lines, ""]))
-    options = (*SYSTEM, "--slo", "loss<1%", "--lost-status", "5xx", "--window", "10s", "--json")
+    options = (*SYSTEM, "--slo", "loss<1%", "--status-lost", "5xx", "--window", "10s", "--json")
     code, out, err = call("plan", path, *options)
     assert (code, err) == (0, "")
     found = json.loads(out)

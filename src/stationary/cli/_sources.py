@@ -162,6 +162,13 @@ class Place:
                 "are of a Prometheus: give its address, as in http://127.0.0.1:9090",
             ),
         )
+        refuse(
+            (
+                Path(self.location, "plan.json").exists(),
+                f"{self.location} is a saved plan: ask it with 'stationary forecast' or "
+                f"'stationary explain'",
+            ),
+        )
         self.source().check()
         if self.holds_windows:
             self.reading.check(Path(self.location))

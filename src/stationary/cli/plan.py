@@ -74,7 +74,7 @@ def plan(
     patience: How long a client waits before it gives up, as in 30s; for ever by default.
     growth: How the load grows, as in 3%/month: when is the limit reached?
     title: Title of the report.
-    unit: Unit of the loads in the answer, as in req/s.
+    unit: Unit of the loads in the answer; req/s by default, but for windows.
     level: Coverage of the intervals.
     output: Folder for the plan and its report.html.
     seed: Seed of draws and starts.
@@ -117,7 +117,7 @@ def plan(
         "command": command_line(),
         "source": hide_passwords(source),
         "title": title,
-        "unit": unit,
+        "unit": unit or ("" if place.holds_windows else "req/s"),
         "growth": growth or "",
         "notes": "\n".join(found.notes),
     }
