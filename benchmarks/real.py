@@ -12,12 +12,16 @@ what a window of the step's length shows; the width of the loss interval in e-fo
 and the interval score (Winkler) on a log scale, which adds to the width of an interval 2 / (1 -
 level) times the distance by which it misses. Rivals: the same without model error, from counts of
 states alone, a pool of families of queues by their scores on held-out loads, M/M/m/K with its
-sampling error, and M/M/m/K as in a spreadsheet, with the mean number of busy servers at light load
-and no interval. The last row sums up the plans, beside the goals.
+sampling error, M/M/m/K as in a spreadsheet, with the mean number of busy servers at light load and
+no interval, and a straight line through the losses of the light windows. ``rate`` is the error of
+the speed in overload, the logarithm of what was served at the heaviest load over what is forecast:
+its spread over recordings is what `stationary.learning.discrepancy` allows for. The last row sums
+up the plans, beside the goals.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 import tomllib
@@ -155,6 +159,18 @@ def spreadsheet(recorded: Recording) -> float:
     return float(np.interp(BOUND, loss, loads))
 
 
+def straight_line(recorded: Recording) -> float:
+    """The limit where a line through the shares of lost requests at light load reaches the bound.
+
+    NaN where no loss grew with the load: then a line says that there is no limit.
+    """
+    light = recorded.light.using(["states"])
+    loads, counts = light.loads.numpy(), light.counts.numpy()
+    lost = counts[:, -1] / counts.sum(-1) if counts.shape[1] > recorded.capacity else 0 * loads
+    slope, start = np.polyfit(loads, lost, 1)
+    return float((BOUND - start) / slope) if slope > 0 else math.nan
+
+
 def row(recorded: Recording, who: str, answer: st.Plan) -> dict[str, str]:
     """What an answer says of a recording."""
     heavy = recorded.heavy
@@ -168,6 +184,9 @@ def row(recorded: Recording, who: str, answer: st.Plan) -> dict[str, str]:
         + ("" if limit.trusted else ", untrusted"),
         "half-width": f"{np.log(limit.high / limit.low) / 2:.1%}",
     }
+    most = heavy.loc[heavy["load"].idxmax()]
+    served = answer.forecast([most["load"]], measures=["throughput"])["throughput"][0]
+    cells["rate"] = f"{np.log(most['load'] * (1 - most['loss']) / served):+.1%}"
     names = [name for name in heavy if name != "load"]
     frames = {
         level: answer.forecast(
@@ -214,6 +233,9 @@ def main() -> None:
         rows.append(row(recorded, "pool of families", pool(counts_of(recorded.light), system)))
         known = {"recording": recorded.name, "answer": "spreadsheet M/M/m/K"}
         rows.append({**known, "limit": f"{spreadsheet(recorded):.4g}"})
+        known["answer"] = "line through the losses"
+        line = straight_line(recorded)
+        rows.append({**known, "limit": "none" if math.isnan(line) else f"{line:.4g}"})
     print(_table([*rows, summary([each for each in rows if each["answer"] == "plan"])]))
 
 
@@ -228,12 +250,14 @@ def summary(plans: list[dict[str, str]]) -> dict[str, str]:
     held = sum("missed" not in each["limit"] for each in plans)
     pairs = np.array([each["trusted inside"].split(" of ") for each in plans], dtype=int)
     inside, trusted = pairs.sum(0)
+    rates = [float(each["rate"].rstrip("%")) for each in plans]
     widest = max(float(each["half-width"].rstrip("%")) for each in plans)
     cells = {
         "recording": "all, beside the goals",
         "answer": "plan",
         "limit": f"{held} of {len(plans)} inside (goal: all)",
         "half-width": f"at most {widest:.1f}% (goal: 12%)",
+        "rate": f"root mean square {np.sqrt(np.mean(np.square(rates))):.1f}%",
         "trusted inside": f"{inside / trusted:.0%} (goal: 90%)",
     }
     for name in ("loss", "response_time", "p95", "p99"):
