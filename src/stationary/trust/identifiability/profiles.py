@@ -33,7 +33,7 @@ _MOST_STEPS = 200
 
 _MORE_WORK = 60
 """Evaluations of a search from a further start. Most end within 12; one that creeps along the edge
-of the region for hundreds has never found a farther end."""
+of the region for hundreds seldom finds a farther end."""
 
 _ENDED = (0, 8)
 """Outcomes of SLSQP at an end: converged, or no step improves it beyond rounding."""
