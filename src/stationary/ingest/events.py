@@ -164,8 +164,8 @@ def _stream(
             first, last = (int((end - grid.origin) // cut.length) for end in (low, high))
             unusable.setdefault("the clock was set back", []).extend(range(first, last + 1))
             session.notes.append(
-                f"the clock was set back by about {high - low:.0f} s; only the windows of times that "
-                "came twice are left out"
+                f"the clock was set back by about {high - low:.0f} s; only the windows of times "
+                "that came twice are left out"
             )
         return sweep.result()
     raise AssertionError("sorted rows were out of order")
