@@ -180,7 +180,7 @@ def test_without_an_slo_it_says_what_it_asked(call, sources):
     [
         (
             ("--preset", 'http{job="api"}'),
-            'sum(rate(http_request_duration_seconds_count{job="api"}[1m]))',
+            'sum(rate(http_request_duration_seconds_count{job="api"}[W]))',
             'sum by (le) (increase(http_request_duration_seconds_bucket{job="api"}[W]))',
         ),
         (("--load-expr", "rate(a[1m])", "--latency", "b[W]"), "rate(a[1m])", "b[W]"),

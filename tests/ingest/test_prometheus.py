@@ -547,6 +547,14 @@ def test_latency_buckets_alone_and_beside_a_gauge(served, tmp_path, growth):
     assert both.table.filter(like="Q=").to_numpy().sum() == 12
 
 
+def test_a_load_over_the_window_is_read_at_its_end(served):
+    """Between the ends it reaches back into the window before."""
+    latencies(served, "took", at)
+    served.set("rate(n[4s])", lambda t: 10.0 + at(t) if at(t) % 4 == 0 else 1e6)
+    found = made(served, load="rate(n[W])", gauge=None, latency="took", sampling="arrival")
+    assert found.table["load"].tolist() == [14.0, 18.0, 22.0]
+
+
 @pytest.mark.parametrize(
     ("asked", "options", "words"),
     [

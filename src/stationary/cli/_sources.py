@@ -121,7 +121,7 @@ class Metrics:
             )
         metric, where = _PRESETS[name], f"{brace}{labels}"
         return {
-            "load": f"sum(rate({metric}_count{where}[1m]))",
+            "load": f"sum(rate({metric}_count{where}[W]))",
             "latency": f"sum by (le) (increase({metric}_bucket{where}[W]))",
         }
 

@@ -62,7 +62,8 @@ def windows_from_prometheus(
     load : str
         Expression of the load per second, one series, as in
         ``sum(rate(http_requests_total[10s]))``; a window's load is its mean. Its range should be
-        short against the window, because it reaches back over the window's beginning.
+        short against the window, because it reaches back over the window's beginning. Or the range
+        is ``[W]``, the window itself, as in ``sum(rate(http_requests_total[W]))``.
     gauge : str, optional
         Expression of the number of requests in the system, one series of whole numbers.
     histogram : str, optional
@@ -99,12 +100,15 @@ def windows_from_prometheus(
     report = progress or (lambda _: None)
     report("reading the load")
     points = np.arange(len(times[1:]))
+    signal = source.one("load", _over_window(load, source, per_window), times[1:])
+    if "[W]" in load:  # its value at the end of a window is that of the whole window
+        signal = signal[np.minimum((points // per_window + 1) * per_window, len(points)) - 1]
     samples = pd.DataFrame(
         {
             "window": points // per_window,
             "half": (2 * (points % per_window) >= per_window).astype(np.int64),
             "time": (points + 1) * source.step,
-            "signal": source.one("load", load, times[1:]),
+            "signal": signal,
         }
     )
     report("reading what was observed")
@@ -137,12 +141,16 @@ def windows_from_prometheus(
     return made if response is None else _beside(made, response, source.start, cut.length)
 
 
+def _over_window(query: str, source: Prometheus, per_window: int) -> str:
+    """Return an expression with the length of a window for ``W``."""
+    return query.replace("[W]", f"[{per_window * source.step:g}s]")
+
+
 def _read_latency(source: Prometheus, query: str, times: Times, per_window: int) -> pd.DataFrame:
     """Return latency buckets, a row per window; zero where a bucket has no value."""
     import pandas as pd
 
-    length = f"{per_window * source.step:g}s"
-    asked = re.sub(r"\[W\]", f"[{length}]", query)
+    asked = _over_window(query, source, per_window)
     edges, totals = sorted_buckets(source.values("latency", asked, times), asked)
     if re.search(r"\b(increase|delta)\s*\(", asked):
         grown = np.nan_to_num(totals[:, per_window::per_window].T)

@@ -7,6 +7,7 @@ from typing import Any
 
 import ibis
 
+from stationary.errors import InputError
 from stationary.ingest.columns import find
 from stationary.ingest.formats._base import Format, format_of
 from stationary.terms.spans import Unit
@@ -15,7 +16,12 @@ from stationary.terms.spans import Unit
 def _read(backend: Any, files: Sequence[str]) -> Any:
     raw = format_of(files[0], None)[1].read(backend, files)
     for name in ("window", "seconds", "arrival", "response"):
-        find(raw, name, f"{files[0]} is not a trace of the testbed")
+        column = find(raw, name, f"{files[0]} is not a trace of the testbed")
+        if not column.type().is_numeric():
+            raise InputError(
+                f"{files[0]}, column {name!r}: the values are {column.type()}, not numbers; is a "
+                f"line damaged?"
+            )
     # A request that was sent after the end of its window belongs to no window. Windows are laid out
     # two lengths apart, so that requests still in the system at the end of one are not in the next.
     raw = raw.filter(raw.arrival < raw.seconds)
