@@ -241,7 +241,9 @@ def test_a_format_has_its_own_unit(tmp_path):
     path = tmp_path / "access.log"
     path.write_text(f"{COMBINED} 0.250 {MSEC}\n")
     source = Source(str(path), Columns(unit=Unit.MS), format="nginx")
-    with pytest.raises(InputError, match=r"format 'nginx' has units of its own; leave out the units"):
+    with pytest.raises(
+        InputError, match=r"format 'nginx' has units of its own; leave out the units"
+    ):
         windows_from_events(source, Cut(1.0))
 
 
