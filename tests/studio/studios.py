@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -15,12 +17,27 @@ from pathlib import Path
 STATIONARY = [sys.executable, "-c", "from stationary.cli import main; main()"]
 
 
+def wait_for(condition, seconds=300):
+    """Return what a condition gives once it holds."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"nothing came of {condition} in {seconds} s")
+        time.sleep(0.1)
+    return found
+
+
 @contextmanager
-def running(*args, output):
+def running(*args, output, browser=None):
     """Run ``stationary studio`` as a user does; yield its address, which ends with a slash."""
-    command = [*STATIONARY, "studio", "--no-browser", "-o", output, *args]
+    chosen = {} if browser is None else {"BROWSER": browser}
+    quiet = ["--no-browser"] if browser is None else []
     with subprocess.Popen(
-        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        list(map(str, [*STATIONARY, "studio", *quiet, "-o", output, *args])),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **chosen},
     ) as process:
         try:
             said = process.stdout.readline()

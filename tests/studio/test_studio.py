@@ -4,20 +4,25 @@ import asyncio
 import bz2
 import gzip
 import json
+import multiprocessing
 import os
+import shutil
 import signal
-import time
+import sys
 
 import numpy as np
 import pytest
-from studios import log_of, running
+from studios import log_of, running, wait_for
 
 import stationary as st
-from stationary.errors import InputError
+from stationary.errors import InputError, RunError
 from stationary.studio.answers import Asked, View, bands, said
 from stationary.studio.data import windows
+from stationary.studio.jobs import Job
 from stationary.studio.library import Library
+from stationary.studio.slow import Slow, rules, table
 from stationary.studio.uploads import Uploads, check
+from stationary.studio.work import make
 
 pytestmark = pytest.mark.slow
 
@@ -45,12 +50,12 @@ def studio(saved, tmp_path_factory):
 
 def follow(studio, job):
     """Wait for the end of a job; return its last state."""
-    for _ in range(600):
+
+    def end():
         state = json.loads(studio.get(f"api/jobs/{job}")[2])
-        if {"plan", "error"} & state.keys():
-            return state
-        time.sleep(0.2)
-    raise AssertionError(state)
+        return state if {"plan", "error"} & state.keys() else None
+
+    return wait_for(end)
 
 
 # What the pages show is what the plan answers.
@@ -131,6 +136,33 @@ def test_a_foreign_host_or_origin_is_refused(studio):
     assert studio.post("api/plans", {}, Origin=evil)[0] == 403
     assert studio.send("POST", "api/plans", b"{}")[0] == 403  # without any origin
     assert studio.get("new", Origin=f"http://{studio.host}")[0] == 200
+    line = studio.raw(
+        f"GET {path} HTTP/1.1\r\nHost: {studio.host}\r\nOrigin: http://[\r\n\r\n".encode()
+    )
+    assert " 403 " in line
+    assert " 404 " in studio.raw(f"OPTIONS * HTTP/1.1\r\nHost: {studio.host}\r\n\r\n".encode())
+
+
+def test_the_token_reaches_the_browser_by_a_file_of_the_user(saved, tmp_path):
+    script, seen = tmp_path / "browser.py", tmp_path / "seen.txt"
+    script.write_text(
+        "import json, os, sys, urllib.request\n"
+        "file = urllib.request.url2pathname(sys.argv[1].removeprefix('file://'))\n"
+        "mode = os.stat(os.path.dirname(file)).st_mode & 0o777\n"
+        f"with open({str(seen)!r} + '.part', 'w') as made:\n"
+        "    json.dump([sys.argv[1], mode, open(file).read()], made)\n"
+        f"os.rename({str(seen)!r} + '.part', {str(seen)!r})\n"
+    )
+    with running(saved, output=tmp_path, browser=f"{sys.executable} {script} %s") as studio:
+        wait_for(seen.exists)
+        address, mode, text = json.loads(seen.read_text())
+        assert studio.address.split("/")[3] not in address
+        assert mode == 0o700
+        assert studio.address in text
+        # A browser calls this a visit from another site; scripts of other sites stay out.
+        visit = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+        assert studio.get("new", **visit, **{"Sec-Fetch-Dest": "document"})[0] == 200
+        assert studio.get("new", **visit, **{"Sec-Fetch-Dest": "iframe"})[0] == 403
 
 
 def test_every_answer_forbids_what_the_page_does_not_need(studio):
@@ -163,11 +195,14 @@ def test_a_wrong_question_gets_a_sentence(studio):
         ("slo=latency<1s", "latency"),
         ("servers=many", "servers must be a number"),
         ("servers=0", "servers"),
+        ("servers=7&capacity=5", "at least the servers, 7"),
+        ("capacity=100000", "capacity must be 1 to"),
     ):
         query = query.replace("<", "%3C")
-        status, _, text = studio.get(f"plans/checkout/api/said?{query}")
-        assert status == 400
-        assert said_.lower() in json.loads(text)["error"].lower()
+        for kind in ("said",) if query.startswith("slo") else ("said", "curves"):
+            status, _, text = studio.get(f"plans/checkout/api/{kind}?{query}")
+            assert status == 400
+            assert said_.lower() in json.loads(text)["error"].lower()
     assert studio.post("plans/checkout/api/again", b"[" * 9)[0] == 400
     job = json.loads(studio.post("plans/checkout/api/again", {"without": []})[2])["job"]
     assert "choose the windows" in follow(studio, job)["error"]
@@ -296,7 +331,7 @@ def test_from_an_upload_to_files(studio, tmp_path):
     assert any("left out" in note for note in state["notes"])
     status, headers, page = studio.get("plans/shop/files/report.html")
     assert (status, "attachment" in headers["Content-Disposition"]) == (200, True)
-    assert "Loss stays at or below" in page
+    assert "Loss &lt; 1% holds up to" in page
     assert studio.get("plans/shop/files/forecast.csv")[2].startswith("load,loss,loss_low")
     rules = studio.get("plans/shop/files/rules.yml?load_expr=sum(x)")[2]
     assert "stationary:limit" in rules
@@ -331,11 +366,7 @@ def test_a_plan_can_be_cancelled_and_leaves_nothing(studio):
     job = json.loads(studio.post("plans/checkout/api/again", {"without": [1]})[2])["job"]
     assert studio.post(f"api/jobs/{job}/cancel", {})[0] == 200
     assert follow(studio, job)["error"] == "Cancelled."
-    for _ in range(100):
-        if set(folder.iterdir()) == there:
-            return
-        time.sleep(0.1)
-    raise AssertionError(set(folder.iterdir()) - there)
+    wait_for(lambda: set(folder.iterdir()) == there)
 
 
 def test_a_killed_server_loses_no_plan(saved, tmp_path):
@@ -345,13 +376,66 @@ def test_a_killed_server_loses_no_plan(saved, tmp_path):
         assert "error" not in state
         os.kill(studio.process.pid, signal.SIGKILL)
         studio.process.wait()
-        for _ in range(900):
-            if Library(tmp_path).places():
-                break
-            time.sleep(0.2)
-        (place,) = Library(tmp_path).places().values()
+        (place,) = wait_for(Library(tmp_path).places).values()
         assert st.load(place).limit.load > 0
     assert st.load(saved).limit.load > 0
+
+
+def test_downloads_wait_for_one_another_and_a_lost_process_is_replaced(saved):
+    async def never():
+        return False
+
+    async def talk():
+        slow = Slow()
+        try:
+            for function in (said, said):
+                asked = slow.ask(saved, "tab", never, function, Asked())
+                assert (await asked)["limit"]
+            files = [(table, Asked()), (rules, Asked(), "sum(x)")]
+            texts = await asyncio.gather(*[slow.ask(saved, None, never, *each) for each in files])
+            assert [text.split("\n")[0][:5] for text in texts] == ["load,", "group"]
+            for child in multiprocessing.active_children():
+                child.kill()
+            with pytest.raises(RunError, match="ask again"):
+                await slow.ask(saved, "tab", never, bands, Asked())
+            assert (await slow.ask(saved, "tab", never, bands, Asked()))["curves"]
+        finally:
+            slow.close()
+
+    asyncio.run(talk())
+
+
+def test_a_plan_that_is_removed_meanwhile_gets_a_sentence(saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "gone")
+    library = Library(tmp_path / "studio", tmp_path / "gone")
+    assert library.view("gone")
+    shutil.rmtree(tmp_path / "gone")
+    with pytest.raises(RunError, match="there is no plan in 'gone' any more"):
+        library.view("gone")
+
+
+def test_a_job_that_is_over_is_not_signalled(tmp_path, monkeypatch):
+    signalled = []
+    monkeypatch.setattr(os, "killpg", lambda *given: signalled.append(given))
+    job = Job({"plan": str(tmp_path), "output": str(tmp_path / "new")}, lambda: None)
+    wait_for(lambda: not job.running and job.process.poll() is not None)
+    job.cancel()
+    assert "error" in job.state
+    assert signalled == []
+
+
+def test_a_bootstrap_is_repeated_without_the_windows_and_a_stochastic_fit_is_refused(
+    plan, tmp_path
+):
+    single = st.fit(plan.model, plan.windows).bootstrap(20, jobs=1)
+    single.save(tmp_path / "single")
+    task = {"plan": str(tmp_path / "single"), "without": [0], "output": str(tmp_path / "new")}
+    made = make(task, lambda text: None)
+    assert len(made.refits.theta) + made.refits.failed == 20
+    assert made.windows.observations[0].kind == single.windows.observations[0].kind
+    single.having(recipe={"method": "Stochastic(epochs=50)"}).save(tmp_path / "other")
+    with pytest.raises(InputError, match=r"Stochastic\(epochs=50\).*does not repeat"):
+        make({**task, "plan": str(tmp_path / "other")}, lambda text: None)
 
 
 def test_two_tabs_get_a_folder_each(tmp_path):
@@ -364,5 +448,7 @@ def test_a_port_that_is_taken_and_a_source_that_is_not_there(call, studio, saved
     port = studio.host.split(":")[1]
     code, _, err = call("studio", saved, "--port", port, "--no-browser")
     assert (code, f"port {port}" in err) == (2, True)
+    code, _, err = call("studio", saved, "--port", "70000", "--no-browser")
+    assert (code, "--port must be" in err) == (2, True)
     code, _, err = call("studio", "nowhere.log", "--no-browser")
     assert (code, "nowhere.log" in err) == (2, True)

@@ -54,9 +54,10 @@ class Job:
         with suppress(OSError):
             given.write(self._task)
             given.close()
-        for line in said:
-            if self.running:
-                self.state = {**self.state, **json.loads(line)}
+        with said:
+            for line in said:
+                if self.running:
+                    self.state = {**self.state, **json.loads(line)}
         self.process.wait()
         if self.running:
             self.state = {**self.state, "error": "The computation ended early; start it again."}

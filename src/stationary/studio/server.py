@@ -60,7 +60,7 @@ def serve(
         guarded, log_level="warning", access_log=False, server_header=False, date_header=False
     )
     say(f"The studio is at {address}")
-    say("Stop it with Ctrl+C. Plans that are finished are kept.")
+    say("Stop it with Ctrl+C, which also cancels a plan in the making. Finished plans are kept.")
     with tempfile.TemporaryDirectory(prefix="stationary-studio-") as folder:  # nobody else's
         if open_browser:
             # Others may read a command line: the browser gets the secret from a file.

@@ -67,6 +67,7 @@ from stationary.words.numbers import (
     sentence,
 )
 from stationary.words.plans import (
+    AT_LOAD,
     assumed,
     bound,
     breakdown,

@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 WIDTH, MOST = 80, 20
 """Characters of a line and lines of a screen."""
 
+AT_LOAD = {
+    "outside": "This load lies outside of the charts.",
+    "untested": "Not to be trusted: no data tests the model at this load.",
+    "beyond": "Beyond the loads of the data: the forecast extrapolates.",
+}
+"""What is to be known of forecasts at a load that somebody chose, by where it lies."""
+
 _LABEL = 10
 """Width of the labels at the left."""
 

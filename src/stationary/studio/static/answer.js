@@ -110,15 +110,13 @@ function read() {
       return line;
     }),
   );
-  const outside = load < loads[0] || load > loads.at(-1);
-  const far = data.tested !== null && load > data.tested;
-  id("beyond").textContent = outside
-    ? "This load lies outside of the charts."
-    : far
-      ? "Not to be trusted: no data tests the model at this load."
-      : load > data.seen[1]
-        ? "Beyond the loads of the data: the forecast extrapolates."
-        : "";
+  const lies = {
+    outside: load < loads[0] || load > loads.at(-1),
+    untested: data.tested !== null && load > data.tested,
+    beyond: load > data.seen[1],
+  };
+  const first = Object.keys(lies).find((where) => lies[where]);
+  id("beyond").textContent = data.at_load[first] ?? "";
   if (document.activeElement !== id("load")) id("load").value = number(load);
 }
 
