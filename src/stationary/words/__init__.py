@@ -77,6 +77,8 @@ from stationary.words.plans import (
     demo_score,
     felt_window,
     grounds,
+    holds,
+    missed_first,
     odd_window,
     plan_answer,
     plan_screen,

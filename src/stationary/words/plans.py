@@ -74,13 +74,13 @@ def bound(given: Slo) -> str:
     return f"{plain(given.measure)} < {shown(given.bound)}"
 
 
-def up_to(found: Limit, unit: str = "") -> str:
-    """Return a limit and its interval: ``up to 94.2 req/s (83.2 to 107)``."""
+def up_to(found: Limit, unit: str = "", named: str = "") -> str:
+    """Return a limit and its interval, with its name: ``up to 94.2 req/s (83.2 to 107)``."""
     if found.load == 0:
         return "at no load"
     text = f"up to {_load(found.load, unit)}" if found.load < math.inf else "at any load"
     if found.low != found.high:
-        text += f" ({number(found.low, 3)} to {_end(found.high)})"
+        text += f" ({named}{number(found.low, 3)} to {_end(found.high)})"
     return text
 
 
@@ -114,19 +114,26 @@ def plan_answer(found: Limit, alone: Sequence[Limit] = (), unit: str = "") -> st
     unit : str
         Unit of loads, such as ``req/s``.
     """
-    several = len(found.slos) > 1
+    return " ".join(filter(None, (holds(found, unit), missed_first(found, alone))))
+
+
+def holds(found: Limit, unit: str = "") -> str:
+    """Say up to which load the SLOs hold."""
     what = listed([bound(each) for each in found.slos], most=9)
-    text = f"{what} {'hold' if several else 'holds'} {up_to(found, unit)}"
-    if found.low != found.high:
-        text = text.replace("(", f"({headlines.interval(found.level)} ", 1)
-    if not several:
-        return sentence(text)
+    limit = up_to(found, unit, f"{headlines.interval(found.level)} ")
+    return sentence(f"{what} {'hold' if len(found.slos) > 1 else 'holds'} {limit}")
+
+
+def missed_first(found: Limit, alone: Sequence[Limit] = ()) -> str:
+    """Say which of several SLOs is missed first; nothing of a single one."""
+    if len(found.slos) < 2:
+        return ""
     others = [each for each in alone if each.binding.measure != found.binding.measure]
     first = f"{plain(found.binding.measure)} is missed first"
     if others:
         rest = [f"{bound(each.binding)} alone would hold {up_to(each)}" for each in others]
         first += f"; {listed(rest, most=9)}"
-    return f"{sentence(text)} {sentence(first)}"
+    return sentence(first)
 
 
 def used_up(found: Limit, growth: Growth, today: date) -> str:

@@ -41,6 +41,8 @@ class Answer:
         What was asked for.
     limit : Limit, optional
         The largest load that meets all SLOs.
+    more : str
+        What else there is to say of it, such as which SLO is missed first; may be empty.
     """
 
     sentence: str
@@ -50,6 +52,7 @@ class Answer:
     present: float
     question: Question
     limit: Limit | None = None
+    more: str = ""
 
     @property
     def bounds(self) -> dict[str, float]:
@@ -76,13 +79,14 @@ def answer(
     unit = plan.recipe.get("unit", "")
     alone = plan.limits if given and given == plan.question.slos else ()
     return Answer(
-        words.plan_answer(limit, alone, unit),
+        words.holds(limit, unit),
         words.headroom(limit),
         words.limit_facts(limit, unit),
         limit.binding.measure,
         limit.present,
         question,
         limit,
+        words.missed_first(limit, alone),
     )
 
 

@@ -45,7 +45,7 @@ def what_if_table(plan: Plan, answer: Answer) -> Table | None:
                 continue
             ends = f"{words.number(then.low, 3)} to {words.number(then.high, 3)}"
             gain = words.about(then.load / found.load - 1)
-            cells = words.number(then.load, 3), ends, gain if gain.startswith("−") else f"+{gain}"  # noqa: RUF001
+            cells = words.number(then.load, 3), ends, gain if then.load < found.load else f"+{gain}"
             rows.append((words.change(changed.change), *cells))
     interval = words.interval(found.level)
     columns = (("system", "text"), ("largest load", ""), (interval, "quiet"), ("change", ""))
