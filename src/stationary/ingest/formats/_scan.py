@@ -23,23 +23,7 @@ NONE = np.iinfo(np.int64).min
 """A number that is not there."""
 
 _MONTHS = np.array(
-    [
-        name[1] * 256 + name[2]
-        for name in (
-            b"Jan",
-            b"Feb",
-            b"Mar",
-            b"Apr",
-            b"May",
-            b"Jun",
-            b"Jul",
-            b"Aug",
-            b"Sep",
-            b"Oct",
-            b"Nov",
-            b"Dec",
-        )
-    ]
+    [256 * name[1] + name[2] for name in b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()]
 )
 """Their second and third letters, which tell them apart."""
 _DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
@@ -350,13 +334,7 @@ def _members(text, at, end, ops, keys, numbers, spans):  # type: ignore[no-untyp
                 if text[stop] == _QUOTE:
                     break
                 stop += text[stop] == _BACKSLASH
-            elif (
-                text[stop] == ord(",")
-                or text[stop] == ord("}")
-                or text[stop] == ord("]")
-                or text[stop] == _SPACE
-                or text[stop] == _TAB
-            ):
+            elif text[stop] in (ord(","), ord("}"), ord("]"), _SPACE, _TAB):
                 break
             stop += 1
         at = stop + quoted
@@ -368,17 +346,8 @@ def _members(text, at, end, ops, keys, numbers, spans):  # type: ignore[no-untyp
         if here:
             for k in range(len(keys)):
                 if keys[k] == here:
-                    _take(
-                        text,
-                        first,
-                        min(stop, end),
-                        ops[k, 0],
-                        ops[k, 1],
-                        ops[k, 2],
-                        numbers,
-                        spans,
-                        False,
-                    )
+                    kind, slot, shift = ops[k, 0], ops[k, 1], ops[k, 2]
+                    _take(text, first, min(stop, end), kind, slot, shift, numbers, spans, False)
             here = np.uint64(0)
     return False
 
