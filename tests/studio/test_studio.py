@@ -74,6 +74,7 @@ def test_bands_are_the_plans_forecast_and_the_quick_curve_is_that_of_its_estimat
     found = bands(view, Asked())
     ahead = plan.forecast(found["load"], measures=["loss"])
     assert found["curves"]["loss"]["high"] == ahead["loss_high"].tolist()
+    assert "interval" not in view.facts["answer"]
     quick = view.curves(Asked())
     at = plan.model.at(np.array(quick["load"])[:, None], plan.model.theta.detach())
     exact = plan.model.measure("loss")(at).detach().numpy()

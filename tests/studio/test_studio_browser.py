@@ -115,6 +115,7 @@ def settled(browser, name):
 
 
 def limit_of(browser):
+    """Return the limit that the page shows, of three digits."""
     shown = "return document.querySelector('#facts dd')?.textContent ?? 'nan'"
     return float(browser.execute_script(shown))
 
@@ -123,7 +124,7 @@ def test_the_answer_of_the_plan(page, plan):
     browser = page("")
     answered(browser)
     assert browser.current_url.split("?")[0].endswith("plans/checkout/answer")
-    assert limit_of(browser) == pytest.approx(plan.limit.load, rel=1e-3)
+    assert limit_of(browser) == pytest.approx(plan.limit.load, rel=4e-3)
     rows = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "#reading tr")]
     assert len(rows) == 8  # every measure
     assert all(" to " in row for row in rows)
@@ -148,13 +149,13 @@ def test_a_bound_is_dragged_and_the_limit_follows(page, plan):
     bound = browser.find_element(By.ID, "slo-loss").get_attribute("value")
     expected = plan.max_load(f"loss<{bound}", "p99<800ms").load
     assert float(bound.rstrip("%")) > 1.5
-    wait(browser, lambda: limit_of(browser) == pytest.approx(expected, rel=1e-3))
+    wait(browser, lambda: limit_of(browser) == pytest.approx(expected, rel=4e-3))
     assert f"slo=loss%3C{bound.replace('%', '%25')}" in browser.current_url
     # The address is the view: another tab shows the same.
     browser.get(browser.current_url)
     answered(browser)
     assert browser.find_element(By.ID, "slo-loss").get_attribute("value") == bound
-    assert limit_of(browser) == pytest.approx(expected, rel=1e-3)
+    assert limit_of(browser) == pytest.approx(expected, rel=4e-3)
 
 
 def test_while_a_bound_moves_the_curves_tell_the_limit_that_the_server_confirms(page):
@@ -188,11 +189,11 @@ def test_a_what_if_shows_its_curve_and_then_its_interval(page, plan):
     assert "servers=1" in browser.current_url
     wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "path.band.accent"))
     assert browser.find_elements(By.CSS_SELECTOR, "path.line.before")
-    assert limit_of(browser) == pytest.approx(plan.what_if(servers=1).limit.load, rel=1e-3)
+    assert limit_of(browser) == pytest.approx(plan.what_if(servers=1).limit.load, rel=4e-3)
     box = browser.find_element(By.ID, "patience")
     box.send_keys("500 ms")
     expected = plan.what_if(servers=1, patience=0.5).limit.load
-    wait(browser, lambda: limit_of(browser) == pytest.approx(expected, rel=1e-3))
+    wait(browser, lambda: limit_of(browser) == pytest.approx(expected, rel=4e-3))
 
 
 def test_windows_are_left_out_and_the_plan_is_computed_again(page, plan, studio):
@@ -274,7 +275,7 @@ def test_the_keyboard_alone(page, plan):
     bound = browser.find_element(By.ID, "slo-loss").get_attribute("value")
     assert 0 < float(bound.rstrip("%")) < 1
     expected = plan.max_load(f"loss<{bound}", "p99<800ms").load
-    wait(browser, lambda: limit_of(browser) == pytest.approx(expected, rel=1e-3))
+    wait(browser, lambda: limit_of(browser) == pytest.approx(expected, rel=4e-3))
     focus = browser.execute_script("""
         const grip = document.querySelector('[aria-label="Bound on loss"] .grip');
         grip.parentNode.focus({focusVisible: true});

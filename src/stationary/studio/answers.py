@@ -148,7 +148,10 @@ class View:
     def _headline(self) -> str:
         found = self.sketch.limit
         unit = self.plan.recipe.get("unit", "")
-        return self.sketch.sentence if found is None else words.plan_answer(found, (), unit)
+        if found is None:
+            return self.sketch.sentence
+        # Its ends differ by rounding alone, which is no interval.
+        return words.plan_answer(replace(found, low=found.load, high=found.load), (), unit)
 
     def loads(self, asked: Asked, count: int) -> list[float]:
         """Return loads from below the lightest of the data to well above the limit."""

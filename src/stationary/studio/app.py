@@ -76,7 +76,8 @@ class Studio:
         self.library, self.slow, self.jobs = library, slow.Slow(), Jobs()
         self.scratch = tempfile.TemporaryDirectory(prefix="stationary-studio-")
         self.uploads = Uploads(Path(self.scratch.name))
-        self.source, self.offered = source, None
+        self.source = source
+        self.offered: dict[str, Any] | None = None
         self.looking = asyncio.Lock()
         self.quick = asyncio.Lock()  # two curves side by side would each take twice as long
         self.templates = Environment(

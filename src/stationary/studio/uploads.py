@@ -196,7 +196,7 @@ def _first(path: Path) -> tuple[list[str], list[list[str]], str]:
         raise InputError(f"{path}: cannot be read: {error}; is it damaged?") from None
     text = head.decode("utf-8-sig", "replace")
     whole = text if len(head) < _HEAD else text.rpartition("\n")[0]  # the last line may be cut
-    found = []
+    found: list[Any] = []
     for number, line in enumerate(whole.split("\n"), 1):
         if not line.strip() or (kind in _TABLES and line.startswith("#")):
             continue
@@ -209,13 +209,12 @@ def _first(path: Path) -> tuple[list[str], list[list[str]], str]:
     if not found:
         raise InputError(f"{path}: there is no row in its first {_HEAD // 2**10} KiB")
     if kind in _TABLES:
-        columns, *rows = found
-        return columns, rows, kind
-    rows = found[:_ROWS]
+        return found[0], found[1:], kind
     if kind != "jsonl":
-        return [], rows, kind
-    columns = list(dict.fromkeys(name for each in rows for name in each))
-    return _shown(columns), [_shown(each.get(name, "") for name in columns) for each in rows], kind
+        return [], found[:_ROWS], kind
+    columns = list(dict.fromkeys(name for each in found[:_ROWS] for name in each))
+    rows = [_shown(each.get(name, "") for name in columns) for each in found[:_ROWS]]
+    return _shown(columns), rows, kind
 
 
 def _parsed(line: str, kind: str) -> Any:
