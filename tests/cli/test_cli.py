@@ -494,7 +494,7 @@ def test_a_limit_from_a_run(call, run, fit):
     limit = fit.max_load(loss=0.01)
     code, out, err = call("forecast", run, "--slo", "loss<0.01")
     assert (code, err) == (0, "")
-    assert out == f"{words.sentence(words.limit(limit))}\n{words.verdict(limit)}\n"
+    assert out.endswith(f"{words.sentence(words.limit(limit))}\n{words.verdict(limit)}\n")
     assert "The heaviest load in the data, 15, meets the limit." in out
     code, out, _ = call("forecast", run, "--slo", "loss<0.01", "--present", "20")
     assert code == 1

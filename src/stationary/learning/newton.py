@@ -375,8 +375,8 @@ def _bounded_step(curvature: Array, slope: Array, radius: float) -> tuple[Array,
 
     least = max(0.0, -curvature[0]) * (1 + 1e-9)
     most = least + np.linalg.norm(slope) / radius + 1e-12
-    best = step(least)
     with np.errstate(over="ignore"):  # a step of infinite length is too long, as others are
+        best = step(least)
         if not np.linalg.norm(best) <= radius:
 
             def off(shift: float) -> float:
