@@ -58,8 +58,7 @@ function show(preview) {
     const likelier = name === "completion" && likely.response ? "" : likely[name];
     return select(name, text, ["", ...columns], likelier);
   });
-  const unit =
-    holds === "requests" ? [select("unit", "Unit of times", ["", ...UNITS], "")] : [];
+  const unit = holds === "requests" ? [select("unit", "Unit of times", ["", ...UNITS], "")] : [];
   id("selects").replaceChildren(legend, kind, ...wanted, ...unit);
   for (const part of document.querySelectorAll("[data-of]"))
     part.hidden = !part.dataset.of.includes(holds);
