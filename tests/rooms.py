@@ -20,7 +20,7 @@ ROOMS = {
     "data": 3245,
     "ingest": 5625,
     "simulation": 745,
-    "learning": 4240,
+    "learning": 4250,
     "trust": 2840,
     "planning": 1985,
     "output": 2190,

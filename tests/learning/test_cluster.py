@@ -135,7 +135,8 @@ def test_starts_of_a_fit_are_the_same_bit_for_bit(cluster):
     assert there.estimate.evaluations == here.estimate.evaluations
     np.testing.assert_array_equal(there.covariance.matrix, here.covariance.matrix)
     assert [start for start, _, _ in seen] == list(range(1, 9))
-    assert seen[-1][1] == here.estimate.evaluations
+    # A cluster also runs the starts that one process leaves out, because enough of them agree.
+    assert seen[-1][1] >= here.estimate.evaluations
     assert seen[-1][2] == pytest.approx(here.nll)
 
 

@@ -163,18 +163,28 @@ class Newton(Method):
     def _on_cluster(
         self, likelihood: Likelihood, points: list[tuple[int, Array]], cluster: str
     ) -> list[OptimizeResult | None]:
-        """Minimise from every point on a Dask cluster; return what was found, in their order."""
-        tried: dict[int, OptimizeResult | None] = {}
-        least = np.inf
+        """Minimise from the points on a Dask cluster; return what was found, in their order.
+
+        Starts beyond those that agree are left out, as where one process takes them in turn.
+        """
+        done: dict[int, tuple[OptimizeResult | None, int]] = {}
+        least, spent = np.inf, 0
         descent = _Descent(likelihood, self.max_iterations)
         with closing(as_ready(descent, points, cluster=cluster)) as ready:
             for place, (result, evaluations) in ready:
-                tried[place] = result
-                likelihood.evaluations += evaluations
+                done[place] = result, evaluations
+                spent += evaluations
                 least = least if result is None else min(least, result.fun * likelihood.total)
                 if self.progress is not None:
-                    self.progress(len(tried), likelihood.evaluations, least)
-        return [tried[k] for k, _ in points]
+                    self.progress(len(done), spent, least)
+        tried: list[OptimizeResult | None] = []
+        for k, _ in points:
+            result, evaluations = done[k]
+            tried.append(result)
+            likelihood.evaluations += evaluations
+            if _most_agree(tried, len(points)):
+                break
+        return tried
 
 
 def _most_agree(tried: list[OptimizeResult | None], starts: int) -> bool:
