@@ -68,6 +68,8 @@ def rows(tmp_path):
         f' "0.250" "{MSEC}"',
         f" rt=0.250 uct=0.001 urt=0.249 msec={MSEC}",
         f' "198.51.100.2, 10.0.0.1" 0.250 0.249 {MSEC}',
+        f' urt="0.003, 0.004 : 0.005" uct=0.001, 0.002 rt=0.250 {MSEC}',
+        f' upstream_response_time=- "0.003, 0.004" 0.250 {MSEC}',
     ],
 )
 def test_nginx_logs_when_a_request_is_done(rows, tail):
@@ -261,6 +263,10 @@ CADDY = (
     '"request":{"remote_ip":"127.0.0.1","method":"GET","host":"localhost","uri":"/a?b=1",'
     '"headers":{"User-Agent":["curl/7.82.0"]}},"duration":0.000929675,"size":10900,"status":200}'
 )
+TRAEFIK_COMMON = (
+    '10.0.0.1 - - [06/Feb/2009:12:14:14 +0000] "GET /x HTTP/1.1" 200 5 "-" "-" 7 "r@docker" '
+    '"http://10.0.0.9:80" 12ms'
+)
 TRAEFIK = (
     '{"ClientHost":"10.0.0.1","DownstreamStatus":200,"Duration":1234567,"RequestMethod":"GET",'
     '"RequestPath":"/api?x=1","ServiceName":"app@docker","StartUTC":"2023-07-12T14:05:02.123456789Z",'
@@ -294,6 +300,14 @@ def us(*moment):
             CADDY.replace("1646861401.524102", '"2022-03-09T22:30:01.524+01:00"'),
             (us(2022, 3, 9, 21, 30, 1, 524000) - 930, 930, "200"),
         ),
+        *(
+            (
+                "caddy",
+                CADDY.replace("1646861401.524102", ts).replace("0.000929675", "0.002"),
+                (us(2022, 3, 9, 21, 30, 1, 522000), 2000, "200"),
+            )
+            for ts in ("1646861401524", "1646861401524000000", '"2022/03/09 21:30:01.524"')
+        ),
         ("traefik", TRAEFIK, (us(2023, 7, 12, 14, 5, 2, 123457), 1235, "200")),
         ("alb", ALB, (us(2018, 7, 2, 22, 22, 48, 364000), 11_822_641, "200")),
     ],
@@ -301,6 +315,13 @@ def us(*moment):
 def test_formats_are_found_by_their_lines(rows, tmp_path, name, line, expected):
     assert rows(name, line) == [expected]
     assert Source(str(tmp_path / "access.log")).found_format[0] == name
+
+
+def test_traefiks_default_is_not_taken_for_apaches(rows, tmp_path):
+    """What it writes after the agent is the number of the request, not its time."""
+    with pytest.warns(DataWarning, match="whole seconds"):
+        assert rows(None, TRAEFIK_COMMON) == [(us(2009, 2, 6, 12, 14, 14), 12_000, "200")]
+    assert Source(str(tmp_path / "access.log")).found_format[0] == "traefik-common"
 
 
 def test_a_request_that_haproxy_denied_is_lost(rows):
@@ -328,6 +349,10 @@ def test_a_line_whose_status_is_no_number_is_left_out(rows, status):
             "$time_iso8601 $status $request_time $uri",
             "2000-10-10T13:55:36.25-07:00 200 0.250 /a",
         ),
+        *(
+            ("$upstream_response_time $request_time $status $msec", f"{up} 0.250 200 971211336.250")
+            for up in ("0.003", "0.003, 0.004", "-", "0.003, 0.004 : -, 0.005 : 0.006")
+        ),
     ],
 )
 def test_format_strings_of_nginx(rows, form, line):
@@ -344,6 +369,17 @@ def test_format_strings_of_nginx(rows, form, line):
 def test_format_strings_of_apache(rows, form, line, response):
     with pytest.warns(DataWarning, match="whole seconds"):
         assert rows(form, line) == [(LOGGED, response, "200")]
+
+
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        ("%h %{msec}t %>s %D %^FU", "h 971211336250 200 7 22"),
+        ("%h %{usec}t %>s %D", "h 971211336250000 200 7"),
+    ],
+)
+def test_times_since_1970_of_apache(rows, form, line):
+    assert rows(form, line) == [(LOGGED + 250_000, 7, "200")]
 
 
 def test_format_strings_need_a_time_a_response_time_and_a_status(rows):

@@ -9,6 +9,7 @@ import stationary as st
 from request_logs import frame, queue
 from stationary.errors import InputError
 from stationary.ingest import Columns, Cut, Source, Unit, events, windows_from_events
+from stationary.ingest.lengths import load_changes
 from stationary.ingest.sweep import (
     EDGES,
     OutOfOrderError,
@@ -245,6 +246,16 @@ def test_windows_are_as_long_as_the_load_is_steady(tmp_path, step, expected):
     assert " 0% " not in made.notes[-1]  # a share of zero says nothing
 
 
+@pytest.mark.parametrize("parts", [16, 20_000])
+def test_the_load_of_poisson_arrivals_does_not_change(parts):
+    """However short the parts are; in one that is short enough, any arrival is a surprise."""
+    rng = np.random.default_rng(1)
+    within = [np.bincount(rng.integers(0, parts, 60), minlength=parts) for _ in range(1000)]
+    assert load_changes(np.array(within, dtype=float)).sum() <= 2
+    steps = [np.bincount(rng.integers(0, parts // 2, 200), minlength=parts) for _ in range(100)]
+    assert load_changes(np.array(steps, dtype=float)).all()
+
+
 def test_windows_that_stand_out_are_named_by_their_start(tmp_path):
     """Of four windows of 50 s, the load triples inside the third."""
     rng = np.random.default_rng(3)
@@ -260,8 +271,20 @@ def test_windows_that_stand_out_are_named_by_their_start(tmp_path):
 def test_few_requests_make_few_windows_and_that_is_said(tmp_path):
     log = pd.DataFrame({"arrival": np.arange(40) * 0.25, "response": 0.01})
     log.to_parquet(tmp_path / "log.parquet", index=False)
-    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut())
+    source = Source(str(tmp_path / "log.parquet"))
+    made = windows_from_events(source, Cut())
     assert any("record longer" in note for note in made.notes)
+    assert "responses took 10 ms on average, and 10 ms at most" in made.notes
+    log.iloc[:1].to_parquet(tmp_path / "log.parquet", index=False)
+    with pytest.raises(InputError, match=r"all 1 requests came at one time"):
+        windows_from_events(source, Cut())
+
+
+def test_a_wrong_unit_of_response_times_is_suspected(tmp_path):
+    log = pd.DataFrame({"arrival": np.arange(1200) * 0.01, "response": 100.0})
+    log.to_parquet(tmp_path / "log.parquet", index=False)
+    with pytest.raises(InputError, match=r"is the unit of response times right .they took 100 s"):
+        windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(window=1.0))
 
 
 def test_the_number_of_servers_shows_in_the_service_times(tmp_path):

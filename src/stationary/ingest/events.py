@@ -22,6 +22,7 @@ from stationary.ingest.sources import Source, open_requests, open_table
 from stationary.ingest.sweep import SERVERS, OutOfOrderError, Requests, Sweep, Swept, in_order
 from stationary.ingest.tally import tally
 from stationary.terms.spans import Unit
+from stationary.words import seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,6 +123,9 @@ def _windows(session: Session, requests: Rows, cut: Cut, report: Progress) -> In
         report("choosing the length of a window")
         length, why = choose(session, requests)
         cut, notes = replace(cut, window=length), [why, *notes]
+    if requests.mean:  # so that a wrong unit shows
+        mean, longest = seconds(requests.mean), seconds(requests.longest)
+        notes.insert(0, f"responses took {mean} on average, and {longest} at most")
     grid = lay(cut, requests)
     report(f"sorting {requests.count:,} requests into {grid.windows:,} windows")
     unusable = dict[str, list[int]]()

@@ -7,12 +7,12 @@ measured. So the longest of some round lengths is taken at which the load seldom
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stationary.errors import InputError
 from stationary.ingest.columns import Rows
 from stationary.ingest.engines import Session, real
 
@@ -23,6 +23,9 @@ _DEVIATIONS = 5.0
 """Standard deviations of a change of load, where it is looked for at many places."""
 _RELATIVE = 0.1
 """A smaller change of the load does not matter."""
+_NORMAL = 4.0
+"""Variance of a number of arrivals from which it is nearly normal; one that comes first is rare in
+any short time, and would look like a change."""
 _SELDOM = 0.1
 """Share of windows whose load may change: steps that last ten windows."""
 _WINDOWS = 20
@@ -51,10 +54,10 @@ def load_changes(within: NDArray[np.float64]) -> NDArray[np.bool_]:
     """
     share = np.arange(1, within.shape[1]) / within.shape[1]
     so_far, sent = np.cumsum(within, axis=1)[:, :-1], within.sum(1, keepdims=True)
-    off = so_far - sent * share
-    # The difference of the loads before and after, per mean load, is off / (sent s (1 - s)).
-    apart = np.abs(off) > _RELATIVE * sent * share * (1 - share)
-    return (apart & (off * off > _DEVIATIONS**2 * sent * share * (1 - share))).any(1)
+    off, variance = so_far - sent * share, sent * share * (1 - share)
+    # The difference of the loads before and after, per mean load, is off / variance.
+    apart = np.abs(off) > _RELATIVE * variance
+    return (apart & (off * off > _DEVIATIONS**2 * variance) & (variance > _NORMAL)).any(1)
 
 
 def gaps_touch(window: NDArray[np.int64], within: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -94,11 +97,13 @@ def gaps_touch(window: NDArray[np.int64], within: NDArray[np.float64]) -> NDArra
 def choose(session: Session, requests: Rows) -> tuple[float, str]:
     """Return the length of a window, and why it was chosen."""
     span = requests.last - requests.first
+    if not span > 0:
+        raise InputError(f"{requests.name}: all {requests.count} requests came at one time")
     finest = _PARTS * span / _MOST_PARTS
     part = min((length for length in _ROUND if length >= finest), default=span) / _PARTS
     counts = _without_gaps(_arrivals(session, requests, part))
     span = min(part * len(counts), span)
-    rate = requests.count / span if span > 0 else math.inf
+    rate = requests.count / span
     least = max(_REQUESTS / rate, _RESPONSES * requests.mean, finest)
     usable = sorted(length for length in _ROUND if least <= length <= span / _WINDOWS)
     if not usable:

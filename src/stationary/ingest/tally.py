@@ -35,7 +35,7 @@ from stationary.ingest.cut import Cut, Grid
 from stationary.ingest.lengths import gaps_touch, load_changes
 from stationary.ingest.result import Dropped, Ingested
 from stationary.ingest.sweep import EDGES, LEVELS, Swept, lowest_level
-from stationary.words import listed
+from stationary.words import listed, seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +131,7 @@ def tally(
         frame["load"] = frame.index.to_numpy() * cut.bin_load
         frame.insert(2, "duration", frame["windows"] * cut.length)
     notes = list[str]()
-    parts = _tables(frame, kept["key"], swept, cut, rows.name, labels, notes)
+    parts = _tables(frame, kept["key"], swept, cut, rows, labels, notes)
     if cut.bin_load is None:
         for mark, starts in frame[frame["marked"] != ""].groupby("marked")["start"]:
             shown = listed([f"{start:.15g}" for start in starts], 10)
@@ -225,7 +225,7 @@ def _tables(
     keys: pd.Series,
     swept: Swept,
     cut: Cut,
-    name: str,
+    rows: Rows,
     labels: Sequence[str] | None,
     notes: list[str],
 ) -> list[pd.DataFrame]:
@@ -248,16 +248,16 @@ def _tables(
     place, level, seen, lost = place[some], level[some], seen[some], lost[some]
     if len(level) and level.min() < 0:
         raise ProgramError(
-            f"{name}: in a window {-int(level.min())} more requests left than had come; this "
+            f"{rows.name}: in a window {-int(level.min())} more requests left than had come; this "
             f"should not be: please report it, with the columns' types and --unit"
         )
     notes += _about_losses(level, seen, lost, cut)
     if labels is None:
-        labels, level, seen = _states(level, seen, cut, name, notes)
+        labels, level, seen = _states(level, seen, cut, rows, notes)
     if len(frame) * len(labels) > _MOST_CELLS:
         raise InputError(
-            f"{name}: a table of {len(frame)} windows with {len(labels)} columns is too large; "
-            f"take longer windows (--window), or let large states share a column (--most)"
+            f"{rows.name}: a table of {len(frame)} windows with {len(labels)} columns is too "
+            f"large; take longer windows (--window), or let large states share a column (--most)"
         )
     sums = np.zeros((len(frame), len(labels)), dtype=np.int64)
     np.add.at(sums, (place, level), seen)
@@ -337,7 +337,7 @@ def _about_losses(
 
 
 def _states(
-    level: NDArray[np.int64], seen: NDArray[np.int64], cut: Cut, name: str, notes: list[str]
+    level: NDArray[np.int64], seen: NDArray[np.int64], cut: Cut, rows: Rows, notes: list[str]
 ) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
     """Return the labels of the columns, the column of each level, and what counts there."""
     top = int(level.max()) if cut.capacity is None else cut.capacity
@@ -354,9 +354,11 @@ def _states(
         level = np.minimum(level, last)
     most = min(top if cut.most is None else cut.most, top)
     if most > _MOST_STATES:
+        took = f" (they took {seconds(rows.mean)} on average)" if rows.mean else ""
         raise InputError(
-            f"{name}: up to {most} requests in the system would be as many columns; name the "
-            f"largest state with a column of its own with --most, and the --capacity"
+            f"{rows.name}: up to {most} requests in the system would be as many columns; is the "
+            f"unit of response times right{took}? Otherwise name the largest state with a column "
+            f"of its own with --most, and the --capacity"
         )
     labels = [str(k) for k in range(most + 1)]
     if top > most and cut.capacity is not None:

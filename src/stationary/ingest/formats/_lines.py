@@ -30,6 +30,8 @@ _LONGEST = 2**24
 """Bytes of the longest line."""
 _SHOWN = 200
 """Characters of a line that a message shows."""
+_COARSE = 0.01
+"""Share of times in whole seconds; fewer of them may have a fraction of zero, left unwritten."""
 _UNITS = {"s": 6, "ms": 3, "us": 0, "ns": -3}
 """Powers of ten that make microseconds of them."""
 
@@ -57,9 +59,9 @@ class LogLines:
     Notes
     -----
     Fields are written ``{name}``, or ``{name:kind}``; ``{}`` is skipped, ``{:code}`` as well if it
-    is a whole number. These have a meaning:
+    is a whole number, ``{:list}`` if it is a list of numbers. These have a meaning:
 
-    - ``clock`` (a time), ``epoch`` (seconds since 1970, which goes before it), ``done`` (a time);
+    - ``clock`` (a time), ``epoch`` (since 1970, which goes before it), ``done`` (a time);
     - ``took``, ``received`` (until a request had come in); their kind is a unit;
     - ``request`` (``GET /path HTTP/1.1``), ``path``, ``status``;
     - ``tail``: what nginx writes last, of which lengths are known by three decimals.
@@ -143,8 +145,8 @@ def _instruction(field: str, texts: list[str]) -> tuple[int, int, int]:
         return texts.index(names[0])
 
     name, _, kind = field.partition(":")
-    if field == "=":
-        return _scan.EXACT, 0, 0
+    if field in ("=", ":list"):
+        return (_scan.EXACT if field == "=" else _scan.LIST), 0, 0
     if kind in _UNITS:
         slot = _scan.NUMBERS.index(name)
         return (_scan.WHOLE if _UNITS[kind] < 6 else _scan.NUMBER), slot, _UNITS[kind]
@@ -310,7 +312,7 @@ def _say(name: str, rules: LogLines, total: Read) -> None:
         if not good:
             raise InputError(f"{name}: {text}; name the format of the file with --format")
         warn(f"left out: {text}")
-    if fine < good:
+    if good - fine > _COARSE * good:
         warn(
             f"{good - fine} of {good} lines have the time in whole seconds only, too coarse for "
             f"queue lengths; add {rules.add_fraction}"

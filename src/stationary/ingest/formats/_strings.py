@@ -23,6 +23,9 @@ _NGINX = {
 _APACHE = {
     "t": "[{clock}]",
     "{clock}t": "{clock}",
+    "{sec}t": "{epoch}",
+    "{msec}t": "{epoch}",
+    "{usec}t": "{epoch}",
     "D": "{took:us}",
     "T": "{took:s}",
     "{s}T": "{took:s}",
@@ -46,16 +49,17 @@ def nginx_string(text: str) -> Format:
 def apache_string(text: str) -> Format:
     """Return the format of a ``LogFormat``; its times are the begins of requests."""
     plain = _PARTS.sub("%{clock}t", text.replace(r"\"", '"'))
-    return _format(plain, r"%[<>!,\d]*((?:\{[^}]*\})?[a-zA-Z%^])", _APACHE, ends=False)
+    return _format(plain, r"%[<>!,\d]*((?:\{[^}]*\})?(?:\^\w\w|[a-zA-Z%]))", _APACHE, ends=False)
 
 
 def _format(text: str, words: str, known: dict[str, str], ends: bool) -> Format:
     seen = set[str]()
 
     def field(word: re.Match[str]) -> str:
-        found = known.get(next(filter(None, word.groups())), "{}")
+        called = next(filter(None, word.groups()))
+        found = known.get(called, "{:list}" if called.startswith("upstream_") else "{}")
         name = re.sub(r".*\{(\w*).*", r"\1", found)
-        if name in seen:
+        if name and name in seen:
             return "{}"
         seen.add(name)
         return found

@@ -7,8 +7,9 @@ nginx writes a line when a request is *done*, so the arrival is the logged time 
                           '$body_bytes_sent "$http_referer" "$http_user_agent" '
                           '$request_time $msec';
 
-Either may be named, as in ``rt=$request_time``, and other fields may stand around them; the first
-number with three decimals is ``$request_time``.
+Either may be named, as in ``rt=$request_time``, and other fields may stand around them.
+``$request_time`` is the first number with three decimals that is not of an upstream server: not in
+a list, and without a name such as ``urt=`` or ``upstream_response_time=``.
 """
 
 from stationary.ingest.formats._base import Format
