@@ -189,6 +189,12 @@ def test_bad_rows_are_named_by_line_and_column(read, rows, parts):
         ("load,Q=0,Q=9-3\n1,1,1\n", {}, ["w.csv", "'9-3'", "go up"]),
         (f"# stationary: sampling=never\n{GOOD}", {}, ["w.csv", "'never'", '"arrival"']),
         (f"# stationary: duration=0\n{GOOD}", {}, ["w.csv", "duration must be positive", "'0'"]),
+        (
+            "load,duration,Q=0,Q=1\n1,2,3,4\n1,0,3,4\n",
+            {},
+            ["w.csv, line 3, column 'duration'", "is 0", "positive"],
+        ),
+        ("load\n1\n", {}, ["w.csv", "no column matches", "there are no others"]),
         (GOOD, {"x": "laod"}, ["w.csv", "'laod'", "did you mean 'load'", "load, Q=0, Q=1, Q=2"]),
         (GOOD, {"counts": {"Q=9x": 0, "Q=1": 1}}, ["w.csv", "no column 'Q=9x'", "did you mean"]),
         (GOOD, {"counts": "n={}"}, ["w.csv", "no column matches", "'n={}'", "Q=0, Q=1 and Q=2"]),
@@ -354,5 +360,5 @@ def test_windows_have_lengths_of_their_own(read, tmp_path):
     assert pooled.duration.tolist() == [4.5, 6]
     own.to_csv(tmp_path / "again.csv")
     assert st.read_windows(tmp_path / "again.csv") == own
-    with pytest.raises(InputError, match="duration must be positive"):
+    with pytest.raises(InputError, match="the value is 0; it must be positive"):
         read(text.format("duration").replace("1,6", "1,0"))

@@ -27,6 +27,8 @@ _LINES = {
     "nginx": f'h - - [{_STAMP}] "GET /a?b=1 HTTP/1.1" 200 23 "-" "Mozilla" 0.250 971211336.789',
     "traefik": '{"DownstreamStatus":200,"Duration":1234567,"RequestMethod":"GET","RequestHost":"h",'
     '"RequestPath":"/a","ServiceName":"s","StartUTC":"2023-07-12T14:05:02.123456789Z"}',
+    "traefik-common": '1.2.3.4 - - [10/Oct/2000:13:55:36 +0000] "GET /a HTTP/2.0" 200 5 "-" "-" 7 '
+    '"r@docker" "http://10.0.0.9:80" 12ms',
 }
 _PIECES = [
     b'"',

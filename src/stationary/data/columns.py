@@ -61,6 +61,7 @@ def _match(pattern: str, names: Sequence[str], optional: bool) -> dict[str, Obse
     found = {name: parse_category(match[1]) for name, match in matches.items() if match}
     if not found and not optional:
         raise InputError(
-            f"no column matches counts={pattern!r}; the other columns are: {listed(names, 30)}"
+            f"no column matches counts={pattern!r}; "
+            + (f"the other columns are: {listed(names, 30)}" if names else "there are no others")
         )
     return dict(sorted(found.items(), key=lambda item: natural(item[1])))

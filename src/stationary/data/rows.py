@@ -140,6 +140,11 @@ class Rows:
                 row, column, problem = bad
                 raise self._error(row, names[column], problem)
             by_name = dict(zip(names, values.T, strict=True))
+            for name in self.lengths:
+                if (by_name[name] <= 0).any():
+                    row = int((by_name[name] <= 0).argmax())
+                    problem = f"the value is {by_name[name][row]:g}; it must be positive"
+                    raise self._error(row, name, problem)
             x, y = values[:, : len(self.inputs)], values[:, finite:]
             tables = self._other_tables(by_name)
             load, counts = x[:, 0], y @ self._adds if self.columns else y

@@ -82,10 +82,6 @@ def tally(
         windows = windows.join(loads.rename("load"))
         windows["rows"] = windows["samples"]
         idle, why = ~((windows["load"] > 0) & (windows["load"] < math.inf)), "load 0"
-    key, rounded = windows.index.to_numpy(), np.zeros(len(windows), dtype=bool)
-    if cut.bin_load is not None:
-        key = np.floor(windows["load"].to_numpy() / cut.bin_load + 0.5)
-        rounded = ~(key > 0)
     windows["fate"] = np.select(
         [
             windows.index < grid.skipped,
@@ -94,7 +90,7 @@ def tally(
             windows["load"].isna(),
             idle,
             windows["samples"] == 0,
-            rounded,
+            _rounded(windows["load"], cut.bin_load) == 0,
             cut.steady_only & (windows["steady"] == 0),
         ],
         [
@@ -110,35 +106,25 @@ def tally(
         "kept",
     )
     dropped = _dropped(windows, grid, rows.count)
-    chosen = (windows["fate"] == "kept").to_numpy()
-    kept = windows[chosen].assign(key=key[chosen].astype(np.int64), windows=1)
-    if not len(kept):
+    frame = windows.loc[windows["fate"] == "kept", ["load", "sent", "lost", "steady", "marked"]]
+    if not len(frame):
         raise InputError(
             f"{rows.name}: no window is left; left out: "
             + ", ".join(f"{item.windows} ({item.why})" for item in dropped)
             + "; take longer windows (--window)"
         )
-    ways = {"load": "min", **dict.fromkeys(("windows", "sent", "lost", "steady"), "sum")}
-    if cut.bin_load is None:
-        frame = kept.set_index("key")[[*ways, "marked"]]
-    else:
-        frame = kept.groupby("key").agg({**ways, "marked": _common})
-    if cut.bin_load is None:
-        start = rows.base + grid.origin + frame.index.to_numpy() * cut.length
-        frame = frame.drop(columns="windows")
-        frame.insert(0, "start", np.round(start, 6))
-    else:
-        frame["load"] = frame.index.to_numpy() * cut.bin_load
-        frame.insert(2, "duration", frame["windows"] * cut.length)
     notes = list[str]()
-    parts = _tables(frame, kept["key"], swept, cut, rows, labels, notes)
-    if cut.bin_load is None:
-        for mark, starts in frame[frame["marked"] != ""].groupby("marked")["start"]:
-            shown = listed([f"{start:.15g}" for start in starts], 10)
-            notes.append(f"windows marked as {mark!r}: {len(starts)}, which start at {shown}")
+    parts = _tables(frame, swept, cut, rows, labels, notes)
+    frame.insert(0, "start", np.round(rows.base + grid.origin + frame.index * cut.length, 6))
     if loads is not None:
         frame = frame.drop(columns=["sent", "lost", "marked"])
     table = pd.concat([frame.reset_index(drop=True), *parts], axis=1)
+    if cut.bin_load is not None:
+        table = _binned(table, cut.length, cut.bin_load)
+    elif loads is None:
+        for mark, starts in table[table["marked"] != ""].groupby("marked")["start"]:
+            shown = listed([f"{start:.15g}" for start in starts], 10)
+            notes.append(f"windows marked as {mark!r}: {len(starts)}, which start at {shown}")
     facts = {"shortest": swept.shortest, "sharing": swept.sharing, "full": _full(swept)}
     return Ingested(
         table,
@@ -161,9 +147,21 @@ def _full(swept: Swept) -> float | None:
     return found if found >= _FULL * swept.highest else None
 
 
-def _common(marks: pd.Series) -> str:
-    """What is said of windows that are added up."""
-    return "; ".join(sorted({mark for mark in marks if mark}))
+def _rounded(load: pd.Series, step: float | None) -> pd.Series:
+    """Loads rounded to multiples of a step, if there is one."""
+    return load if step is None else np.floor(load / step + 0.5) * step
+
+
+def _binned(table: pd.DataFrame, length: float, step: float) -> pd.DataFrame:
+    """Add up windows whose loads round to the same multiple of a step."""
+    rows = table.drop(columns=["start", "load"]).groupby(_rounded(table["load"], step))
+    sums = rows.sum(numeric_only=True)
+    if "marked" in table:
+        marks = rows["marked"].agg(lambda each: "; ".join(sorted({*each} - {""})))
+        sums.insert(sums.columns.get_loc("steady") + 1, "marked", marks)
+    sums.insert(0, "windows", rows.size())
+    sums.insert(1, "duration", sums["windows"] * length)
+    return sums.reset_index()
 
 
 def _windows(swept: Swept, grid: Grid) -> pd.DataFrame:
@@ -222,22 +220,18 @@ def _bunched(
 
 def _tables(
     frame: pd.DataFrame,
-    keys: pd.Series,
     swept: Swept,
     cut: Cut,
     rows: Rows,
     labels: Sequence[str] | None,
     notes: list[str],
 ) -> list[pd.DataFrame]:
-    """Counts of states, latencies and service times; ``keys`` are the rows of the windows.
-
-    What there is to say about them is added to ``notes``.
-    """
+    """Counts of states, latencies and service times; ``notes`` gets what there is to say."""
     import pandas as pd
 
     # Row of each window; -1 of those that are left out.
-    row_of = np.full(1 + max(int(swept.levels[:, 0].max()), keys.index.max()), -1)
-    row_of[keys.index] = np.searchsorted(frame.index, keys.to_numpy())
+    row_of = np.full(1 + max(int(swept.levels[:, 0].max()), frame.index.max()), -1)
+    row_of[frame.index] = np.arange(len(frame))
     place = row_of[swept.levels[:, 0]]
     inside = place >= 0
     place = place[inside]
