@@ -16,7 +16,6 @@ from stationary.ingest import (
     DuckDB,
     RequestLog,
     Source,
-    cut,
     windows_from_events,
 )
 from stationary.terms.spans import Unit
@@ -52,10 +51,7 @@ def made_of(tmp_path):
     return make
 
 
-@pytest.mark.parametrize("together", [500_000, 20], ids=["halves", "many parts"])
-def test_counts_are_those_of_the_log_in_memory(log, file, together, monkeypatch):
-    """Exactly, however many pieces the running sum is cut into."""
-    monkeypatch.setattr(cut, "_MOST_EVENTS", together)
+def test_counts_are_those_of_the_log_in_memory(log, file):
     expected, propagation = counted(*log, 50.0, K)
     made = windows_from_events(file, Cut(50.0, capacity=K, propagation=propagation))
     assert_array_equal(counts(made.table), expected.filter(like="T=").to_numpy())
@@ -104,9 +100,7 @@ def test_timestamps_are_what_numbers_are(log, file, made_of):
     assert stamped.table["start"][0] == pytest.approx(1.6e9 + arrival[0], abs=1e-5)
 
 
-@pytest.mark.parametrize("together", [500_000, 20], ids=["halves", "many parts"])
-def test_the_clock_sees_what_brute_force_sees(log, file, together, monkeypatch):
-    monkeypatch.setattr(cut, "_MOST_EVENTS", together)
+def test_the_clock_sees_what_brute_force_sees(log, file):
     arrival, response = log
     made = windows_from_events(
         file, Cut(50.0, sampling=Sampling.TIME, every=0.25, capacity=K, warm_up=100.0)

@@ -120,12 +120,14 @@ def test_files_without_a_good_row_are_refused(tmp_path, rows, columns, words):
 
 
 MANY = " ".join(f"{k / 30_000},0" for k in range(60_000))
+SECONDS = " ".join(f"2024-05-01T10:00:{k % 60:02d},0.1" for k in range(120))
 FUTURE = "1700000000,0.1 1700000001,0.1 1700000003,0.1"
 
 
 @pytest.mark.parametrize(
     ("rows", "columns", "words"),
     [
+        (f"arrival,response {SECONDS}", {}, "all times in 'arrival' are whole seconds, too coarse"),
         ("arrival,response 0,1 1,-2 2,-1 3,1", {}, "'response': 2 of 4 rows are negative"),
         ("arrival,response 0,1 ,1 3,1", {}, "'arrival': 1 of 3 rows are missing"),
         ("arrival,response 0,1 soon,1 3,1", {}, "'arrival': 1 of 3 rows are missing"),

@@ -190,6 +190,7 @@ def test_windows_that_mix_two_loads_or_have_bunched_arrivals_are_marked(tmp_path
     }
 
 
+@pytest.mark.parametrize("together", [500_000, 20], ids=["halves", "many parts"])
 @pytest.mark.parametrize(
     "cut",
     [
@@ -199,8 +200,12 @@ def test_windows_that_mix_two_loads_or_have_bunched_arrivals_are_marked(tmp_path
     ],
     ids=["arrivals", "clock", "short"],
 )
-def test_the_query_finds_what_the_sweep_finds(tmp_path, monkeypatch, cut):
-    """That of Spark and PostgreSQL, here on DuckDB; ties, passing and lost requests included."""
+def test_the_query_finds_what_the_sweep_finds(tmp_path, monkeypatch, cut, together):
+    """That of Spark and PostgreSQL, here on DuckDB; ties, passing and lost requests included.
+
+    However many pieces the running sum is cut into.
+    """
+    monkeypatch.setattr("stationary.ingest.cut._MOST_EVENTS", together)
     rows = ties(seed=4)
     log = pd.DataFrame(
         {

@@ -18,6 +18,8 @@ from stationary.terms.spans import Unit
 _EARLIEST = datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC).timestamp()
 _LATEST = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
 """Dates between which a log was written: from 10**9 seconds since 1970."""
+_MANY = 100
+"""Times that are not all whole seconds by chance."""
 _SOME = 1000
 """Rows by which the unit of times is found."""
 _TOMORROW = 86_400.0
@@ -92,6 +94,8 @@ class Rows:
         Whether there are outcomes of requests; otherwise every ``status`` is null.
     longest, mean : float
         The longest response, and their mean.
+    coarse : bool
+        Whether there are many times, and all of them are whole seconds.
     """
 
     table: Any
@@ -103,6 +107,7 @@ class Rows:
     has_status: bool = False
     longest: float = 0.0
     mean: float = 0.0
+    coarse: bool = False
 
 
 def find(table: Any, name: str, where: str) -> Any:
@@ -207,7 +212,7 @@ def check(
     if not time.whole:
         missing = missing | column.isnan() | column.isinf()
     wrong = {name: (missing, "missing or not finite"), **wrong}
-    row = _sums(session, raw, column, where, wrong, length)
+    row = _sums(session, raw, time, where, wrong, length)
     if not row["rows"]:
         raise InputError(f"{where}: there are no rows; is it the right file?")
     now = datetime.now(UTC).timestamp() + _TOMORROW
@@ -215,7 +220,7 @@ def check(
     if row["good"] and _EARLIEST <= low / time.per_second <= now < high / time.per_second:
         limit = int(now * time.per_second) if time.whole else real(now * time.per_second)
         wrong[f"{name} "] = (column > limit, "in the future")
-        row = _sums(session, raw, column, where, wrong, length)
+        row = _sums(session, raw, time, where, wrong, length)
     for k, (column_name, (_, what)) in enumerate(wrong.items()):
         bad = row[f"wrong_{k}"]
         if bad:
@@ -227,7 +232,8 @@ def check(
         _check_unit(time, (name, row["low"]), where)
     base = int(row["low"]) if time.whole else 0
     first, last = ((row[end] - base) / time.per_second for end in ("low", "high"))
-    rows = Rows(raw, where, row["good"], first, last, base / time.per_second)
+    coarse = row["good"] >= _MANY and not row["fine"]
+    rows = Rows(raw, where, row["good"], first, last, base / time.per_second, coarse=coarse)
     if length is not None and row["longest"] is not None and row["longest"] == row["longest"]:
         longest, mean = (float(row[name]) / length[1] for name in ("longest", "mean"))
         rows = replace(rows, longest=longest, mean=mean)
@@ -242,15 +248,23 @@ def _good(wrong: Mapping[str, tuple[Any, str]]) -> Any:
 def _sums(
     session: Session,
     raw: Any,
-    column: Any,
+    time: Times,
     where: str,
     wrong: Mapping[str, tuple[Any, str]],
     length: tuple[Any, float] | None,
 ) -> dict[str, Any]:
     """Return numbers of rows, good and wrong ones, and the ends of the times of the good ones."""
-    good = _good(wrong)
+    import ibis
+
+    good, column = _good(wrong), time.column
+    if time.whole:
+        fine = column % time.per_second != 0
+    else:  # rounding makes 64 bits of it, into which not every number fits
+        seconds = column / real(time.per_second)
+        seconds = ibis.ifelse(good & (seconds.abs() < real(2.0**62)), seconds, real(0.5))
+        fine = seconds != seconds.floor()
     sums = {f"wrong_{k}": rows.sum() for k, (rows, _) in enumerate(wrong.values())}
-    whole = {"rows": raw.count(), "good": good.sum(), **sums}
+    whole = {"rows": raw.count(), "good": good.sum(), "fine": fine.sum(where=good), **sums}
     ends = {"low": column.min(where=good), "high": column.max(where=good)}
     if length is not None:
         ends |= {"longest": length[0].max(where=good), "mean": length[0].mean(where=good)}

@@ -397,6 +397,11 @@ def open_requests(session: Session, source: Source, raw: Any = None) -> Rows:
         rows, base, good = check(session, raw, named, where, fault, seconds)
         response = length.cast("float64") / real(response_unit.per_second)
         departure = arrival.after(base, length, response_unit)
+    if rows.coarse and (source.is_database or source.found_format[1].lines is None):
+        session.notes.append(
+            f"all times in {columns.arrival!r} are whole seconds, too coarse for queue lengths: "
+            f"record parts of a second"
+        )
     status = columns.status or ("status" if "status" in raw.columns else None)
     table = raw.select(
         arrival=arrival.since(base),
