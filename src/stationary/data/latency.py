@@ -106,8 +106,7 @@ class Latencies(Counts):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names as in files: ``rt_10ms`` counts times up to 10 ms and above the edge before."""
-        more = (_PATTERN.format("more"),) if self.open else ()
-        return (*(_PATTERN.format(f"{1e3 * edge:.9g}ms") for edge in self.edges), *more)
+        return bucket_names((*self.edges, math.inf) if self.open else self.edges)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -231,6 +230,18 @@ class Latencies(Counts):
     def facts(self) -> dict[str, Any]:
         """Edges, and whether longer times were counted."""
         return {"edges": list(self.edges)}
+
+
+def bucket_names(edges: Sequence[float]) -> tuple[str, ...]:
+    """Return the names of the columns in files, from the upper ends of buckets in seconds.
+
+    Examples
+    --------
+    >>> bucket_names([0.01, 0.02, float("inf")])
+    ('rt_10ms', 'rt_20ms', 'rt_more')
+    """
+    ends = ("more" if edge == math.inf else f"{1e3 * edge:.9g}ms" for edge in edges)
+    return tuple(map(_PATTERN.format, ends))
 
 
 def _increasing(edges: Sequence[float]) -> tuple[float, ...]:

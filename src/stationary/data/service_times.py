@@ -33,7 +33,8 @@ from stationary.data._base import Misplaced, Observation
 from stationary.errors import InputError
 from stationary.models import Model, Point
 
-_SUMS = ("n", "sum", "sq")
+SUMS = ("n", "sum", "sq")
+"""What each cell has a column of."""
 _FACTS = ("shortest", "sharing")
 
 OVERTAKING = 0.01
@@ -120,9 +121,9 @@ class ServiceTimes(Observation):
         super().__init__(data)
         cells = tuple(Cell(int(m), bool(idle), int(level)) for m, idle, level in cells)
         self.__dict__.update(cells=cells, shortest=float(shortest), sharing=float(sharing))
-        if not cells or self.data.ndim != 2 or self.data.shape[1] != len(_SUMS) * len(cells):
+        if not cells or self.data.ndim != 2 or self.data.shape[1] != len(SUMS) * len(cells):
             raise InputError(
-                f"service times have {len(_SUMS)} columns for each of the {len(cells)} cells "
+                f"service times have {len(SUMS)} columns for each of the {len(cells)} cells "
                 f"({', '.join(map(str, cells[:8]))}); got data of shape {tuple(self.data.shape)}"
             )
         # Where requests overtake each other, or for too few servers, times come out negative.
@@ -155,11 +156,11 @@ class ServiceTimes(Observation):
             {Cell(int(m[1]), m[2] == "idle", int(m[3])) for m in found},
             key=lambda cell: (cell.servers, not cell.idle, cell.level),
         )
-        wanted = [f"{cell}.{of}" for cell in cells for of in _SUMS]
+        wanted = [f"{cell}.{of}" for cell in cells for of in SUMS]
         for name in wanted:
             if name not in columns:
                 raise InputError(
-                    f"service times need the columns {', '.join(f'*.{of}' for of in _SUMS)} of "
+                    f"service times need the columns {', '.join(f'*.{of}' for of in SUMS)} of "
                     f"each kind; there is no column {name!r}"
                 )
         facts = {key: float(metadata[key]) for key in _FACTS if key in metadata}
@@ -172,7 +173,7 @@ class ServiceTimes(Observation):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names as in files: ``S4.wait7.sum`` is the sum for four servers, at level 7."""
-        return tuple(f"{cell}.{of}" for cell in self.cells for of in _SUMS)
+        return tuple(f"{cell}.{of}" for cell in self.cells for of in SUMS)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -188,18 +189,18 @@ class ServiceTimes(Observation):
     def size(self) -> Tensor:
         """Number of services in each window, ``[M]``."""
         servers = self.__dict__.get("read_for", self.servers[0])
-        return self.of(servers).data[:, :: len(_SUMS)].sum(-1)
+        return self.of(servers).data[:, :: len(SUMS)].sum(-1)
 
     def of(self, servers: int) -> ServiceTimes:
         """Return the service times for one number of servers alone."""
         kept = [k for k, cell in enumerate(self.cells) if cell.servers == servers]
-        data = self.data.unflatten(-1, (-1, len(_SUMS)))[:, kept].flatten(-2)
+        data = self.data.unflatten(-1, (-1, len(SUMS)))[:, kept].flatten(-2)
         return ServiceTimes(data, [self.cells[k] for k in kept], self.shortest, self.sharing)
 
     @property
     def sums(self) -> Tensor:
         """Numbers, sums and sums of squares, ``[M, C, 3]``."""
-        return self.data.unflatten(-1, (-1, len(_SUMS)))
+        return self.data.unflatten(-1, (-1, len(SUMS)))
 
     @property
     def idle(self) -> Tensor:
@@ -266,7 +267,7 @@ class ServiceTimes(Observation):
 
     def misplaced(self, terms: Array, roots: Array, recorded: int) -> Misplaced:
         """By which share the mean service time is off, and the standard error of that."""
-        terms = terms.reshape(len(terms), -1, len(_SUMS))
+        terms = terms.reshape(len(terms), -1, len(SUMS))
         read = terms[..., 2] < 0  # terms of other numbers of servers are zero
         mean = np.where(read, -terms[..., 1] / np.where(read, 2 * terms[..., 2], 1.0), 0.0)
         number, seconds = (self.sums[..., k].numpy() * read for k in (0, 1))
@@ -287,7 +288,7 @@ class ServiceTimes(Observation):
         with torch.no_grad():
             moments = self._moments(point)
             mean, variance = (part.expand(number.shape).numpy() for part in moments)
-        sums = np.zeros((*number.shape, len(_SUMS)))
+        sums = np.zeros((*number.shape, len(SUMS)))
         for place in zip(*np.nonzero(number.numpy()), strict=True):
             count = int(number[place])
             u, v = mean[place], variance[place]

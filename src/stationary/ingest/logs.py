@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stationary.data.latency import bucket_names
 from stationary.data.numbers import as_duration
 from stationary.data.states import Sampling
 from stationary.data.windows import Windows
@@ -111,8 +112,8 @@ def windows_from_logs(
             states = np.where(answered, np.minimum(sizes, capacity - 1), capacity)
             row |= _named(letter + "={}", range(capacity + 1), states)
         if len(edges):
-            buckets = [*(f"{edge * 1e3:g}ms" for edge in edges), "more"]
-            row |= _named("rt_{}", buckets, np.searchsorted(edges, responses))
+            buckets = bucket_names([*edges, np.inf])
+            row |= _named("{}", buckets, np.searchsorted(edges, responses))
         rows.append(row)
     table = pd.DataFrame(rows)
     kept = table[table["sent"] > 0]

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from stationary.data.latency import bucket_names
 from stationary.data.states import Sampling
 from stationary.errors import InputError
 from stationary.ingest.buckets import bins, increases, sorted_buckets
@@ -167,8 +168,7 @@ def _read_latency(source: Prometheus, query: str, times: Times, per_window: int)
             f"latency: in {query!r} a larger bucket counts less than a smaller one; take "
             f"cumulative buckets `le`, as in sum by (le) (..._bucket)"
         )
-    names = [*(f"rt_{1e3 * edge:.9g}ms" for edge in edges[:-1]), "rt_more"]
-    return pd.DataFrame(apart.astype(np.int64), columns=names)
+    return pd.DataFrame(apart.astype(np.int64), columns=bucket_names(edges))
 
 
 def _beside(made: Ingested, response: pd.DataFrame, first: float, length: float) -> Ingested:

@@ -8,7 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from stationary.data.rows import Rows
+from stationary.data.service_times import ServiceTimes
 from stationary.data.states import Sampling
 from stationary.data.tables import FrameTable
 from stationary.data.windows import Windows
@@ -99,19 +102,18 @@ class Ingested:
         With too few, gaps between departures are taken for service times, and these are shorter.
         A hint, not an estimate; None where too few requests waited to tell.
         """
-        sums = self.table.filter(regex=r"^S\d+\..*\.(n|sum)$").sum()
-        totals = dict[tuple[int, str, str], float]()
-        for name, value in sums.items():
-            servers, kind, what = str(name).split(".")
-            key = int(servers[1:]), kind[:4], what
-            totals[key] = totals.get(key, 0.0) + float(value)
-        for m in sorted({m for m, _, _ in totals}):
-            n, seconds = (
-                [totals.get((m, k, w), 0.0) for k in ("idle", "wait")] for w in ("n", "sum")
-            )
-            if min(n) < _ENOUGH:
+        names = ServiceTimes.find_columns(list(self.table))
+        columns = {name: self.table[name].to_numpy(np.float64) for name in names}
+        seen = ServiceTimes.from_columns(columns, {}) if names else None
+        if seen is None:
+            return None
+        for m in seen.servers:
+            one = seen.of(m)
+            idle, totals = one.idle.bool(), one.sums.sum(0)
+            at_once, waited = totals[idle].sum(0), totals[~idle].sum(0)
+            if min(at_once[0], waited[0]) < _ENOUGH:
                 continue
-            if seconds[1] / n[1] >= _ALIKE * seconds[0] / n[0]:
+            if waited[1] / waited[0] >= _ALIKE * at_once[1] / at_once[0]:
                 return m
         return None
 

@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from stationary.data.latency import bucket_names
+from stationary.data.service_times import SUMS, Cell
 from stationary.data.states import Sampling
 from stationary.errors import InputError, ProgramError
 from stationary.ingest._kernels import add_up
@@ -280,8 +282,7 @@ def _latencies(rows: int, row_of: NDArray[np.int64], latency: NDArray[np.int64])
     sums = np.zeros((rows, len(EDGES) + 1), dtype=np.int64)
     add_up(row_of[window], bucket, count, sums)
     chosen = [*range(first, last + 1), len(EDGES)]
-    names = [*(f"rt_{1e3 * EDGES[k]:.9g}ms" for k in chosen[:-1]), "rt_more"]
-    return pd.DataFrame(sums[:, chosen], columns=names)
+    return pd.DataFrame(sums[:, chosen], columns=bucket_names([*EDGES[chosen[:-1]], np.inf]))
 
 
 def _services(rows: int, row_of: NDArray[np.int64], swept: Swept, cut: Cut) -> list[pd.DataFrame]:
@@ -298,9 +299,9 @@ def _services(rows: int, row_of: NDArray[np.int64], swept: Swept, cut: Cut) -> l
     for column in np.flatnonzero(used).tolist():
         m, of_level = divmod(column, 2 * LEVELS)
         waited, level = divmod(of_level, LEVELS)
-        names.append(f"S{servers[m]}.{'wait' if waited else 'idle'}{lowest_level(level)}")
+        names.append(str(Cell(int(servers[m]), not waited, lowest_level(level))))
     at = np.where(used, np.cumsum(used) - 1, len(names))[code]
-    for values, what in zip(swept.services[:, 2:].T, ("n", "sum", "sq"), strict=True):
+    for values, what in zip(swept.services[:, 2:].T, SUMS, strict=True):
         sums = np.zeros((rows, len(names) + 1), dtype=np.int64 if what == "n" else np.float64)
         add_up(row_of[window], at, values, sums)
         parts.append(
