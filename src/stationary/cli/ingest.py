@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from stationary.ingest.gauge import Load
 
 ENDINGS = (".csv", ".parquet")
+_LONGEST_NAME = 80
+"""Characters of the name of a class in the name of its file."""
 
 
 class _RequestsUnlessNamed(TyperGroup):
@@ -284,10 +286,13 @@ def _finish_classes(
     from stationary.cli._records import as_json
     from stationary.cli._show import table
 
-    files = {
-        name: output.with_stem(f"{output.stem}-{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-')}")
-        for name in each
-    }
+    files = dict[str, Path]()
+    for name in each:
+        # Different classes may differ only in signs that are left out.
+        plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:_LONGEST_NAME] or "other"
+        names = (plain, *(f"{plain}-{k}" for k in range(2, 2 + len(each))))
+        stems = (output.with_stem(f"{output.stem}-{one}") for one in names)
+        files[name] = next(file for file in stems if file not in files.values())
     for file in files.values():
         check_new(file, overwrite, *ENDINGS)
     for name, made in each.items():
