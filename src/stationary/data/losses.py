@@ -120,10 +120,6 @@ def conditional_nll(
     alike = pi.shape[:-1] == counts.shape[:-1] and not counts.requires_grad
     if plain and alike and not is_transforming():
         return _ConditionalNll.apply(pi, counts, _Task(observation))
-    return _by_torch(pi, counts, observation)
-
-
-def _by_torch(pi: Tensor, counts: Tensor, observation: ObservationMap) -> Tensor:
     return -(counts * conditional_probabilities(pi, observation).log()).sum(-1)
 
 

@@ -251,13 +251,12 @@ def _about_outcomes(session: Session, requests: Rows, cut: Cut) -> list[str]:
     if not requests.has_status:
         return []
     table = requests.table
-    if cut.lost_pattern is not None:
-        lost = table.filter(has_status(table, cut.lost_pattern)).limit(1)
-        if len(session.fetch(lost, requests.name)):
-            return []
-        return [f"no request has the status {asked}: is --status-lost right?"]
-    failed = table.filter(table.response.notnull() & has_status(table, _FAILURES))
-    count = session.fetch_row(failed.aggregate(n=failed.count()), requests.name)["n"]
+    found = table.filter(has_status(table, cut.lost_pattern or _FAILURES))
+    if not asked:
+        found = found.filter(found.response.notnull())
+    count = session.fetch_row(found.aggregate(n=found.count()), requests.name)["n"]
+    if asked:
+        return [] if count else [f"no request has the status {asked}: is --status-lost right?"]
     if not count:
         return []
     return [

@@ -10,6 +10,7 @@ import json
 import threading
 import urllib.error
 import urllib.request
+from concurrent.futures import Future
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -57,23 +58,22 @@ def receive(request: urllib.request.Request, seconds: float) -> Reply:
     InputError
         Where it is too large.
     """
-    done: list[Reply | BaseException] = []
-    end = monotonic() + seconds
+    reply = Future[Reply]()
 
     def exchange() -> None:
         try:
-            done.append(_exchange(request, seconds, end))
-        except BaseException as error:  # noqa: BLE001 - it is raised again below
-            done.append(error)
+            reply.set_result(_exchange(request, seconds, monotonic() + seconds))
+        except BaseException as error:  # noqa: BLE001 - `result` raises it
+            reply.set_exception(error)
 
-    worker = threading.Thread(target=exchange, daemon=True)
-    worker.start()
-    worker.join(seconds)
-    if not done:
-        raise _too_slow(seconds)
-    if isinstance(done[0], BaseException):
-        raise done[0]
-    return done[0]
+    threading.Thread(target=exchange, daemon=True).start()
+    try:
+        return reply.result(seconds)
+    except TimeoutError:
+        raise TimeoutError(
+            f"timed out, for the answer was not complete after {seconds:g} s (give a longer "
+            f"--timeout)"
+        ) from None
 
 
 def _exchange(request: urllib.request.Request, seconds: float, end: float) -> Reply:
@@ -92,16 +92,10 @@ def _exchange(request: urllib.request.Request, seconds: float, end: float) -> Re
                     f"fewer series, as in sum(...), or take a longer step"
                 )
             if monotonic() > end:
-                raise _too_slow(seconds)
+                raise TimeoutError
         if getattr(reply, "length", None):
             raise http.client.IncompleteRead(bytes(body[:0]), reply.length)
         return Reply(int(reply.status or 0), str(reply.reason), bytes(body))
-
-
-def _too_slow(seconds: float) -> TimeoutError:
-    return TimeoutError(
-        f"timed out, for the answer was not complete after {seconds:g} s (give a longer --timeout)"
-    )
 
 
 @dataclass(frozen=True, eq=False)

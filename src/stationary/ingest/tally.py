@@ -263,7 +263,7 @@ def _tables(
     if cut.bin_load is None and 0 < mean < _FEW:
         notes.append(
             f"a window holds {mean:.0f} requests, which give its load to {1 / np.sqrt(mean):.0%} "
-            f"only: take longer windows"
+            f"only: take longer windows, or record longer"
         )
     parts = [pd.DataFrame(sums, columns=[f"Q={label}" for label in labels])]
     if len(swept.latency):

@@ -279,8 +279,7 @@ def stage(files: Sequence[str], rules: LogLines, folder: str, name: str) -> str:
     finally:
         if writer is not None:
             writer.close()
-    lines, good, fine, timed = total.tolist()
-    _say(name, rules, Read({}, lines, good, fine, timed, strange))
+    _say(name, rules, total.tolist(), strange)
     return made
 
 
@@ -298,9 +297,9 @@ def _in_turn(files: Sequence[str], rules: LogLines) -> Iterator[Read]:
             yield waiting.popleft().result()
 
 
-def _say(name: str, rules: LogLines, total: Read) -> None:
+def _say(name: str, rules: LogLines, total: Sequence[int], strange: str | None) -> None:
     """Say which lines could not be read, and what the others lack."""
-    _, lines, good, fine, timed, strange = total
+    lines, good, fine, timed = total
     if not lines:
         raise InputError(f"{name}: the file has no lines")
 
