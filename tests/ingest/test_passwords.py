@@ -5,7 +5,7 @@ import pytest
 from stationary import read_windows
 from stationary.cli._options import command_line
 from stationary.errors import InputError, hide_passwords
-from stationary.ingest import Cut, Prometheus, Source, windows_from_events
+from stationary.ingest import Cut, Source, windows_from_events
 
 ADDRESSES = [
     "postgresql://me:secret@host/base",
@@ -72,13 +72,6 @@ def test_a_file_may_be_called_like_a_setting(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "host=a.csv").write_text("arrival,response\n0,1\n5,1\n")
     assert len(windows_from_events(Source("host=a.csv"), Cut(1.0)).table) == 1
-
-
-@pytest.mark.parametrize("url", ["http://me:secret", "http://[me:secret", "http:/me:secret@host"])
-def test_addresses_of_a_prometheus_that_cannot_be_read(url):
-    with pytest.raises(InputError, match=r"is written http://127") as caught:
-        Prometheus(url, 0, 1)
-    assert "secret" not in str(caught.value)
 
 
 def test_recorded_commands_do_not_show_them(monkeypatch):

@@ -30,22 +30,7 @@ _LINES = {
     "traefik-common": '1.2.3.4 - - [10/Oct/2000:13:55:36 +0000] "GET /a HTTP/2.0" 200 5 "-" "-" 7 '
     '"r@docker" "http://10.0.0.9:80" 12ms',
 }
-_PIECES = [
-    b'"',
-    b"\\",
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b"-",
-    b" ",
-    b"\t",
-    b"\n",
-    b"\r",
-    b"\0",
-    b"\xff",
-    b"/",
-]
+_PIECES = [bytes([byte]) for byte in b'"\\{}[]- \t\n\r\0\xff/']
 _PIECES += [b"9" * 25, b"e99999999999", b"-1", b".", b":", b"[" * 70, b"}" * 70, "é".encode()]
 
 

@@ -108,11 +108,8 @@ def choose(session: Session, requests: Rows) -> tuple[float, str]:
     usable = sorted(length for length in _ROUND if least <= length <= span / _WINDOWS)
     if not usable:
         fits = [length for length in sorted(_ROUND) if length <= span / 2]
-        length = (
-            fits[-1]
-            if fits and fits[-1] < least
-            else next((length for length in fits if length >= least), max(span / 4, 1e-6))
-        )
+        fits = fits or [max(span / 4, 1e-6)]
+        length = next((length for length in fits if length >= least), fits[-1])
         return length, (
             f"windows of {length:g} s were chosen; {requests.count} requests in {span:.3g} s make "
             f"few windows: record longer"

@@ -78,12 +78,6 @@ def windows_from_prometheus(
         stands for the length of a window. Their columns are ``rt_10ms``, ..., ``rt_more``.
     progress : callable, optional
         Called with what is being done.
-
-    Returns
-    -------
-    Ingested
-        Loads are per second. It counts what was left out, such as windows without requests, because
-        a load must be positive.
     """
     import pandas as pd
 
