@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stationary.ingest.gauge import Load
 
 ENDINGS = (".csv", ".parquet")
-_LONGEST_NAME = 80
-"""Characters of the name of a class in the name of its file."""
 
 
 class _RequestsUnlessNamed(TyperGroup):
@@ -288,8 +286,8 @@ def _finish_classes(
 
     files = dict[str, Path]()
     for name in each:
-        # Different classes may differ only in signs that are left out.
-        plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:_LONGEST_NAME] or "other"
+        # Classes may differ only in signs that are left out, or after what a name has room for.
+        plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:80] or "other"
         names = (plain, *(f"{plain}-{k}" for k in range(2, 2 + len(each))))
         stems = (output.with_stem(f"{output.stem}-{one}") for one in names)
         files[name] = next(file for file in stems if file not in files.values())

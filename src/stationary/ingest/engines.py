@@ -307,12 +307,11 @@ class Spark(Engine):
     def _check_running(self, spark: Any) -> None:
         """Raise an error where the running session is not the one that was asked for."""
         master = spark.sparkContext.master
-        for name, asked in (("master", self.master), ("memory", self.memory)):
-            if asked is not None and not (name == "master" and asked == master):
-                raise InputError(
-                    f"a session of Spark is running at {master}, so {name}={asked!r} cannot be "
-                    f"met: stop the session first, or leave out {name}="
-                )
+        if self.memory is not None or self.master not in (None, master):
+            raise InputError(
+                f"a session of Spark is running at {master}, which cannot become {self}: stop it "
+                f"first, or leave out what is different"
+            )
 
 
 @dataclass

@@ -26,7 +26,7 @@ from stationary.ingest.columns import (
     without_nan,
 )
 from stationary.ingest.engines import Session, real
-from stationary.ingest.formats import Format, format_of, load_format, other_format
+from stationary.ingest.formats import Format, format_of, load_format
 from stationary.ingest.formats._lines import blocks, head, stage
 from stationary.terms.spans import Unit as Unit
 
@@ -152,8 +152,11 @@ class Source:
         first, *others = heads
         name, kind = format_of(first, heads[first])
         for file in others:
-            other = other_format(file, heads[file], name)
-            if other is not None:
+            try:
+                other = format_of(file, heads[file], name)[0]
+            except InputError:  # its lines are left out, and counted, when it is read
+                other = name if heads[file] else "parquet"
+            if other != name:
                 raise InputError(
                     f"{file}: this file is {other}, and {first} is {name}; ingest files of one "
                     f"format at a time, or name the --format of all"

@@ -5,12 +5,6 @@ a `Format`: how to read the files, and the unit of its times. The first line of 
 what it reads. Nothing else needs to change.
 """
 
-from stationary.ingest.formats._base import (
-    Format,
-    format_names,
-    format_of,
-    load_format,
-    other_format,
-)
+from stationary.ingest.formats._base import Format, format_names, format_of, load_format
 
-__all__ = ["Format", "format_names", "format_of", "load_format", "other_format"]
+__all__ = ["Format", "format_names", "format_of", "load_format"]

@@ -67,10 +67,11 @@ def load_format(name: str) -> Format:
     return made
 
 
-def format_of(path: str, head: bytes | None) -> tuple[str, Format]:
+def format_of(path: str, head: bytes | None, expected: str = "") -> tuple[str, Format]:
     """Return the format of a file: by its first lines, or else by its ending.
 
-    ``head`` is None where the lines cannot be looked at.
+    ``head`` is None where the lines cannot be looked at. Of formats that read them equally well the
+    expected one is taken.
     """
     name = re.sub(r"\.(gz|zst|bz2|xz)$", "", path.lower())
     formats = {each: load_format(each) for each in format_names()}
@@ -81,7 +82,7 @@ def format_of(path: str, head: bytes | None) -> tuple[str, Format]:
 
     logs = {each: made.lines for each, made in formats.items() if made.lines is not None}
     found = {each: read(head or b"", rules) for each, rules in reversed(logs.items())}
-    best = max(found, key=lambda each: (found[each].timed, found[each].good))
+    best = max(found, key=lambda each: (found[each].timed, found[each].good, each == expected))
     if found[best].good > _ENOUGH * found[best].lines:
         return best, formats[best]
     if by_ending:
@@ -96,19 +97,3 @@ def format_of(path: str, head: bytes | None) -> tuple[str, Format]:
         f"could not be read: {found[best].strange!r}. Name its --format, or give the format string "
         f"of the server, as in --format '[$time_local] \"$request\" $status $request_time'"
     )
-
-
-def other_format(path: str, head: bytes, name: str) -> str | None:
-    """Return the format that a file is in, if this can be told and is not the one of a name."""
-    from stationary.ingest.formats._lines import read  # which loads numpy
-
-    rules = load_format(name).lines
-    if rules is not None and head:
-        part = read(head, rules)
-        if part.good >= _ENOUGH * part.lines:
-            return None
-    try:
-        other = format_of(path, head)[0]
-    except InputError:  # lines of no format are left out, and counted, when the file is read
-        other = name if head else "parquet"
-    return None if other == name else other
