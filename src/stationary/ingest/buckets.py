@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from stationary._support.types import Array
 from stationary.errors import InputError
-from stationary.ingest.prometheus_client import Array, Series
+from stationary.ingest.prometheus_answers import Series
 from stationary.terms.categories import Category
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from stationary._support.types import Array
 from stationary.data.latency import bucket_names
 from stationary.data.states import Sampling
 from stationary.errors import InputError
@@ -29,7 +30,7 @@ from stationary.ingest.columns import Rows
 from stationary.ingest.cut import Cut, Grid
 from stationary.ingest.events import Progress
 from stationary.ingest.gauge import Rate, check_samples, count_samples
-from stationary.ingest.prometheus_client import Array, Prometheus, Times, in_utc
+from stationary.ingest.prometheus_client import Prometheus, Times, in_utc
 from stationary.ingest.result import Ingested
 from stationary.ingest.sweep import Swept
 from stationary.ingest.tally import tally

@@ -16,8 +16,8 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stationary._support.types import Array
 from stationary.errors import InputError
 
 _MOST_BYTES = 128 * 2**20
@@ -99,15 +99,15 @@ def _exchange(request: urllib.request.Request, seconds: float, end: float) -> Re
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
-    """One series of an answer: its labels, and its values with their times in seconds."""
+class Series:
+    """One series: its labels, and its values, or NaN, with their times in seconds."""
 
     labels: dict[str, str]
-    times: NDArray[np.float64]
-    values: NDArray[np.float64]
+    times: Array
+    values: Array
 
 
-def parse_matrix(body: bytes, about: str, address: str) -> tuple[list[Points], list[str]]:
+def parse_matrix(body: bytes, about: str, address: str) -> tuple[list[Series], list[str]]:
     """Return the series of an answer to ``query_range``, and the warnings in it.
 
     Errors name the question (``about``) or the address.
@@ -118,7 +118,7 @@ def parse_matrix(body: bytes, about: str, address: str) -> tuple[list[Points], l
             raise ValueError
         entries = list(answer["data"]["result"])
         native = any("histograms" in entry and "values" not in entry for entry in entries)
-        series = [] if native else [_points(entry) for entry in entries]
+        series = [] if native else [_series(entry) for entry in entries]
         warnings = answer.get("warnings")
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise InputError(
@@ -133,7 +133,7 @@ def parse_matrix(body: bytes, about: str, address: str) -> tuple[list[Points], l
     return series, [f"{note!s:.{_SHOWN}}" for note in notes]
 
 
-def _points(entry: Any) -> Points:
+def _series(entry: Any) -> Series:
     """Return one series; raise a `ValueError` where it is not what Prometheus sends."""
     labels, pairs = dict(entry["metric"]), entry["values"]
     texts = all(isinstance(text, str) for pair in labels.items() for text in pair)
@@ -146,4 +146,4 @@ def _points(entry: Any) -> Points:
     times, values = numbers.T
     if not np.isfinite(times).all() or (np.diff(times) <= 0).any():
         raise ValueError
-    return Points(labels, times, values)
+    return Series(labels, times, values)

@@ -13,11 +13,11 @@ from time import sleep
 import numpy as np
 from numpy.typing import NDArray
 
+from stationary._support.types import Array
 from stationary.errors import DataWarning, InputError, ProgramError
 from stationary.ingest.addresses import parse_web
-from stationary.ingest.prometheus_answers import Points, parse_matrix, receive
+from stationary.ingest.prometheus_answers import Series, parse_matrix, receive
 
-Array = NDArray[np.float64]
 Times = NDArray[np.int64]
 
 _MOST_POINTS = 10_000
@@ -32,14 +32,6 @@ _LONGEST_WAIT = 86_400.0
 _FINE = 200
 _PASSING = (429, 500, 502, 503, 504)
 """HTTP answers that may change after a moment."""
-
-
-@dataclass(frozen=True, eq=False)
-class Series:
-    """One series of an answer: its labels, and its values at the times asked for, or NaN."""
-
-    labels: dict[str, str]
-    values: Array
 
 
 @dataclass(frozen=True)
@@ -139,7 +131,7 @@ class Prometheus:
             for points in answered:
                 one = series.setdefault(
                     frozenset(points.labels.items()),
-                    Series(points.labels, np.full(len(times), np.nan)),
+                    Series(points.labels, times / 1000, np.full(len(times), np.nan)),
                 )
                 one.values[first + self._positions(points.times, part)] = points.values
         if not any(np.isfinite(one.values).any() for one in series.values()):
@@ -174,7 +166,7 @@ class Prometheus:
             )
         return nearest.astype(np.int64)
 
-    def _matrix(self, what: str, query: str, times: Times) -> list[Points]:
+    def _matrix(self, what: str, query: str, times: Times) -> list[Series]:
         """Return the series of one answer to ``query_range``."""
         form = {
             "query": query,
