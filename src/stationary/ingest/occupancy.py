@@ -7,8 +7,8 @@ any number of workers do them side by side; the sums at the begin of a slot are 
 slots, of which there are few.
 
 Numbered in this way, the j-th departure frees a server for the arrival number ``j + m``: one join
-gives all service times, which `stationary.ingest.sweep` defines, with the order of events at the
-same instant.
+gives all service times. `stationary.ingest.sweep` says in which order events of the same instant
+come.
 
 With ``N`` regular samples per window, ``floor(f N + 1/2)`` of them come before an event at the
 fraction ``f`` of the window. Differences of that between events are the samples in between.

@@ -6,11 +6,8 @@ kept, so that the memory does not grow with the log. Departures come before arri
 instant; of several arrivals of the same instant those that take no time come first, because not
 every engine knows the order of rows in a file.
 
-*Service times.* With ``m`` servers, request ``i`` starts at ``B_i = max(A_i, D_(i-m))``, where
-``D_(j)`` is the j-th of the sorted departures, and its service takes ``S_i = D_i - B_i``. It was
-*idle* if it found fewer than ``m``. The level is the number in the system right after the start,
-the request itself included. Count, sum and sum of squares are kept per window of arrival, number of
-servers, idle or not, and level.
+Service times are those of `stationary.data.service_times`: count, sum and sum of squares per window
+of arrival, number of servers, idle or not, and level.
 
 Logs are often written in order of completion. A buffer as long as the longest response puts them in
 order of arrival.
