@@ -301,7 +301,8 @@ def test_few_hessians_reach_the_optimum_of_the_closed_form(monkeypatch):
     def shares(rate):
         tail = np.exp(-np.multiply.outer(rate - loads, edges))
         ends = np.ones((len(loads), 1))
-        return -np.diff(np.concatenate([ends, tail, 0 * ends], 1))
+        inside = -np.diff(np.concatenate([ends, tail, 0 * ends], 1))
+        return 0.999 * inside + 0.001 / 5  # one in a thousand may have taken any time
 
     counts = np.random.default_rng(3).multinomial(2000, shares(20.0))
     reference = scipy.optimize.minimize_scalar(
