@@ -29,7 +29,7 @@ from stationary.planning.tables import criteria, parameters, ranking
 from stationary.planning.what_if import what_if
 from stationary.terms.findings import Finding
 from stationary.terms.slo import as_slos
-from stationary.trust.checks import residuals
+from stationary.trust.checks import outlying, residuals
 from stationary.trust.identifiability import Identifiability, identify
 from stationary.trust.ladder import ladder_of
 from stationary.trust.study import fit_all
@@ -214,6 +214,11 @@ class Plan(Record):
         answer = answer if answer < math.inf else 0.0
         missing = self.question.missing
         return assumed(parts, windows, slos, near, answer, missing) if parts else ()
+
+    @cached_property
+    def outlying(self) -> list[int]:
+        """Positions of the windows that lie far from the model, by how full the system was."""
+        return [] if self.changed is not None else outlying(self.estimate, self.windows)
 
     def influence(self) -> pd.DataFrame:
         """Return by which share the limit would change without each window, the largest first."""

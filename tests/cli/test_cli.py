@@ -303,6 +303,16 @@ def test_fit_warns_of_dropped_windows_on_stderr_only(call, data, tmp_path):
     assert "DataWarning" not in err
 
 
+def test_windows_are_left_out_by_their_numbers(call, data):
+    fitted = ("fit", data, "--model", MODEL, "--json")
+    whole, less = (json.loads(call(*fitted, *more)[1]) for more in ((), ("--leave-out", "2,20")))
+    assert (whole["windows"], less["windows"]) == (20, 18)
+    for wrong, why in (("21", "there are 20 windows"), ("0", "3,17"), ("2-4", "3,17")):
+        code, _, err = call(*fitted, "--leave-out", wrong)
+        assert code == 2
+        assert why in err
+
+
 @pytest.mark.parametrize(("slo", "code"), [("loss<0.05", 0), ("loss<0.0001", 1)])
 def test_slo_decides_the_exit_code(call, data, fit, slo, code):
     args = ("fit", data, "--model", MODEL, "--observe", "0,1,2", "--slo", slo)

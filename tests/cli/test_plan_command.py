@@ -43,6 +43,26 @@ def test_an_answer_on_one_screen(call, sources):
         assert word in out
 
 
+def test_the_service_that_was_learnt_is_said(call, sources):
+    code, out, _ = call("plan", sources / "requests.csv", *SYSTEM, "--slo", "loss<1%")
+    assert code in (0, 1)
+    assert "a service takes 2" in " ".join(out.split())  # 25 ms
+    assert "standard deviation 2" in " ".join(out.split())
+    assert "outside the queue" in " ".join(out.split())
+
+
+def test_windows_out_of_the_ordinary_are_named_and_can_be_left_out(call, sources, tmp_path):
+    lines = (sources / "windows.csv").read_text().splitlines()
+    head = next(k for k, line in enumerate(lines) if not line.startswith("#"))
+    row = lines[head + 9].split(",")
+    lines[head + 9] = ",".join([row[0], *(str(10 * (k == 9)) for k in range(len(row) - 1))])
+    (tmp_path / "odd.csv").write_text("\n".join(lines))
+    told = ("plan", tmp_path / "odd.csv", *SYSTEM, "--slo", "loss<1%")
+    found, left = (" ".join(call(*told, *more)[1].split()) for more in ((), ("--leave-out", "9")))
+    assert "out of the ordinary: window 9 (load" in found
+    assert "out of the ordinary" not in left
+
+
 def test_the_answer_for_programs_is_the_librarys(call, sources, tmp_path):
     folder = tmp_path / "plan"
     slos = ("--slo", "loss<1%", "--slo", "p99<400ms")

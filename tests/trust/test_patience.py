@@ -38,7 +38,7 @@ def windows(tmp_path_factory):
     return st.read_windows(folder / "windows.csv")
 
 
-@pytest.mark.parametrize("kind", ["service times", "states"])
+@pytest.mark.parametrize("kind", ["service times", "latencies", "states"])
 def test_patience_without_a_capacity_forecasts_what_happens_later(windows, kind):
     alone = windows.using([kind])
     alone = st.Windows(alone.x, observations=alone.observations, duration=alone.duration)

@@ -9,7 +9,7 @@ from stationary.ingest import Cut, Source, windows_from_events
 from stationary.terms.findings import Verdict
 
 
-def log(servers, sharing=False, seed=0):
+def log(servers, sharing=False, seed=0, constant=False):
     """Requests of servers of 10 ms each, at 10 to 60 % of saturation; one shared, if asked."""
     random = np.random.default_rng(seed)
     arrivals, begin = [], 0.0
@@ -18,7 +18,7 @@ def log(servers, sharing=False, seed=0):
         arrivals.append(begin + np.sort(random.uniform(0, 10, count)))
         begin += 10
     arrivals = np.concatenate(arrivals)
-    work = random.exponential(0.01, len(arrivals))
+    work = np.full(len(arrivals), 0.01) if constant else random.exponential(0.01, len(arrivals))
     if sharing:
         departures = _shared(arrivals, work)
     else:
@@ -77,3 +77,13 @@ def test_a_shared_server_is_planned_from_what_does_not_need_the_order(tmp_path):
     assert all(kind.kind != "service times" for kind in plan.windows.observations)
     # The number in a shared exponential server is that of a queue: 100 per second at saturation.
     assert plan.max_load(loss=0.01).low < 90 < plan.max_load(loss=0.01).high
+
+
+def test_requests_on_the_way_are_no_misfit(tmp_path):
+    # A client's log counts them, too: at 60 % of saturation, 12 % of requests find one there.
+    frame = log(1, constant=True)
+    frame["response"] += 0.002
+    plan, found = planned(frame, tmp_path, servers=1, capacity=30)
+    assert plan.estimates["overhead"] == pytest.approx(0.002, rel=0.2)
+    assert found["lack of fit"].verdict is Verdict.OK
+    assert plan.recommended == "service"

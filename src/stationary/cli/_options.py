@@ -183,6 +183,7 @@ class Reading:
         requests ('arrival'); by default as the file says, else 'time'.
     duration: Length of every window, in the unit of time of the loads; by default as the file says.
     drop_empty: Leave out windows without observed counts.
+    leave_out: Windows to leave out, by their numbers from 1 on, as in 3,17.
     """
 
     x: str = "load"
@@ -193,6 +194,7 @@ class Reading:
     sampling: str | None = None
     duration: float | None = None
     drop_empty: bool = False
+    leave_out: str | None = None
 
     def check(self, file: Path, x: str | None = None) -> None:
         """Raise for what the file's header and the options alone tell; loads no torch."""
@@ -202,6 +204,7 @@ class Reading:
 
         check_file(file)
         parse_range(self.loads)
+        self.left_out()
         table = open_table(file)
         with about(table):
             others = any(_OTHERS.match(name) for name in table.columns)
@@ -215,7 +218,7 @@ class Reading:
         from stationary.data import read_windows
         from stationary.terms.categories import parse_counts
 
-        return read_windows(
+        found = read_windows(
             file,
             x=[name.strip() for name in (x or self.x).split(",")],
             counts=parse_counts(self.counts),
@@ -227,6 +230,26 @@ class Reading:
             duration=self.duration,
             pooled=pooled,
         )
+        which = [number - 1 for number in self.left_out()]
+        if not which:
+            return found
+        found.check_single("--leave-out")
+        if max(which) >= len(found):
+            raise InputError(f"--leave-out: there are {len(found)} windows; got {max(which) + 1}")
+        return found.select([k for k in range(len(found)) if k not in which])
+
+    def left_out(self) -> tuple[int, ...]:
+        """Return the numbers of the windows to leave out."""
+        try:
+            numbers = tuple(map(int, filter(None, (self.leave_out or "").split(","))))
+        except ValueError:
+            numbers = (0,)
+        if any(number < 1 for number in numbers):
+            raise InputError(
+                f"--leave-out has numbers of windows, the first is 1, as in 3,17; got "
+                f"{self.leave_out!r}"
+            )
+        return numbers
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ the histogram. Where answers after a time-out are given up, probabilities are th
 are answered before it.
 
 Response times contain the time outside the queue, its *overhead*. It is a parameter where the model
-was made with one, as in ``MMmK(overhead=0.001)``; without it the service rate is biased.
+was made with one, as in ``MMmK(overhead=0.001)``; without it the service rate is biased. One
+request in a thousand is allowed any time: else the fastest of them all would decide how long the
+overhead is, and times that a model calls impossible would leave nothing but rounding to fit.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import torch
 from torch import Tensor
 
 from stationary._support.types import Array
-from stationary.data._base import TINY, Counts
+from stationary.data._base import Counts
 from stationary.errors import InputError
 from stationary.models import Model, Point
 from stationary.terms.spans import parse_span
@@ -33,6 +35,9 @@ _MORE = ("more", "inf", "+inf")
 
 _IMPOSSIBLE = 3.0
 """How many times the capacity a mean number of requests must be for the unit to be wrong."""
+
+_STRAY = 1e-3
+"""Share of the requests that may have taken any time, whatever the model says."""
 
 _ENOUGH = 4
 """Buckets from which counts that never fall are taken as cumulative."""
@@ -216,8 +221,8 @@ class Latencies(Counts):
         edges = [self.edges[k] for k in ends] + ([] if self.open else [self.edges[-1]])
         if not edges:
             return super().log_terms(point)
-        each = self._between(point, edges) / torch.from_numpy(np.bincount(run))
-        return each.clamp_min(TINY).log()[..., run]
+        each = (1 - _STRAY) * self._between(point, edges) + _STRAY / (run[-1] + 1)
+        return (each / torch.from_numpy(np.bincount(run))).log()[..., run]
 
     def _between(self, point: Point, edges: Sequence[float]) -> Tensor:
         tail = point.response_times.survival(point.x.new_tensor(edges))

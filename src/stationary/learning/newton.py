@@ -384,7 +384,8 @@ def _bounded_step(curvature: Array, slope: Array, radius: float) -> tuple[Array,
         return -slope / np.maximum(curvature + shift, _TINY)
 
     least = max(0.0, -curvature[0]) * (1 + 1e-9)
-    most = least + np.linalg.norm(slope) / radius + 1e-12
+    # A little more, so that rounding leaves no step that is too long.
+    most = least + np.linalg.norm(slope) / radius * (1 + 1e-9) + 1e-12
     with np.errstate(over="ignore"):  # a step of infinite length is too long, as others are
         best = step(least)
         if not np.linalg.norm(best) <= radius:

@@ -11,9 +11,6 @@ from stationary.errors import InputError
 from stationary.studio.answers import Asked, View
 from stationary.trust.checks import Residuals
 
-_FAR = 3.0
-"""Times the usual scatter from which a window is out of the ordinary."""
-
 _FELT = 0.02
 """Change of the limit from which a window is named that causes it."""
 
@@ -29,6 +26,7 @@ def windows(view: View, asked: Asked) -> dict[str, Any]:
         off[rows.position] = rows.standardised_shift
     except InputError as error:
         note = words.sentence(str(error))
+    odd = plan.outlying
     if plan.question.slos and not found.is_pooled:
         frame = plan.influence()
         change[frame.index.to_numpy()] = frame["change"].to_numpy()
@@ -44,10 +42,10 @@ def windows(view: View, asked: Asked) -> dict[str, Any]:
                 "off": far,
                 "change": moved,
                 "reasons": [
-                    *([words.odd_window(far)] if abs(far) > _FAR else []),
+                    *([words.odd_window(far)] if k in odd else []),
                     *([words.felt_window(moved)] if abs(moved) > _FELT else []),
                 ],
             }
-            for load, count, far, moved in table
+            for k, (load, count, far, moved) in enumerate(table)
         ],
     }

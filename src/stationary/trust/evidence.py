@@ -17,7 +17,8 @@ from stationary.data.windows import Windows
 from stationary.errors import StationaryError
 from stationary.learning.covariances import overdispersion
 from stationary.learning.estimate import Estimate
-from stationary.learning.likelihood import log_terms
+from stationary.learning.likelihood import solved
+from stationary.trust.outside import as_logged
 
 
 def weigh_candidates(fitted: Mapping[str, Estimate], windows: Windows) -> dict[str, float]:
@@ -41,7 +42,9 @@ def log_evidence(fitted: Mapping[str, Estimate], windows: Windows) -> dict[str, 
     found = {}
     for name, each in fitted.items():
         try:
-            found[name] = float((counts.data.numpy() * log_terms(each.model, counts)).sum())
+            point = as_logged(solved(each.model, counts), windows)
+            terms = windows.counted.on(each.model).log_terms(point).detach()
+            found[name] = float((counts.data * terms).sum())
         except StationaryError:
             found[name] = -np.inf
     best = max(found, key=lambda name: found[name])

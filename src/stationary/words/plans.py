@@ -90,8 +90,8 @@ def grounds(found: Plan, limit: Limit) -> list[str]:
     if limit.doubt is not None:
         lines += _labelled("WARNING", f"not to be trusted: {answers.doubt(limit.doubt)}")
     rests = rests_on(found.windows, found.recipe.get("unit", ""))
-    more = unobserved(found)
-    lines += _labelled("Based on", f"{rests}; model: {found.name}" + (f"; {more}" if more else ""))
+    parts = [rests, f"model: {found.name}", service(found), unobserved(found), odd_ones(found)]
+    lines += _labelled("Based on", "; ".join(filter(None, parts)))
     if limit.doubt is None and found.horizon.load:
         lines += _labelled("Tested", answers.why_horizon(found.horizon))
         lines += _labelled("Interval", breakdown(found.breakdown()))
@@ -161,6 +161,27 @@ def rests_on(windows: Windows, unit: str = "") -> str:
         f"{listed(kinds)} in {plural(windows.recorded, 'window')}{length}, at loads of "
         f"{_with(loads, unit)}"
     )
+
+
+def service(found: Plan) -> str:
+    """Return what a service takes, as a clause; empty for a model that does not say."""
+    known = found.estimates
+    if found.change is not None or not known.keys() >= {"service_rate", "variability"}:
+        return ""
+    mean = 1 / known["service_rate"]
+    spread = seconds(mean * math.sqrt(known["variability"]))
+    text = f"a service takes {seconds(mean)} (standard deviation {spread})"
+    overhead = known.get("overhead", 0.0)
+    return f"{text}, and {seconds(overhead)} outside the queue" if overhead else text
+
+
+def odd_ones(found: Plan) -> str:
+    """Name the windows that lie far from the model, as a clause; empty if there are none."""
+    if not found.outlying:
+        return ""
+    loads = found.windows.loads.tolist()
+    named = [f"{k + 1} (load {number(loads[k], 3)})" for k in found.outlying]
+    return f"out of the ordinary: window {listed(named, 5)}"
 
 
 def unobserved(found: Plan) -> str:

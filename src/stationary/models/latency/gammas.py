@@ -35,18 +35,24 @@ class Gammas(Times):
         shapes = variance / scales**2
         return cls(weights, shapes, scales, mean - shapes * scales)
 
-    def _scaled(self, t: Tensor) -> Tensor:
-        return ((t[..., None] - self.shifts[..., None, :]) / self.scales[..., None, :]).clamp_min(0)
+    def _scaled(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        """Which of the shifts have passed, and the time since then in units of the scale.
+
+        1 for those that have not: a power of zero has no derivatives.
+        """
+        x = (t[..., None] - self.shifts[..., None, :]) / self.scales[..., None, :]
+        return x > 0, torch.where(x > 0, x, 1.0)
 
     def survival(self, t: Tensor) -> Tensor:
         """One minus the mixture of regularised incomplete gamma functions."""
-        below = incomplete_gamma(self.shapes[..., None, :], self._scaled(t))
+        late, x = self._scaled(t)
+        below = torch.where(late, incomplete_gamma(self.shapes[..., None, :], x), 0.0)
         return 1 - (self.weights[..., None, :] * below).sum(-1)
 
     def density(self, t: Tensor) -> Tensor:
         """The mixture of their densities."""
-        x = self._scaled(t)
-        each = torch.where(x > 0, _density(self.shapes[..., None, :], x), 0.0)
+        late, x = self._scaled(t)
+        each = torch.where(late, _density(self.shapes[..., None, :], x), 0.0)
         return (self.weights[..., None, :] * each / self.scales[..., None, :]).sum(-1)
 
     def excess(self, t: Tensor) -> Tensor:
@@ -54,12 +60,12 @@ class Gammas(Times):
 
         The second is the first and ``x^a exp(-x) / Gamma(a + 1)``: one function where two are slow.
         """
-        x, shapes = self._scaled(t), self.shapes[..., None, :]
+        (late, x), shapes = self._scaled(t), self.shapes[..., None, :]
         scales = self.scales[..., None, :]
         beyond = t[..., None] - self.shifts[..., None, :]
-        late = x > 0  # a power of zero has no derivatives
-        last = torch.where(late, shapes * _density(shapes + 1, torch.where(late, x, 1.0)), 0.0)
-        each = scales * last + (shapes * scales - beyond) * (1 - incomplete_gamma(shapes, x))
+        last = torch.where(late, shapes * _density(shapes + 1, x), 0.0)
+        above = torch.where(late, 1 - incomplete_gamma(shapes, x), 1.0)
+        each = scales * last + (shapes * scales - beyond) * above
         return (self.weights[..., None, :] * each).sum(-1)
 
     @property

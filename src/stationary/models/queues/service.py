@@ -480,14 +480,19 @@ def _arrivals(mean: Tensor, variability: Tensor, most: int) -> tuple[Tensor, Ten
         last + (odds / (1 - odds)).log(),
         (1 - exactly.exp().sum(-1, keepdim=True)).clamp_min(TINY).log(),
     )
-    at_least = torch.logaddexp(_log_tails(exactly), rest)
+    at_least = _log_sum(_log_tails(exactly), rest)
     beyond = torch.where(
         small,
         rest - (1 - odds).log(),
         (mean - at_least[..., 1:].exp().sum(-1, keepdim=True)).clamp_min(TINY).log(),
     )
-    more = torch.logaddexp(_log_tails(at_least[..., 1:]), beyond)
+    more = _log_sum(_log_tails(at_least[..., 1:]), beyond)
     return exactly[..., 0].exp(), at_least, more
+
+
+def _log_sum(first: Tensor, second: Tensor) -> Tensor:
+    """Logarithm of a sum; second derivatives of `torch.logaddexp` are NaN from e^709 apart."""
+    return torch.stack(torch.broadcast_tensors(first, second)).logsumexp(0)
 
 
 def _log_tails(logs: Tensor) -> Tensor:

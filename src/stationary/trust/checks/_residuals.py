@@ -24,9 +24,13 @@ from stationary.errors import InputError
 from stationary.learning.estimate import Estimate
 from stationary.models import Model, Point, Queue
 from stationary.models.chunks import steady_states
+from stationary.trust.outside import as_logged
 
 FEWEST = 8
 """Windows below which no check says anything."""
+
+_FAR = 3.0
+"""Times the usual scatter from which a window is out of the ordinary."""
 
 _TINY = 1e-290
 
@@ -79,7 +83,7 @@ class Residuals:
         x = windows.x[rows]
         distinct, where = torch.unique(x, dim=0, return_inverse=True)
         point = Point(model, model.as_inputs(distinct), estimate.theta)
-        point = point.with_pi(steady_states(model, distinct))
+        point = as_logged(point.with_pi(steady_states(model, distinct)), windows)
         seen = torch.ones(len(distinct), dtype=torch.float64)
         depth, unit = np.arange(kind.data.shape[1], dtype=float), "categories"
         if isinstance(kind, States):
@@ -179,6 +183,14 @@ def residuals(estimate: Estimate, windows: Windows) -> pd.DataFrame:
             "standardised": found.standardised.ravel(),
         }
     )
+
+
+def outlying(estimate: Estimate, windows: Windows) -> list[int]:
+    """Return the windows that lie far from the model; none where nothing was counted in them."""
+    if windows.is_pooled or not bool(has_counts(windows).any()):
+        return []
+    found = Residuals.of(estimate, windows)
+    return found.position[np.abs(found.standardised_shift) > _FAR].tolist()
 
 
 def has_counts(windows: Windows) -> Tensor:
