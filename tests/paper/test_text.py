@@ -128,8 +128,12 @@ def test_tables_and_legend_of_a_study():
         r for name in names for r in work(Task(row, METHODS[name], Reading.ONE, (0, 1), 1.0))
     ]
     frame = tables.tidy(records)
-    assert tables.cost_table(frame, [row])["p"].tolist() == ["0.1", "0.01", "0.001"]
-    assert len(tables.method_table(frame, row)) == 4
+    losses = tables.loss_table(frame, [row], "p")
+    assert losses["p"].tolist() == ["0.1", "0.01", "0.001", "ours"]
+    assert all(float(ms) > 0 for ms in losses["ms per epoch"][:3])
+    assert len(tables.method_table(frame, [row], list(METHODS.values()))) == 4
+    beside = tables.method_table(frame, [row], [METHODS["infinity"]], printed=[METHODS["dc16"]])
+    assert beside["printed MAPE/100, MSE"].tolist() == ["8.91e+03, 0.0114"]
     other = rows()["mm1k-fast"]  # without p = 0.001: its panel comes first
     curves, columns = figures.curve_frame(records), [METHODS[name] for name in names]
     figure = figures.plot_curves(curves, frame, [other, row], columns[:3], "mape", Reading.ONE)

@@ -143,13 +143,12 @@ def draw(row: Row, seed: int) -> Problem:
 
 @cache
 def rows() -> dict[str, Row]:
-    """Return all rows by name; a row with the settings of the text shares what is printed."""
+    """Return all rows by name; what a row does not give is that of the row named by ``of``."""
     found: dict[str, Row] = {}
     for entry in _file()["rows"]:
         given = dict(entry)
-        other = found.get(given.pop("of", ""))
-        printed = {name: getattr(other, name) for name in PRINTED} if other else {}
-        found[given["name"]] = Row(**{**printed, **given})
+        other = vars(found[given.pop("of")]) if "of" in given else {}
+        found[given["name"]] = Row(**{**other, **given})
     return found
 
 
