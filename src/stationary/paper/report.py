@@ -20,11 +20,13 @@ from stationary.paper.settings import Row, rows
 
 _ABOUT = (
     "MAPE/100 is the mean of |forecast - truth| / truth over the test loads: 1 is an error of 100 "
-    "%. Means with 95 % t-intervals over repeats; in square brackets what the paper prints. Lower "
-    "is better. *Infinity-SGD (paper)* is the paper's setting with the corrected estimator and no "
-    "relaxation. The last two columns have an advantage: they are fitted to the failures of the "
-    "training windows, which no other method sees."
+    "%. Means with 95 % t-intervals over repeats. Lower is better. *Infinity-SGD (paper)* is the "
+    "paper's setting with the corrected estimator and no relaxation. The last two columns have an "
+    "advantage: they are fitted to the failures of the training windows, which no other method "
+    "sees."
 )
+
+_PRINTED = "In square brackets stands what the paper prints."
 
 _QUICK = (
     "**A quick run**: few repeats, and a share of the epochs. Stochastic methods are stopped "
@@ -68,7 +70,7 @@ class Report:
         page, meta = self.page, self._meta(part)
         page.write("# The paper, reproduced", f"`stationary reproduce {part}`.")
         if self.records:
-            page.write(_ABOUT, *([_QUICK] if self.quick else []))
+            page.write(_ABOUT, _QUICK if self.quick else _PRINTED)
             if meta["commits of the runs"] != [meta["commit"]]:
                 made = ", ".join(meta["commits of the runs"])
                 page.write(f"Commit {made} made the runs; commit {meta['commit']} shows them.")
