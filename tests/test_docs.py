@@ -51,3 +51,14 @@ def test_every_guarantee_names_tests_that_exist():
     named = set(re.findall(r"`(test_\w+(?:\.py)?)`", page))
     assert len(named) > 300
     assert named <= {*re.findall(r"def (test_\w+)", text), *files}
+
+
+def test_every_file_of_tests_holds_a_guarantee():
+    page = (ROOT / "tests" / "guarantees.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+(?:\.py)?)`", page))
+    without = [
+        file.name
+        for file in (ROOT / "tests").rglob("test_*.py")
+        if not named & {file.name, *re.findall(r"def (test_\w+)", file.read_text("utf-8"))}
+    ]
+    assert without == []
