@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -25,8 +26,8 @@ class StepRule(ABC):
     lr: float = 0.1
 
     def __post_init__(self) -> None:
-        if not self.lr > 0:
-            raise InputError(f"lr must be positive; got {self.lr!r}")
+        if not isinstance(self.lr, int | float) or not 0 < self.lr < math.inf:
+            raise InputError(f"lr must be positive and finite; got {self.lr!r}")
 
     @abstractmethod
     def make(self, theta: Tensor, heavy_tails: bool) -> Optimizer:

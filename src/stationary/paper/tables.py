@@ -17,11 +17,12 @@ import torch
 
 import stationary as st
 from stationary.errors import InputError
+from stationary.learning.estimate import check_whole
 from stationary.paper.cells import half_width, interval, listed, mean_text, number, plus_minus
 from stationary.paper.columns import METHODS, OURS, PAPER, THROUGH_TIME, study
 from stationary.paper.methods import Column
 from stationary.paper.runner import Reading, Record, Task, errors, work
-from stationary.paper.settings import Row, rows
+from stationary.paper.settings import Row, simulated
 
 METRICS = {
     "mape": "MAPE/100",
@@ -113,7 +114,7 @@ def metric_table(
 
 def table(
     columns: Sequence[Column],
-    names: Sequence[str] = ("mm1k-fast",),
+    names: str | Sequence[str] = "mm1k-fast",
     *,
     metric: str = "mape",
     repeats: int = 3,
@@ -125,7 +126,7 @@ def table(
     ----------
     columns : sequence of Column
         Estimators, such as `Trained` with a gradient strategy of one's own.
-    names : sequence of str
+    names : str or sequence of str
         Rows; ``stationary reproduce --rows`` lists them.
     metric : str
         ``mape``, ``mse``, ``median_ape``, ``nll_gap`` or ``seconds``.
@@ -139,13 +140,20 @@ def table(
     DataFrame
         Rows by estimators: means with 95 % intervals over repeats.
     """
+    if not isinstance(columns, Sequence) or not all(isinstance(c, Column) for c in columns):
+        raise InputError(f"columns must be a list of estimators such as Trained; got {columns!r}")
+    if metric not in METRICS:
+        raise InputError(f"metric must be one of {', '.join(METRICS)}; got {metric!r}")
+    if not 0 < share <= 1:
+        raise InputError(f"share must be above 0 and at most 1; got {share!r}")
+    check_whole(repeats, "repeats")
     shown = [*THROUGH_TIME, PAPER, OURS, *columns, METHODS["mle"]]
     used = [column.name for column in shown]
     for column in columns:
         if used.count(column.name) > 1:
             raise InputError(f"there is a column {column.name!r} already; give yours another name")
     seeds = tuple(range(repeats))
-    chosen = [rows()[name] for name in names]
+    chosen = [simulated(name) for name in ([names] if isinstance(names, str) else names)]
     tasks = [
         Task(row, column, Reading.FRESH, seeds, share if column.trains else 1.0)
         for row in chosen
