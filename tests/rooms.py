@@ -27,7 +27,7 @@ ROOMS = {
     "facade": 445,
     "planner": 290,
     "testbed": 1790,
-    "paper": 2540,
+    "paper": 2520,
     "studio": 1585,
     "cli": 4075,
 }
