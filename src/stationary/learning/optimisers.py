@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -26,7 +25,7 @@ class StepRule(ABC):
     lr: float = 0.1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.lr, int | float) or not 0 < self.lr < math.inf:
+        if not isinstance(self.lr, int | float) or not 0 < self.lr < float("inf"):
             raise InputError(f"lr must be positive and finite; got {self.lr!r}")
 
     @abstractmethod
