@@ -28,14 +28,14 @@ def test_python_blocks_run_in_order(page, tmp_path):
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "bash")], ids=lambda p: p.name)
-def test_commands_run_in_order(page, tmp_path):
+def test_commands_run_in_order(page, tmp_path, monkeypatch, call):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
     for line in "".join(blocks(page, "bash")).splitlines():
         program, *arguments = shlex.split(line)
         assert program == "stationary", f"{page.name} shows a command that no test runs: {line}"
-        command = Path(sys.executable).with_name(program)
-        done = subprocess.run([command, *arguments], cwd=tmp_path, capture_output=True)
-        assert done.returncode == 0, f"{line}\n{done.stderr.decode()}"
+        code, _, err = call(*arguments)
+        assert code == 0, f"{line}\n{err}"
 
 
 def test_links_lead_somewhere():
@@ -51,3 +51,14 @@ def test_every_guarantee_names_tests_that_exist():
     named = set(re.findall(r"`(test_\w+(?:\.py)?)`", page))
     assert len(named) > 300
     assert named <= {*re.findall(r"def (test_\w+)", text), *files}
+
+
+def test_every_file_of_tests_holds_a_guarantee():
+    page = (ROOT / "tests" / "guarantees.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+(?:\.py)?)`", page))
+    without = [
+        file.name
+        for file in (ROOT / "tests").rglob("test_*.py")
+        if not named & {file.name, *re.findall(r"def (test_\w+)", file.read_text("utf-8"))}
+    ]
+    assert without == []

@@ -11,7 +11,7 @@ FUZZER = Path(__file__).with_name("fuzz.py")
 
 
 @pytest.mark.parametrize(
-    ("first", "cases"), [(0, 20), pytest.param(20, 150, marks=pytest.mark.slow)]
+    ("first", "cases"), [(0, 20), pytest.param(20, 100, marks=pytest.mark.slow)]
 )
 def test_no_mutated_file_crashes_a_command(first, cases):
     # In a process of its own: it forks, which threads of other tests would not survive.

@@ -3,6 +3,7 @@ import json
 import pandas as pd
 import pytest
 
+from stationary.paper import runner
 from stationary.paper.plan import Part
 
 
@@ -18,8 +19,8 @@ def test_examples_need_no_runs(call, tmp_path):
 
 def test_a_row_from_runs_to_page(call, tmp_path):
     folder = tmp_path / "r"
-    args = ("reproduce", "mape", "--quick", "--row", "mm1k-fast", "--repeats", "2", "-o", folder)
-    code, _, _ = call(*args, "--jobs", "1")
+    args = ("reproduce", "mape", "--quick", "--row", "multiple-text", "--repeats", "2")
+    code, _, _ = call(*args, "-o", folder, "--jobs", "1")
     assert code == 0
     frame = pd.read_csv(folder / "results-mape.csv")
     assert set(frame["method"]) >= {"dc16", "dc128", "infinity", "ours", "cls", "mle", "zero"}
@@ -29,21 +30,33 @@ def test_a_row_from_runs_to_page(call, tmp_path):
     assert {"commit", "torch", "python"} <= set(meta)
     page = (folder / "mape.md").read_text()
     assert "quick run" in page  # not to be taken for the paper's setting
+    assert "in square brackets" not in page
     table = (folder / "tables" / "mape-one.md").read_text()
     assert table in page
     assert "[" not in table  # no printed numbers beside a quick run's
 
 
-def test_curves_are_drawn(call, tmp_path):
-    folder = tmp_path / "r"
-    code, _, _ = call(
-        "reproduce", "p", "--quick", "--row", "mmmmr", "--repeats", "1", "-o", folder, "--jobs", "1"
-    )
-    assert code == 0
+def test_a_study_is_drawn_and_its_runs_are_kept(call, tmp_path, monkeypatch):
+    args = ("reproduce", "p", "--quick", "--row", "mmmmr", "--repeats", "1")
+    args += ("-o", tmp_path, "--jobs", "1")
+    assert call(*args)[0] == 0
     for name in ("p-mape.png", "p-mape.svg", "p-nll.png"):
-        assert (folder / "figures" / name).stat().st_size > 5000
-    curves = pd.read_csv(folder / "curves-p.csv")
+        assert (tmp_path / "figures" / name).stat().st_size > 5000
+    curves = pd.read_csv(tmp_path / "curves-p.csv")
     assert curves.groupby(["method", "reading", "metric"])["epoch"].max().eq(5).all()
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("runs/**/*.json")}
+    assert len(before) == 8
+    monkeypatch.setattr(runner, "work", None)  # to run anything now would fail
+    code, _, err = call(*args)
+    assert code == 0
+    assert "8 of 8 tasks are kept from before" in err
+    monkeypatch.undo()
+    gone = next(iter(before))
+    gone.unlink()  # an interrupted run goes on with what is missing
+    assert "7 of 8 tasks are kept from before" in call(*args)[2]
+    assert gone.exists()
+    assert call(*args, "--again")[0] == 0
+    assert all(file.stat().st_mtime_ns > then for file, then in before.items())
 
 
 @pytest.mark.parametrize(
@@ -67,13 +80,9 @@ def test_bad_usage(call, monkeypatch, tmp_path, args, message):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("row", ["gap-mm1k", "multiple-text"])
-def test_all_of_a_row_that_not_every_part_has(call, tmp_path, row):
-    code, _, _ = call(
-        *("reproduce", "all", "--quick", "--row", row, "--repeats", "1"),
-        *("-o", tmp_path / "r", "--jobs", "1"),
-    )
-    assert code == 0
+def test_all_of_a_row_that_not_every_part_has(call, tmp_path):
+    args = ("reproduce", "all", "--quick", "--row", "gap-mm1k", "--repeats", "1", "--jobs", "1")
+    assert call(*args, "-o", tmp_path / "r")[0] == 0
     page = (tmp_path / "r" / "README.md").read_text()
     assert "## At a glance" in page
     assert "## Every printed number" not in page  # a quick run is no match for the print

@@ -23,7 +23,7 @@ def saved_by_force(folder, mode, moments):
 
 @pytest.mark.parametrize("exchange", ["exchange", "renames"])
 @pytest.mark.parametrize(
-    "moments", [pytest.param(8, id="few"), pytest.param(50, id="many", marks=pytest.mark.slow)]
+    "moments", [pytest.param(8, id="few"), pytest.param(30, id="many", marks=pytest.mark.slow)]
 )
 def test_kill_at_any_call_leaves_the_old_run_or_the_new_one(tmp_path, exchange, moments):
     seen = saved_by_force(tmp_path, f"moments-{exchange}", moments)

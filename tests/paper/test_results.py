@@ -9,7 +9,8 @@ import pytest
 from stationary.paper import cells, tables
 from stationary.paper.columns import METHODS, TABLE
 from stationary.paper.plan import Part, rows_of, tasks
-from stationary.paper.runner import Reading
+from stationary.paper.runner import Reading, Task, work
+from stationary.paper.settings import rows
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 RECORDED = {row.name: "given" for row in rows_of(Part.TESTBED)}
@@ -61,3 +62,23 @@ def test_ours_reaches_a_likelihood_no_worse_than_the_papers_setting(frame):
     """The mean over repeats in every simulated row, in both readings."""
     mean = frame.groupby(["row", "reading", "method"])["nll_gap"].mean().unstack()
     assert (mean["ours"] <= mean["infinity"]).all()
+
+
+@pytest.mark.parametrize(
+    ("row", "method"),
+    [
+        ("multiple", "mle"),
+        ("gap-mm1k", "ours"),
+        ("mm1k-slow", "logistic"),
+        pytest.param("multiple", "infinity", marks=pytest.mark.slow),
+        pytest.param("mm1k-slow", "dc128", marks=pytest.mark.slow),
+    ],
+)
+def test_the_committed_numbers_come_out_again(frame, row, method):
+    kept = tables.select(frame, row=row, method=method, reading="fresh").set_index("seed").loc[0]
+    (again,) = work(Task(rows()[row], METHODS[method], Reading.FRESH, (0,)))
+    assert again["mape"] == pytest.approx(kept["mape"], rel=1e-5)
+    assert again["mse"] == pytest.approx(kept["mse"], rel=1e-5)
+    if again["theta"]:
+        estimates = [float(value) for value in kept["theta"].split()]
+        assert again["theta"] == pytest.approx(estimates, rel=1e-5, abs=1e-5)

@@ -22,25 +22,6 @@ def column(name, wanted, folder):
     return [record[name] for task in wanted for record in task.kept(folder)]
 
 
-def test_records_are_kept_and_not_made_again(call, tmp_path, monkeypatch):
-    args = ("reproduce", "mape", "--quick", "--row", "mm1k-fast", "--repeats", "1")
-    args += ("-o", tmp_path, "--jobs", "1")
-    assert call(*args)[0] == 0
-    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("runs/**/*.json")}
-    assert len(before) == 19
-    monkeypatch.setattr(runner, "work", None)  # to run anything now would fail
-    code, _, err = call(*args)
-    assert code == 0
-    assert "19 of 19 tasks are kept from before" in err
-    monkeypatch.undo()
-    gone = next(iter(before))
-    gone.unlink()  # an interrupted run goes on with what is missing
-    assert "18 of 19 tasks are kept from before" in call(*args)[2]
-    assert gone.exists()
-    assert call(*args, "--again")[0] == 0
-    assert all(file.stat().st_mtime_ns > then for file, then in before.items())
-
-
 def test_a_record_has_the_start_and_every_epoch(tmp_path):
     run([few()], tmp_path, jobs=1)
     assert column("data", [few()], tmp_path) == [0, 1]

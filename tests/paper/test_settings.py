@@ -1,9 +1,8 @@
-import numpy as np
 import pytest
 import torch
 
 from stationary.paper.settings import draw, rows
-from stationary.paper.tables import gap_table, spectral_gaps
+from stationary.paper.tables import gap_table
 
 SIMULATED = [name for name, row in rows().items() if row.simulated]
 
@@ -12,14 +11,6 @@ SIMULATED = [name for name, row in rows().items() if row.simulated]
 def test_gaps_are_the_printed_ones_where_settings_follow_the_numbers(name):
     row = rows()[name]
     assert gap_table([row])["equal"].item() == ("no" if row.source == "text" else "yes")
-
-
-def test_gaps_are_those_of_the_eigenvalues_of_a_birth_death_chain():
-    """M/M/1/K: the second eigenvalue of Q is -(x + mu) + 2 sqrt(x mu) cos(pi / n)."""
-    row = rows()["mm1k-slow"]
-    x = np.arange(21, 31)
-    gap = (x + 25 - 2 * np.sqrt(25 * x) * np.cos(np.pi / 20)) / (x + 25 + row.margin)
-    assert spectral_gaps(row) == pytest.approx((gap.min(), gap.max()), rel=1e-9)
 
 
 def test_a_data_set_is_reproducible_and_fresh_by_seed():

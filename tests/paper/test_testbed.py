@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from stationary.errors import InputError
 from stationary.paper import chains, testbed
 from stationary.paper.columns import METHODS
 from stationary.paper.runner import errors
+from stationary.paper.settings import rows
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +112,10 @@ def test_facts_of_the_recording(recording):
     assert "129 of 137" in facts["overload, the target, against calls that failed, test windows"]
 
 
-def test_upper_triangular_on_two_states_forecasts_anything(recording):
+def test_upper_triangular_on_two_states_forecasts_anything(recording, monkeypatch):
+    # The odds of overload are as free at one start's optimum as at the best of thirty.
+    row = replace(rows()["testbed"], starts=1)
+    monkeypatch.setattr(testbed, "rows", lambda: {"testbed": row})
     equal = testbed.undetermined(recording)
     assert equal["nll"].max() - equal["nll"].min() < 1e-6
     at_1500 = [np.interp(1500, *_sorted(recording, p)) for p in equal["predicted"]]

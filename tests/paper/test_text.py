@@ -39,7 +39,7 @@ def test_a_start_is_where_training_starts():
         assert trainer.theta.item() == pytest.approx(first)
     trainer = Trainer(model, windows, st.Stochastic(epochs=1, start=0.0, floor=0.0))
     assert trainer.theta.item() == 0.0
-    for start in ([1.0, 2.0], float("nan")):
+    for start in ([1.0, 2.0], float("nan"), "zero"):
         with pytest.raises(InputError, match="start must be a number"):
             Trainer(model, windows, st.Stochastic(epochs=1, start=start))
     with pytest.raises(InputError, match="floor must be zero or positive; got -1"):
@@ -72,9 +72,28 @@ def test_steps_one_by_one_learn_what_squarings_learn():
     assert slow == pytest.approx(fast, rel=1e-9)
 
 
-def test_a_column_needs_a_name_of_its_own():
-    with pytest.raises(InputError, match="'dc16' already"):
-        st.paper.table([replace(METHODS["dc16"], title="mine")])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"columns": [replace(METHODS["dc16"], title="mine")]}, "'dc16' already"),
+        ({"columns": [st.Exact()]}, "columns must be a list of estimators such as Trained"),
+        ({"names": ["nope"]}, "no row 'nope' with simulated data; choose from mm1k-fast"),
+        ({"names": "testbed"}, "no row 'testbed' with simulated data"),
+        ({"metric": "error"}, "metric must be one of mape, mse.*'error'"),
+        ({"repeats": 0}, "repeats must be a whole number"),
+        ({"share": 1.5}, "share must be above 0 and at most 1; got 1.5"),
+    ],
+)
+def test_questions_to_the_tables_that_are_wrong(given, said):
+    with pytest.raises(InputError, match=said):
+        st.paper.table(**{"columns": [], **given})
+
+
+def test_settings_that_are_wrong():
+    with pytest.raises(InputError, match=r"row must be a simulated one.*'mm1k-fast'"):
+        st.paper.draw("mm1k-fast", 0)
+    with pytest.raises(InputError, match="lr must be positive and finite; got 'small'"):
+        st.paper.training(lr="small")
 
 
 def test_theorem_1_as_printed_has_another_direction():
@@ -128,8 +147,12 @@ def test_tables_and_legend_of_a_study():
         r for name in names for r in work(Task(row, METHODS[name], Reading.ONE, (0, 1), 1.0))
     ]
     frame = tables.tidy(records)
-    assert tables.cost_table(frame, [row])["p"].tolist() == ["0.1", "0.01", "0.001"]
-    assert len(tables.method_table(frame, row)) == 4
+    losses = tables.loss_table(frame, [row], "p")
+    assert losses["p"].tolist() == ["0.1", "0.01", "0.001", "ours"]
+    assert all(float(ms) > 0 for ms in losses["ms per epoch"][:3])
+    assert len(tables.method_table(frame, [row], list(METHODS.values()))) == 4
+    beside = tables.method_table(frame, [row], [METHODS["infinity"]], printed=[METHODS["dc16"]])
+    assert beside["printed MAPE/100, MSE"].tolist() == ["8.91e+03, 0.0114"]
     other = rows()["mm1k-fast"]  # without p = 0.001: its panel comes first
     curves, columns = figures.curve_frame(records), [METHODS[name] for name in names]
     figure = figures.plot_curves(curves, frame, [other, row], columns[:3], "mape", Reading.ONE)

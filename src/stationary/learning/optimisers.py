@@ -25,8 +25,8 @@ class StepRule(ABC):
     lr: float = 0.1
 
     def __post_init__(self) -> None:
-        if not self.lr > 0:
-            raise InputError(f"lr must be positive; got {self.lr!r}")
+        if not isinstance(self.lr, int | float) or not 0 < self.lr < float("inf"):
+            raise InputError(f"lr must be positive and finite; got {self.lr!r}")
 
     @abstractmethod
     def make(self, theta: Tensor, heavy_tails: bool) -> Optimizer:

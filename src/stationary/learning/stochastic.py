@@ -126,7 +126,8 @@ class Stochastic(Method):
         if self.start is None:
             start = model.start(x)
         else:
-            given = torch.as_tensor(self.start, dtype=torch.float64)
+            number = math.nan if isinstance(self.start, str) else self.start
+            given = torch.as_tensor(number, dtype=torch.float64)
             if given.shape not in ((), model.positive.shape) or not bool(given.isfinite().all()):
                 raise InputError(
                     f"start must be a number, or one for each of {len(model.positive)} parameters; "

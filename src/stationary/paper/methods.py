@@ -76,9 +76,6 @@ class Column:
     trains = False
     """Whether it takes epochs, of which a quick run takes a share."""
 
-    effort = 1.0
-    """Rough work of a repeat on a small model; the longest runs start first."""
-
     def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
         """Learn from every problem, with one seed each and a share of the row's epochs."""
         outcomes = []
@@ -127,7 +124,6 @@ class Trained(Column):
 
     random = True
     trains = True
-    effort = 5e3
 
     def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
         """Run the repeats side by side, and follow their forecasts from epoch to epoch."""
@@ -191,8 +187,6 @@ def train(
 class MaximumLikelihood(Column):
     """The exact optimum: the best that the data allow in terms of the likelihood."""
 
-    effort = 10.0
-
     def learn(self, problem: Problem, seed: int, share: float) -> Outcome:
         """Take second-order steps."""
         del share
@@ -218,7 +212,6 @@ class LeastSquares(Column):
     steps: int
 
     trains = True
-    effort = 5e3
 
     def learn(self, problem: Problem, seed: int, share: float) -> Outcome:
         """Run Adam on the Lagrangian."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pandas as pd
 
 from stationary._support.threads import one_thread
 from stationary.paper import examples, figures, tables, testbed
-from stationary.paper.columns import METHODS, OURS, PAPER, TABLE
+from stationary.paper.columns import METHODS, OURS, PAPER, RELAXED, TABLE, THROUGH_TIME
 from stationary.paper.page import Page
 from stationary.paper.plan import Part, columns_of, parts, rows_of
 from stationary.paper.runner import Reading, Record, provenance
@@ -19,11 +20,13 @@ from stationary.paper.settings import Row, rows
 
 _ABOUT = (
     "MAPE/100 is the mean of |forecast - truth| / truth over the test loads: 1 is an error of 100 "
-    "%. Means with 95 % t-intervals over repeats; in square brackets what the paper prints. Lower "
-    "is better. *Infinity-SGD (paper)* is the paper's setting with the corrected estimator and no "
-    "relaxation. The last two columns have an advantage: they are fitted to the failures of the "
-    "training windows, which no other method sees."
+    "%. Means with 95 % t-intervals over repeats. Lower is better. *Infinity-SGD (paper)* is the "
+    "paper's setting with the corrected estimator and no relaxation. The last two columns have an "
+    "advantage: they are fitted to the failures of the training windows, which no other method "
+    "sees."
 )
+
+_PRINTED = "In square brackets stands what the paper prints."
 
 _QUICK = (
     "**A quick run**: few repeats, and a share of the epochs. Stochastic methods are stopped "
@@ -31,6 +34,7 @@ _QUICK = (
 )
 
 
+@dataclass
 class Report:
     """The pages of a set of records.
 
@@ -50,29 +54,23 @@ class Report:
         Called while the testbed's chains are fitted.
     """
 
-    def __init__(
-        self,
-        page: Page,
-        records: list[Record],
-        names: Sequence[str] = (),
-        recording: testbed.Recording | None = None,
-        quick: bool = False,
-        progress: Callable[[int, str], None] | None = None,
-    ) -> None:
-        self.page, self.records, self.names = page, records, names
-        self.recording, self.quick, self.progress = recording, quick, progress
-        self.frame = tables.tidy(records) if records else pd.DataFrame()
-        self.curves = figures.curve_frame(records) if records else pd.DataFrame()
+    page: Page
+    records: list[Record]
+    names: Sequence[str] = ()
+    recording: testbed.Recording | None = None
+    quick: bool = False
+    progress: Callable[[int, str], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.frame = tables.tidy(self.records) if self.records else pd.DataFrame()
+        self.curves = figures.curve_frame(self.records) if self.records else pd.DataFrame()
 
     def write(self, part: Part) -> Path:
         """Write all that belongs to a part, and return the page to read."""
         page, meta = self.page, self._meta(part)
         page.write("# The paper, reproduced", f"`stationary reproduce {part}`.")
         if self.records:
-            page.write(_ABOUT)
-        if self.quick:
-            page.write(_QUICK)
-        if self.records:
+            page.write(_ABOUT, _QUICK if self.quick else _PRINTED)
             if meta["commits of the runs"] != [meta["commit"]]:
                 made = ", ".join(meta["commits of the runs"])
                 page.write(f"Commit {made} made the runs; commit {meta['commit']} shows them.")
@@ -92,8 +90,8 @@ class Report:
         page = self.page
         match part:
             case Part.MAPE | Part.MSE:
-                page.write(f"## {tables.METRICS[part]} at the failure state")
-                self._metric_tables(part, shown, part)
+                title = f"## {tables.METRICS[part]} at the failure state"
+                self._metric_tables(part, shown, title, part)
             case Part.GAP:
                 self._gap(shown)
             case Part.ALPHA | Part.P:
@@ -116,11 +114,9 @@ class Report:
 
     def _gap(self, shown: list[Row]) -> None:
         for metric in ("mape", "mse"):
-            self.page.write(f"## Gap-controlled rows: {tables.METRICS[metric]}")
-            self._metric_tables(metric, shown, f"gap-{metric}")
-        simulated = [row for row in rows().values() if row.simulated]
-        if self.names:
-            simulated = [row for row in simulated if row.name in self.names]
+            title = f"## Gap-controlled rows: {tables.METRICS[metric]}"
+            self._metric_tables(metric, shown, title, f"gap-{metric}")
+        simulated = [r for r in rows().values() if r.simulated and r.name in (self.names or rows())]
         title = "## Spectral gaps of the training data"
         self.page.table("gaps", tables.gap_table(simulated), title)
         self.page.write("Equal: three decimals, rounded or cut off, are the printed ones.")
@@ -152,8 +148,7 @@ class Report:
         page.table("floor", tables.floor_table(luck, shown), title)
         page.table("theta", tables.theta_table(frame, luck, shown), "## Estimates")
         for metric in ("median_ape", "nll_gap", "seconds"):
-            page.write(f"## All rows: {tables.METRICS[metric]}")
-            self._metric_tables(metric, shown, metric)
+            self._metric_tables(metric, shown, f"## All rows: {tables.METRICS[metric]}", metric)
         page.write(
             "Seconds of a stochastic method are its share of the time in which all its repeats ran "
             "side by side, on one core of a machine whose other cores were busy."
@@ -163,8 +158,6 @@ class Report:
         title = "parametric strength alpha" if part is Part.ALPHA else "stopping probability p"
         losses = tables.loss_table(self.frame, shown, part)
         self.page.table(part, losses, f"## Training loss per window by {title}")
-        if part is Part.P:
-            self.page.table("cost", tables.cost_table(self.frame, shown), "Cost of an epoch:")
         left_out = [OURS, PAPER] if part is Part.ALPHA else [OURS]
         used = [column for row in shown for column in columns_of(part, row)]
         some = [c for c in METHODS.values() if c in used and c.random and c not in left_out]
@@ -180,31 +173,27 @@ class Report:
         page, frame = self.page, self.frame
         title = "## Theorem 1 as printed, and as implemented: a chain of five states, p = 0.1"
         page.table("theorem", examples.printed_theorem(), title)
-        for row in shown:
-            if "methods" in row.studies:
-                title = f"## {row.title}: every method on one data set"
-                page.table("methods", tables.method_table(frame, row), title)
-        other = [row for row in shown if "text" in row.studies]
+        every, other, relaxed = (
+            [row for row in shown if study in row.studies]
+            for study in ("methods", "text", "relaxed")
+        )
+        found = tables.method_table(frame, every, list(METHODS.values()))
+        page.table("methods", found, "## Every method on one data set")
         if other:
             page.write("## Settings, loads and counts as the text has them")
             for metric in ("mape", "mse"):
-                page.write(f"{tables.METRICS[metric]}:")
-                self._metric_tables(metric, other, f"text-{metric}")
-        relaxed = [row for row in shown if "relaxed" in row.studies]
-        title = "## DC-BPTT with the relaxation of the text, one data set"
-        page.table("relaxed", tables.relaxed_table(frame, relaxed), title)
+                self._metric_tables(metric, other, f"{tables.METRICS[metric]}:", f"text-{metric}")
+        found = tables.method_table(frame, relaxed, RELAXED, printed=THROUGH_TIME)
+        page.table("relaxed", found, "## DC-BPTT with the relaxation of the text, one data set")
 
     def _training_curves(self, metric: str, shown: list[Row], name: str) -> None:
         columns = [column for column in TABLE if column.random]
-        for reading, title in tables.TITLES.items():
-            some = _with_reading(shown, reading)
-            if some:
-                self.page.figure(
-                    f"{name}-{metric}-{reading}",
-                    figures.plot_curves(self.curves, self.frame, some, columns, metric, reading),
-                    f"{tables.METRICS[metric]} over epochs, {title}; bands hold 90 % of the "
-                    "repeats.",
-                )
+        for reading, title, some in _readings(shown):
+            self.page.figure(
+                f"{name}-{metric}-{reading}",
+                figures.plot_curves(self.curves, self.frame, some, columns, metric, reading),
+                f"{tables.METRICS[metric]} over epochs, {title}; bands hold 90 % of the repeats.",
+            )
 
     def _testbed(self, shown: list[Row]) -> None:
         page, recording = self.page, self.recording
@@ -217,8 +206,7 @@ class Report:
         page.csv("testbed-ladder", ladder.drop(columns="predicted"))
         page.write("## Testbed")
         for metric in ("mape", "mse"):
-            found = self._metric_table(metric, shown, Reading.ONE)
-            page.table(f"testbed-{metric}", found, f"{tables.METRICS[metric]}:")
+            self._metric_tables(metric, shown, f"{tables.METRICS[metric]}:", f"testbed-{metric}")
         self._training_curves("mape", shown, "testbed")
         page.table("testbed-facts", testbed.facts(recording), "### What was recorded")
         page.figure(
@@ -278,16 +266,14 @@ class Report:
                 "Rates learnt by infinity-SGD; those below 0.001 are drawn as 0.001.",
             )
 
-    def _metric_tables(self, metric: str, shown: list[Row], name: str) -> None:
+    def _metric_tables(self, metric: str, shown: list[Row], title: str, name: str) -> None:
         """Write the table of a metric for both meanings of a repeat."""
-        for reading, title in tables.TITLES.items():
-            some = _with_reading(shown, reading)
-            if some:
-                found = self._metric_table(metric, some, reading)
-                self.page.table(f"{name}-{reading}", found, f"{title.capitalize()}:")
-
-    def _metric_table(self, metric: str, shown: list[Row], reading: Reading) -> pd.DataFrame:
-        return tables.metric_table(self.frame, shown, metric, reading, TABLE, not self.quick)
+        self.page.write(title)
+        for reading, about, some in _readings(shown):
+            found = tables.metric_table(
+                self.frame, some, metric, reading, TABLE, with_printed=not self.quick
+            )
+            self.page.table(f"{name}-{reading}", found, f"{about.capitalize()}:")
 
     def _available(self, wanted: Sequence[Row]) -> list[Row]:
         there = {record["row"] for record in self.records}
@@ -306,6 +292,9 @@ class Report:
         }
 
 
-def _with_reading(shown: Sequence[Row], reading: Reading) -> list[Row]:
-    """Return the rows that have such repeats: the testbed has only one data set."""
-    return [row for row in shown if row.simulated or reading is Reading.ONE]
+def _readings(shown: Sequence[Row]) -> Iterator[tuple[Reading, str, list[Row]]]:
+    """Yield each meaning of a repeat with the rows that have it: the testbed has one data set."""
+    for reading, title in tables.TITLES.items():
+        some = [row for row in shown if row.simulated or reading is Reading.ONE]
+        if some:
+            yield reading, title, some

@@ -74,8 +74,9 @@ class Task:
     @property
     def cost(self) -> float:
         """Rough work; the longest tasks start first."""
-        many = self.row.simulated and self.column.alpha is None
-        return self.column.effort * (1 if many else 10) * self.share * (1 + len(self.seeds) / 20)
+        small = self.row.simulated and self.column.alpha is None
+        each = (500 if self.column.trains else 1) * (1 if small else 10)
+        return each * self.share * (1 + len(self.seeds) / 20)
 
     def file(self, folder: Path) -> Path:
         """Where its records are kept: other settings or data have another file."""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 import stationary as st
+from stationary.errors import InputError
 from stationary.models.registry import build
 from stationary.simulation import Events, PoissonCounts
 
@@ -132,6 +133,9 @@ class Problem:
 
 def draw(row: Row, seed: int) -> Problem:
     """Simulate a data set of a row by the paper's Algorithm 1, or with its Poisson counts."""
+    if not isinstance(row, Row) or not row.simulated:
+        known = "st.paper.rows()['mm1k-fast']"
+        raise InputError(f"row must be a simulated one, such as {known}; got {row!r}")
     model, loads = row.build(), row.drawn_loads(seed)
     with torch.no_grad():
         gamma = model(loads).exit_rates().amax(-1) + row.margin
@@ -143,14 +147,22 @@ def draw(row: Row, seed: int) -> Problem:
 
 @cache
 def rows() -> dict[str, Row]:
-    """Return all rows by name; a row with the settings of the text shares what is printed."""
+    """Return all rows by name; what a row does not give is that of the row named by ``of``."""
     found: dict[str, Row] = {}
     for entry in _file()["rows"]:
         given = dict(entry)
-        other = found.get(given.pop("of", ""))
-        printed = {name: getattr(other, name) for name in PRINTED} if other else {}
-        found[given["name"]] = Row(**{**printed, **given})
+        other = vars(found[given.pop("of")]) if "of" in given else {}
+        found[given["name"]] = Row(**{**other, **given})
     return found
+
+
+def simulated(name: str) -> Row:
+    """Return the row of that name, whose data can be simulated."""
+    row = rows().get(name)
+    if row is None or not row.simulated:
+        known = ", ".join(each.name for each in rows().values() if each.simulated)
+        raise InputError(f"there is no row {name!r} with simulated data; choose from {known}")
+    return row
 
 
 def section(name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, wraps
+from itertools import zip_longest
 from typing import ParamSpec
 
 import numpy as np
@@ -16,11 +17,12 @@ import torch
 
 import stationary as st
 from stationary.errors import InputError
+from stationary.learning.estimate import check_whole
 from stationary.paper.cells import half_width, interval, listed, mean_text, number, plus_minus
-from stationary.paper.columns import METHODS, OURS, PAPER, RELAXED, THROUGH_TIME, study
+from stationary.paper.columns import METHODS, OURS, PAPER, THROUGH_TIME, study
 from stationary.paper.methods import Column
 from stationary.paper.runner import Reading, Record, Task, errors, work
-from stationary.paper.settings import Row, rows
+from stationary.paper.settings import Row, simulated
 
 METRICS = {
     "mape": "MAPE/100",
@@ -112,7 +114,7 @@ def metric_table(
 
 def table(
     columns: Sequence[Column],
-    names: Sequence[str] = ("mm1k-fast",),
+    names: str | Sequence[str] = "mm1k-fast",
     *,
     metric: str = "mape",
     repeats: int = 3,
@@ -124,7 +126,7 @@ def table(
     ----------
     columns : sequence of Column
         Estimators, such as `Trained` with a gradient strategy of one's own.
-    names : sequence of str
+    names : str or sequence of str
         Rows; ``stationary reproduce --rows`` lists them.
     metric : str
         ``mape``, ``mse``, ``median_ape``, ``nll_gap`` or ``seconds``.
@@ -138,13 +140,20 @@ def table(
     DataFrame
         Rows by estimators: means with 95 % intervals over repeats.
     """
+    if not isinstance(columns, Sequence) or not all(isinstance(c, Column) for c in columns):
+        raise InputError(f"columns must be a list of estimators such as Trained; got {columns!r}")
+    if metric not in METRICS:
+        raise InputError(f"metric must be one of {', '.join(METRICS)}; got {metric!r}")
+    if not 0 < share <= 1:
+        raise InputError(f"share must be above 0 and at most 1; got {share!r}")
+    check_whole(repeats, "repeats")
     shown = [*THROUGH_TIME, PAPER, OURS, *columns, METHODS["mle"]]
     used = [column.name for column in shown]
     for column in columns:
         if used.count(column.name) > 1:
             raise InputError(f"there is a column {column.name!r} already; give yours another name")
     seeds = tuple(range(repeats))
-    chosen = [rows()[name] for name in names]
+    chosen = [simulated(name) for name in ([names] if isinstance(names, str) else names)]
     tasks = [
         Task(row, column, Reading.FRESH, seeds, share if column.trains else 1.0)
         for row in chosen
@@ -155,53 +164,28 @@ def table(
 
 
 @_table
-def cost_table(frame: pd.DataFrame, rows: Sequence[Row]) -> Iterator[Line]:
-    """Seconds per epoch by stopping probability, and over that of the tables' p."""
+def method_table(
+    frame: pd.DataFrame,
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    printed: Sequence[Column] = (),
+) -> Iterator[Line]:
+    """Methods that ran on one data set of a row, beside what is printed of others, if asked."""
     for row in rows:
-        first = math.nan
-        for p, column in study(row, "p").items():
-            found = select(frame, row=row.name, method=column.name, reading=Reading.ONE)
-            if found.empty:
+        for column, other in zip_longest(columns, printed):
+            own = select(frame, row=row.name, method=column.name, reading=Reading.ONE)
+            if own.empty:
                 continue
-            seconds = found["seconds"].mean() / row.epochs
-            first = seconds if math.isnan(first) else first
+            beside = {"printed MAPE/100, MSE": listed(row.printed(other.name))} if other else {}
             yield {
                 "row": row.title,
-                "p": p,
-                "ms per epoch and repeat": number(1e3 * seconds),
-                "times the first": number(seconds / first),
-            }
-
-
-@_table
-def method_table(frame: pd.DataFrame, row: Row) -> Iterator[Line]:
-    """Every method that ran on one data set of a row: estimate, errors, likelihood, seconds."""
-    for column in METHODS.values():
-        own = select(frame, row=row.name, method=column.name, reading=Reading.ONE)
-        if len(own):
-            yield {
                 "method": column.title,
-                "estimate": _mean_theta(own),
+                **beside,
                 "MAPE/100": mean_text(own["mape"]),
                 "MSE": mean_text(own["mse"]),
+                "estimate": _mean_theta(own),
                 "training loss per window": mean_text(own["nll"].dropna()),
                 "seconds per repeat": number(own["seconds"].mean()),
-            }
-
-
-@_table
-def relaxed_table(frame: pd.DataFrame, rows: Sequence[Row]) -> Iterator[Line]:
-    """Relaxed backpropagation through time on one data set, beside what is printed."""
-    for row in rows:
-        for column, plain in zip(RELAXED, THROUGH_TIME, strict=True):
-            mine = select(frame, row=row.name, method=column.name, reading=Reading.ONE)
-            yield {
-                "row": row.title,
-                "method": column.title,
-                "printed MAPE/100, MSE": listed(row.printed(plain.name)),
-                "MAPE/100": mean_text(mine["mape"]),
-                "MSE": mean_text(mine["mse"]),
-                "estimate": _mean_theta(mine),
             }
 
 
@@ -364,6 +348,7 @@ def loss_table(frame: pd.DataFrame, rows: Sequence[Row], name: str) -> Iterator[
                 "fresh data sets": mean_text(fresh["nll"]),
                 "exact, fresh": mean_text(floor["nll"]),
                 "MAPE/100, fresh": mean_text(fresh["mape"]),
+                "ms per epoch": number(1e3 * one["seconds"].mean() / row.epochs),
             }
 
 

@@ -1,12 +1,14 @@
 """The paper's testbed recording, studied with exact maximum likelihood.
 
-Three results, each a function that makes its table:
+Each result is a function that makes its table:
 
 - `facts`: what the recording counts, and what its light load already shows.
 - `undetermined`: the upper-triangular model on states {1, 2} says nothing about overload. Multiply
   every rate out of the overload state by s. The flow into it and the shares in which it leaves stay
   the same, so all other states keep their ratios and the likelihood does not change, while the odds
   of overload are divided by s. Any forecast has the same likelihood.
+- `zero_start`: from theta = 0, where the text starts this model, nothing can be learnt.
+- `learnt_rates`: which of the paper's readings of the learnt rates the data determine.
 - `ladder`: with all states of the training windows observed, chains chosen by a backtest inside the
   training windows. The one it picks has arrivals in bursts and a server that stalls.
 """
