@@ -150,11 +150,18 @@ def test_derivatives_of_gammas_are_right_to_second_order():
     assert torch.autograd.gradgradcheck(incomplete_gamma, (shape, x), atol=1e-6)
 
 
-@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize(
+    "model",
+    [
+        st.models.MMmK(servers=1, capacity=9, service_rate=2.0),
+        st.models.MMmK(servers=2, capacity=9, service_rate=2.0),
+        st.models.MMmK(servers=2, capacity=9, service_rate=2.0, overhead=0.1),
+        st.models.Service(servers=2, capacity=9, service_rate=2.0, overhead=0.1),
+    ],
+)
 @pytest.mark.parametrize("name", ["p50", "p99", "wait_p95", "slower_0.7", "wait_slower_0.3"])
-def test_derivatives_of_measures_are_those_of_differences(name, servers):
-    model = st.models.MMmK(servers=servers, capacity=9, service_rate=2.0)
-    x = torch.tensor([[1.8 * servers], [5.0]], dtype=torch.float64)
+def test_derivatives_of_measures_are_those_of_differences(name, model):
+    x = torch.tensor([[1.8 * model.servers], [5.0]], dtype=torch.float64)
     theta = model.theta.detach().clone().requires_grad_()
 
     def value(theta):

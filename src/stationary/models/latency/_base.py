@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -92,13 +92,17 @@ class Times(ABC):
     def percentile(self, share: float) -> Tensor:
         """The time ``[...]`` that a share of all requests does not exceed."""
         t = self._root(share)
-        with torch.no_grad():
-            density = self.density(t)
-            # Where more than the share takes no time at all, the percentile stays zero.
-            per_excess = torch.where((t > 0) & (density > 0), 1 / density, 0.0)
+        # Of a copy: what a distribution keeps from here would have no derivatives later.
+        density = self.detach().density(t)
+        # Where more than the share takes no time at all, the percentile stays zero.
+        per_excess = torch.where((t > 0) & (density > 0), 1 / density, 0.0)
         return (t - (1 - share - self.survival(t)) * per_excess)[..., 0]
 
-    def _fields(self) -> list[Tensor]:
+    def detach(self) -> Self:
+        """Return the same distributions outside the graph."""
+        return type(self)(*(part.detach() for part in self._fields()))
+
+    def _fields(self) -> list[Any]:
         return [getattr(self, field.name) for field in fields(self)]
 
     @property
@@ -108,7 +112,7 @@ class Times(ABC):
 
     def _rows(self) -> Self:
         """Return the same distributions outside the graph, in a batch of one axis."""
-        parts = [part.detach().expand(*self.batch, part.shape[-1]) for part in self._fields()]
+        parts = [part.expand(*self.batch, part.shape[-1]) for part in self.detach()._fields()]
         return type(self)(*(part.reshape(-1, part.shape[-1]) for part in parts))
 
     @torch.no_grad()
@@ -205,17 +209,18 @@ class Shifted(Times):
         """Variance of the time, ``[...]``."""
         return self.times.variance + (_VARIES * self.shift[..., 0]) ** 2 / 3
 
+    @torch.no_grad()
     def _root(self, share: float) -> Tensor:
         """From that of the times without delay, which is close, by Newton steps."""
-        times = self.times._root(share)
-        with torch.no_grad():
-            low, high = (times + end for end in self._ends)
-            t = times + self.shift
-            for _ in range(_STEPS):
-                step = (1 - share - self.survival(t)) / self.density(t)
-                new = torch.where(step.isfinite(), t - step, t).clamp(low, high)
-                done = (step.abs() <= _CLOSE * t) | (new == t)
-                t = new
-                if bool(done.all()):
-                    break
-            return t
+        delayed = self.detach()
+        times = delayed.times._root(share)
+        low, high = (times + end for end in delayed._ends)
+        t = times + delayed.shift
+        for _ in range(_STEPS):
+            step = (1 - share - delayed.survival(t)) / delayed.density(t)
+            new = torch.where(step.isfinite(), t - step, t).clamp(low, high)
+            done = (step.abs() <= _CLOSE * t) | (new == t)
+            t = new
+            if bool(done.all()):
+                break
+        return t
