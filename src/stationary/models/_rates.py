@@ -107,12 +107,12 @@ def check_batches(model: Model) -> None:
     base = model.theta.detach()
     theta = torch.stack([base, torch.where(model.positive, base * 1.125, base + 0.125)])
     x = torch.tensor([[0.75], [1.0], [1.5]], dtype=torch.float64).expand(-1, len(model.inputs))
-    with torch.no_grad():
-        alone = [model.edge_rates(row[None], values)[0] for values in theta for row in x]
-        try:
+    try:
+        with torch.no_grad():
+            alone = [model.edge_rates(row[None], values)[0] for values in theta for row in x]
             batch = model.edge_rates(x, theta[:, None])
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            raise InputError(f"{message}: {error}") from error
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise InputError(f"{message}: {error}") from error
     expected = torch.stack(alone).reshape(batch.shape)
     if not torch.allclose(batch, expected, rtol=1e-9, atol=0.0, equal_nan=True):
         raise InputError(message)
