@@ -123,18 +123,6 @@ def test_rates_have_every_derivative_also_by_the_inputs(name):
     assert torch.autograd.gradgradcheck(model.edge_rates, (x, theta))
 
 
-def test_many_parameters_at_once_are_as_one_by_one():
-    model = made("repair")
-    x = torch.tensor([[[1.0], [2.0]], [[3.0], [0.0]]], dtype=torch.float64)
-    thetas = torch.tensor([[0.5, 0.2], [0.7, 3.0]], dtype=torch.float64)
-    together = model.edge_rates(x, thetas[:, None])
-    alone = [model.edge_rates(x[k], thetas[k]) for k in range(2)]
-    assert torch.equal(together, torch.stack(alone))
-    both, point = model.at(x[:1], thetas[:1, None]), model.at(x[0], thetas[0])
-    for measure in map(model.measure, model.measures):
-        torch.testing.assert_close(measure(both)[0], measure(point), rtol=1e-12, atol=0)
-
-
 def test_a_constant_with_a_value_is_a_parameter_that_stands_still():
     free, fixed = made("tandem"), made("tandem", theta={"mu2": 3.0}, constants={"c": 4, "mu1": 5})
     assert fixed.param_names == ("mu2",)

@@ -36,7 +36,7 @@ else it cuts waits off in heavy overload.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -241,7 +241,9 @@ class Service(BirthDeathQueue):
         """Wait, and service, of accepted requests.
 
         Wait and service together are taken as shifted gamma distributed, with the first three
-        moments of their sum: exact for one exponential server, within about 1 % elsewhere.
+        moments of their sum: exact for one exponential server. Simulated with 1, 2 and 4 servers,
+        percentiles were within 2.2 % up to a variability of 1, and at 3 those of the tail within
+        3 %, the median within 6 %.
         """
         weights, (mean, variance, third) = self._accepted(point)
         if waiting:
@@ -249,7 +251,8 @@ class Service(BirthDeathQueue):
             small = (1e-6 / point.p.service_rate) * torch.ones_like(mean)
             waits = self.levels[:-1] >= self.servers
             moments = torch.where(waits, mean, small), torch.where(waits, variance, small**2)
-            return Gammas.of_moments(weights, *moments, torch.where(waits, third, 2 * small**3))
+            times = Gammas.of_moments(weights, *moments, torch.where(waits, third, 2 * small**3))
+            return times if self.patience is None else _UpTo(times, self.patience)
         slower = self.slowdown(point.p, self.levels[:-1] + 1)
         own = (1.0 if slower is None else slower) / point.p.service_rate
         c2 = point.p.variability
@@ -348,6 +351,34 @@ class Service(BirthDeathQueue):
         third = waits * turn**3 * (left[1] + before * 2 * c2**2)
         # A wait of zero has no distribution: any scale will do.
         return mean.clamp_min(TINY), variance.clamp_min(TINY**2), third
+
+
+@dataclass(frozen=True, eq=False)
+class _UpTo(Times):
+    """Waits of those that are let in, which the moments alone would let exceed the longest."""
+
+    times: Times
+    longest: float
+
+    def survival(self, t: Tensor) -> Tensor:
+        return torch.where(t < self.longest, self.times.survival(t), 0.0)
+
+    def density(self, t: Tensor) -> Tensor:
+        return torch.where(t < self.longest, self.times.density(t), 0.0)
+
+    def excess(self, t: Tensor) -> Tensor:
+        return self.times.excess(t)
+
+    def percentile(self, share: float) -> Tensor:
+        return self.times.percentile(share).clamp_max(self.longest)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.times.mean
+
+    @property
+    def variance(self) -> Tensor:
+        return self.times.variance
 
 
 def _truncated(mean: Tensor, variance: Tensor, longest: float) -> tuple[Tensor, Tensor, Tensor]:
