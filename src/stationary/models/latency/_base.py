@@ -91,9 +91,10 @@ class Times(ABC):
 
     def percentile(self, share: float) -> Tensor:
         """The time ``[...]`` that a share of all requests does not exceed."""
-        t = self._root(share)
-        # Of a copy: what a distribution keeps from here would have no derivatives later.
-        density = self.detach().density(t)
+        # On a copy: what a distribution keeps from here would have no derivatives later.
+        plain = self.detach()
+        t = plain._root(share)
+        density = plain.density(t)
         # Where more than the share takes no time at all, the percentile stays zero.
         per_excess = torch.where((t > 0) & (density > 0), 1 / density, 0.0)
         return (t - (1 - share - self.survival(t)) * per_excess)[..., 0]
@@ -111,11 +112,10 @@ class Times(ABC):
         return np.broadcast_shapes(*(part.shape[:-1] for part in self._fields()))
 
     def _rows(self) -> Self:
-        """Return the same distributions outside the graph, in a batch of one axis."""
-        parts = [part.expand(*self.batch, part.shape[-1]) for part in self.detach()._fields()]
+        """Return the same distributions in a batch of one axis."""
+        parts = [part.expand(*self.batch, part.shape[-1]) for part in self._fields()]
         return type(self)(*(part.reshape(-1, part.shape[-1]) for part in parts))
 
-    @torch.no_grad()
     def _root(self, share: float) -> Tensor:
         """Solve ``F(t) = share`` by Newton steps inside a bracket, for rows not done."""
         times = self._rows()
@@ -209,15 +209,13 @@ class Shifted(Times):
         """Variance of the time, ``[...]``."""
         return self.times.variance + (_VARIES * self.shift[..., 0]) ** 2 / 3
 
-    @torch.no_grad()
     def _root(self, share: float) -> Tensor:
         """From that of the times without delay, which is close, by Newton steps."""
-        delayed = self.detach()
-        times = delayed.times._root(share)
-        low, high = (times + end for end in delayed._ends)
-        t = times + delayed.shift
+        times = self.times._root(share)
+        low, high = (times + end for end in self._ends)
+        t = times + self.shift
         for _ in range(_STEPS):
-            step = (1 - share - delayed.survival(t)) / delayed.density(t)
+            step = (1 - share - self.survival(t)) / self.density(t)
             new = torch.where(step.isfinite(), t - step, t).clamp(low, high)
             done = (step.abs() <= _CLOSE * t) | (new == t)
             t = new

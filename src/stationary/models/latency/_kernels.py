@@ -14,7 +14,8 @@ _LEAST_BELOW = 1e-40
 """Below it, the same: there, a term may be multiplied by far more."""
 
 _STEPS = 100
-_TOLERANCE = 1e-10
+_CLOSE = 1e-6
+"""Relative step at which a root is close: one more step, with derivatives, squares its error."""
 
 _FEW = 16
 """Up to here a Poisson probability is a product; from here on, Stirling's series is exact."""
@@ -85,7 +86,7 @@ def poisson_roots(more, weights, share, normal, x):
             new = at - excess / density
             if not low < new < high:
                 new = 2 * at if high == np.inf else (low + high) / 2
-            done = abs(new - at) <= _TOLERANCE * at
+            done = abs(new - at) <= _CLOSE * at
             at = new
             if done:
                 break

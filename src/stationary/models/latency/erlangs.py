@@ -90,15 +90,14 @@ class Erlangs(Times):
 
     def _root(self, share: float) -> Tensor:
         """The same search as for all times, compiled: in ticks, row by row."""
-        parts = self._more, self.weights[..., 1:]  # in the graph: the tail is kept
-        with torch.no_grad():
-            x = np.zeros(math.prod(self.batch))
-            more, weights = (
-                _rows(part.expand(*self.batch, -1).reshape(len(x), -1)) for part in parts
-            )
-            normal = statistics.NormalDist().inv_cdf(share)
-            _kernels.poisson_roots(more, weights, share, normal, x)
-            return torch.from_numpy(x).reshape(*self.batch, 1) / self.rate
+        x = np.zeros(math.prod(self.batch))
+        more, weights = (
+            _rows(part.expand(*self.batch, -1).reshape(len(x), -1))
+            for part in (self._more, self.weights[..., 1:])
+        )
+        normal = statistics.NormalDist().inv_cdf(share)
+        _kernels.poisson_roots(more, weights, share, normal, x)
+        return torch.from_numpy(x).reshape(*self.batch, 1) / self.rate
 
     @property
     def _stages(self) -> Tensor:
