@@ -245,16 +245,3 @@ def test_a_number_is_no_position():
     with pytest.raises(InputError, match="label 'never' holds in no reachable state"):
         made("repair").states_of("never")
     assert "never" not in made("repair").measures
-
-
-def test_names_of_states():
-    states = made("polling").states
-    assert len(set(states)) == len(states) == 36
-    assert [states.index(name) for name in states] == list(range(36))
-    assert states[-1] == states[35] == states[35:][0] == "at=3,serving=true,w1=1,w2=1,w3=1"
-    for name in ("at=1", "at=9,serving=true,w1=1,w2=1,w3=1", "", "serving=true,at=1", 3):
-        assert name not in states
-    with pytest.raises(ValueError, match="is not a state"):
-        states.index("at=1")
-    with pytest.raises(IndexError):
-        states[36]

@@ -147,14 +147,6 @@ def test_gradients_and_second_derivatives_are_those_of_differences():
     assert torch.autograd.gradgradcheck(lambda t: model.edge_rates(x, t), (theta,))
 
 
-def test_overhead_is_part_of_every_time():
-    plain, more = Service(2, 9, service_rate=2.0), Service(2, 9, service_rate=2.0, overhead=0.3)
-    for name in ("response_time", "p50", "p99"):
-        values = [m.measure(name)(m.at([3.0])).item() for m in (plain, more)]
-        # It varies by a tenth of itself, which percentiles hardly show.
-        assert values[1] - values[0] == pytest.approx(0.3, rel=2e-3)
-
-
 @pytest.mark.parametrize("patience", [0.0, -1.0, float("nan")])
 def test_a_patience_that_is_no_time_is_refused(patience):
     with pytest.raises(InputError, match="patience"):

@@ -109,8 +109,7 @@ def next_experiment(
         raise InputError(f"loads must be numbers; an SLO is given as loss=0.01; got {loads!r}")
     if estimate.model.weights:
         raise InputError(
-            "weights of a network have no standard errors that an experiment could reduce: fit a "
-            "model whose parameters have a meaning, or measure at the loads that you ask about"
+            "weights of a network have no standard errors to reduce: measure the loads you ask of"
         )
     if not estimate.converged:
         raise InputError("the fit did not converge, so its information is unknown: fit again")
