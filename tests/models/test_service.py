@@ -162,6 +162,15 @@ def test_services_in_the_middle_of_a_long_queue_are_left_out_where_nothing_asks_
     torch.testing.assert_close(found, exact, rtol=1e-7, atol=0.0)
 
 
+@pytest.mark.parametrize("options", [{}, {"patience": 5.0}, {"full": 50.0}])
+def test_any_light_load_can_be_solved(options):
+    model = Service(2, 300, service_rate=0.5, **options)
+    loss = model.measure("loss")(model.at([1e-12, 1e-9, 1e-6]))
+    (slope,) = torch.autograd.grad(loss.sum(), model.theta)
+    assert bool(((loss >= 0) & (loss < 1e-9)).all())
+    assert bool(slope.isfinite().all())
+
+
 @pytest.mark.parametrize("variability", [0.001, 0.02, 1.0, 3.0])
 def test_any_overload_can_be_solved(variability):
     """A search for a limit that no load breaks goes there."""

@@ -69,6 +69,9 @@ _RAREST = 200.0
 """Minus the logarithm of the smallest probability of no arrival during a service: float64 holds its
 products over a queue."""
 
+_LEAST_ARRIVALS = 1e-6
+"""Fewest arrivals during a service that the recursion is asked for."""
+
 _AT_ONCE = 4_000_000
 """Entries of the recursions that are solved at once: 32 megabytes."""
 
@@ -411,9 +414,10 @@ def _deaths(load: Tensor, turn: Tensor, variability: Tensor, top: Tensor, room: 
         Largest of those for any row.
     """
     deep = min(room, _DEEPEST)
-    # Beyond, the system is always full, and its rates change no more.
+    # Beyond, the system is always full, or always empty, and its rates change no more.
     most = torch.expm1((_RAREST * variability).clamp_max(30.0)) / variability
-    load = torch.minimum(load, most / turn.amax(-1, keepdim=True))
+    longest = turn.amax(-1, keepdim=True)
+    load = torch.minimum(load, most / longest).maximum(_LEAST_ARRIVALS / longest)
     given = (load, turn, variability, top)
     batch = np.broadcast_shapes(*(part.shape[:-1] for part in given))
     rows = [part.expand(*batch, -1).reshape(-1, part.shape[-1]) for part in given]
