@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,13 @@ def join_rates(*parts: Tensor) -> Tensor:
 def repeated(rate: Tensor, count: int) -> Tensor:
     """Return one rate ``[..., 1]`` for a number of edges, ``[..., count]``."""
     return rate.expand(*rate.shape[:-1], count)
+
+
+def in_rows(*parts: Tensor) -> tuple[tuple[int, ...], list[Tensor]]:
+    """Return the common batch of tensors ``[..., k]``, and each as rows ``[R, k]`` of it."""
+    batch = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
+    shaped = (part.expand(*batch, -1).reshape(math.prod(batch), part.shape[-1]) for part in parts)
+    return batch, list(shaped)
 
 
 def at_ones(model: Model) -> Any:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor
+
+from stationary.models._rates import in_rows
 
 _STEPS = 100
 _CLOSE = 1e-5
@@ -106,19 +107,10 @@ class Times(ABC):
     def _fields(self) -> list[Any]:
         return [getattr(self, field.name) for field in fields(self)]
 
-    @property
-    def batch(self) -> tuple[int, ...]:
-        """Shape of the batch."""
-        return np.broadcast_shapes(*(part.shape[:-1] for part in self._fields()))
-
-    def _rows(self) -> Self:
-        """Return the same distributions in a batch of one axis."""
-        parts = [part.expand(*self.batch, part.shape[-1]) for part in self._fields()]
-        return type(self)(*(part.reshape(-1, part.shape[-1]) for part in parts))
-
     def _root(self, share: float) -> Tensor:
         """Solve ``F(t) = share`` by Newton steps inside a bracket, for rows not done."""
-        times = self._rows()
+        batch, rows_of = in_rows(*self._fields())
+        times = type(self)(*rows_of)
         normal = statistics.NormalDist().inv_cdf(share)
         t = (times.mean + normal * times.variance.sqrt()).maximum(share * times.mean)[:, None]
         low, high = torch.zeros_like(t), torch.full_like(t, torch.inf)
@@ -138,7 +130,7 @@ class Times(ABC):
             new = torch.where((newton > low) & (newton < high), newton, halved)
             left = ((new - t).abs() > _CLOSE * t)[:, 0]
             found[rows], t = new, new
-        return found.reshape(*self.batch, 1)
+        return found.reshape(*batch, 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from stationary._support.types import Array
 from stationary.errors import SolverError
+from stationary.models._rates import in_rows
 from stationary.models.latency import _kernels
 from stationary.models.latency.erlangs import Erlangs
 
@@ -87,16 +88,12 @@ class Tagged:
         start = entering.new_zeros((*entering.shape[:-1], size + 1))
         start = start.index_add(-1, torch.from_numpy(self.first), entering)
         start = start / start.sum(-1, keepdim=True)
-        batch = start.shape[:-1]
         lost = rates.new_zeros(0) if dropped is None else dropped[..., self.system]
         if len(self.dropping):
             each = rates[..., self.dropped_on] * torch.from_numpy(self.dropped_part)
             none = each.new_zeros((*each.shape[:-1], size))
             lost = none.index_add(-1, torch.from_numpy(self.dropping), each)
-        rows = [
-            part.expand(*batch, part.shape[-1]).reshape(batch.numel(), part.shape[-1])
-            for part in (start[..., :size], rates, lost)
-        ]
+        batch, rows = in_rows(start[..., :size], rates, lost)
         clock = self._clock(rows[1])
         ended = _continued(_Ended.apply(*rows, clock, self)).reshape(*batch, -1)
         weights = torch.cat([start[..., size:], ended], -1)

@@ -48,7 +48,7 @@ from torch.nn.functional import pad
 from stationary.errors import InputError
 from stationary.models._params import Param, Values, rate
 from stationary.models._point import Point
-from stationary.models._rates import join_rates
+from stationary.models._rates import in_rows, join_rates
 from stationary.models.latency import Gammas, Times, incomplete_gamma
 from stationary.models.measures import Flows, Measure
 from stationary.models.queues._birth_death import BirthDeathQueue
@@ -418,10 +418,8 @@ def _deaths(load: Tensor, turn: Tensor, variability: Tensor, top: Tensor, room: 
     most = torch.expm1((_RAREST * variability).clamp_max(30.0)) / variability
     longest = turn.amax(-1, keepdim=True)
     load = torch.minimum(load, most / longest).maximum(_LEAST_ARRIVALS / longest)
-    given = (load, turn, variability, top)
-    batch = np.broadcast_shapes(*(part.shape[:-1] for part in given))
-    rows = [part.expand(*batch, -1).reshape(-1, part.shape[-1]) for part in given]
-    if not (torch.is_grad_enabled() and any(part.requires_grad for part in given)):
+    batch, rows = in_rows(load, turn, variability, top)
+    if not (torch.is_grad_enabled() and any(part.requires_grad for part in rows)):
         out = np.empty((len(rows[0]), room))
         at, turns, c2, most_in = (part.detach().contiguous().numpy() for part in rows)
         compiled_deaths(at[:, 0], turns, c2[:, 0], most_in[:, 0], deep, deep + _MORE, out)
