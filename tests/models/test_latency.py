@@ -1,7 +1,6 @@
 """Distributions of response times: digits, derivatives and percentiles."""
 
 import mpmath
-import numpy as np
 import pytest
 import torch
 
@@ -188,14 +187,3 @@ def test_slower_requests_are_those_beyond_a_percentile():
     for wrong in ("slower_", "slower_x", "slower_-1", "wait_", "p", "p100", "wait_p_3"):
         with pytest.raises(st.errors.InputError, match="no measure"):
             model.measure(wrong)
-
-
-def test_batches_of_parameters():
-    model = st.models.MMmK(servers=2, capacity=9)
-    theta = torch.tensor([[[1.0]], [[2.0]], [[4.0]]], dtype=torch.float64)
-    x = torch.tensor([[1.0], [3.0]], dtype=torch.float64)
-    together = model.measure("p95")(model.at(x, theta))
-    assert together.shape == (3, 2)
-    for b, each in np.ndenumerate(together.numpy()):
-        alone = model.measure("p95")(model.at(x[b[1]][None], theta[b[0], 0]))
-        assert each == pytest.approx(alone.item(), rel=1e-12)

@@ -197,17 +197,6 @@ def test_too_many_states_are_refused(monkeypatch):
         made("mmck")
 
 
-def test_a_relaxed_model_knows_the_labels():
-    model = made("tandem")
-    relaxed = Relaxed(model)
-    assert relaxed.states_of("full") == model.states_of("full")
-    assert relaxed.state_index("s=2,q=1") == model.state_index("s=2,q=1")
-    windows = st.Windows([1.0, 2.0], [[5, 2], [4, 3]], observe=["full", "empty"])
-    torch.testing.assert_close(
-        windows.observation(relaxed).dense(), windows.observation(model).dense()
-    )
-
-
 def test_rates_of_modules_that_move_together_are_multiplied():
     source = """ctmc
     const double a; const double b;
