@@ -17,6 +17,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from stationary.errors import InputError
 from stationary.models._rates import in_rows
 
 _STEPS = 100
@@ -72,9 +73,13 @@ class Times(ABC):
     def density(self, t: Tensor) -> Tensor:
         """Density ``[..., T]`` at positive times."""
 
-    @abstractmethod
     def excess(self, t: Tensor) -> Tensor:
-        """Mean ``[..., T]`` of how much longer than ``t [..., T]`` a time is, zero if it is not."""
+        """Mean ``[..., T]`` of how much longer than ``t [..., T]`` a time is, zero if it is not.
+
+        Only times to which an overhead may be added need it.
+        """
+        del t
+        raise InputError(f"{type(self).__name__} must define excess(t) to have an overhead added")
 
     @property
     @abstractmethod
@@ -186,10 +191,6 @@ class Shifted(Times):
         """Mean of the density over all delays."""
         mean = self._mean_over_delays(self._tail, self._slope, t)
         return torch.where(t > self._ends[0], mean, 0.0)
-
-    def excess(self, t: Tensor) -> Tensor:
-        """Mean excess; not needed of times with a delay."""
-        raise NotImplementedError("times with a delay are not delayed again")
 
     @property
     def mean(self) -> Tensor:

@@ -369,9 +369,6 @@ class _UpTo(Times):
     def density(self, t: Tensor) -> Tensor:
         return torch.where(t < self.longest, self.times.density(t), 0.0)
 
-    def excess(self, t: Tensor) -> Tensor:
-        return self.times.excess(t)
-
     def percentile(self, share: float) -> Tensor:
         return self.times.percentile(share).clamp_max(self.longest)
 
