@@ -183,7 +183,8 @@ class Queue(Model):
             self._tagged[waiting] = follower.chain()
         rates = self.edge_rates(point.x, point.theta)
         flow = rates * point.pi[..., self.edges.src]
-        return self._tagged[waiting].times(rates, flow, self._dropped_each(point))
+        present = None if waiting else point.mean(self.levels)
+        return self._tagged[waiting].times(rates, flow, self._dropped_each(point), present)
 
     def _dropped_each(self, point: Point) -> Tensor | None:
         """Rate ``[..., n]`` at which each request is dropped unserved; None if none is."""
