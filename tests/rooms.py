@@ -16,7 +16,7 @@ ROOMS = {
     "spectrum": 115,
     "gradients": 865,
     "steady": 125,
-    "models": 7995,
+    "models": 8000,
     "data": 3245,
     "ingest": 5625,
     "simulation": 745,
