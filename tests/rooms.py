@@ -16,7 +16,7 @@ ROOMS = {
     "spectrum": 115,
     "gradients": 865,
     "steady": 125,
-    "models": 8025,
+    "models": 8015,
     "data": 3265,
     "ingest": 5670,
     "simulation": 745,

@@ -98,6 +98,7 @@ def test_the_more_informative_kind_is_used_and_another_on_request():
     fit = st.fit(start, both)
     assert [kind.kind for kind in fit.windows.observations] == ["latencies"]
     assert [kind.kind for kind in fit.windows.aside] == ["states"]
+    assert "of the same requests, so set aside: states" in str(fit)
     plain = M.MMmK(servers=2, capacity=12)
     counted = st.fit(plain, both, observations=["states"])
     assert counted.nll == pytest.approx(st.fit(plain, states).nll)

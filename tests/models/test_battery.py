@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 import stationary as st
 from rule_models import TANDEM
 from stationary.errors import InputError
-from stationary.models import FromFunction, Model, Param, Relaxed, RuleModel, registry
+from stationary.models import FromFunction, FromModule, Model, Param, Relaxed, RuleModel, registry
 
 try:
     import stormpy
@@ -97,11 +97,34 @@ def prism():
     return st.models.Prism(PRISM, x="load", theta=theta, constants={"c": 2}, count="s")
 
 
+class Turning(torch.nn.Module):
+    """Rates of a ring of three states that a small network makes of two inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Tanh())
+        for k, weights in enumerate(self.parameters(), 1):
+            torch.nn.init.constant_(weights, 0.1 * k)
+
+    def forward(self, x):
+        return torch.cat([x[..., :1], self.layers(x).exp()], -1)
+
+
+def network():
+    return FromModule(
+        Turning().double(),
+        states=["a", "b", "c"],
+        edges=[("a", "b"), ("b", "c"), ("c", "a")],
+        inputs=["load", "warmth"],
+    )
+
+
 ALL = {
     **{name: lambda name=name: small(name) for name in registry.names()},
     "relaxed": lambda: Relaxed(small("onoff"), alpha=2.0, initial=0.01),
     "relaxed batch": lambda: Relaxed(small("batch"), alpha=2.0, initial=0.01),
     "function": wheel,
+    "module": network,
     "class": lambda: Crashing(wear=0.2),
     "rules": lambda: RuleModel(**TANDEM),
     "prism": prism,
@@ -235,8 +258,8 @@ def test_another_process_finds_the_same_steady_states():
 def test_another_unit_of_time_changes_nothing_else(make):
     model = make()
     if not bool((model.per_time != 0).any()):
-        # Rules and texts do not say what a rate is.
-        assert model.name in ("rules", "prism")
+        # Rules, texts and networks do not say what a rate is.
+        assert model.name in ("rules", "prism") or model.weights
         return
     x, theta = inputs(model), parameters(model, 3)
     faster = x.clone()

@@ -196,22 +196,6 @@ def test_a_client_finds_what_the_others_leave():
     torch.testing.assert_close(found(model, loads), expected, rtol=1e-12, atol=0)
 
 
-def test_requests_of_a_source_find_it_on():
-    model = models.OnOffArrivals(servers=2, capacity=6, burst=0.8, switching=5.0)
-    seen = found(model, [3.0]).reshape(-1, 2)
-    assert seen[:, 1].tolist() == [0.0] * 7
-    pi = st.steady_state(model([3.0])).pi.detach().reshape(-1, 2)
-    torch.testing.assert_close(seen[:, 0], pi[:, 0] * 1.8)  # on for 1 / 1.8 of the time
-
-
-def test_those_willing_to_join_find_shorter_queues():
-    # Who joins goes one up, and who leaves goes one down: both see the same queue between.
-    model = models.Balking(servers=2, capacity=6, service_rate=6.0, balking=0.4)
-    join = found(model, [9.0])[0, :-1]
-    leave = st.steady_state(model([9.0])).pi.detach()[0, 1:] * torch.tensor([1, 2, 2, 2, 2, 2])
-    torch.testing.assert_close(join / join.sum(), leave / leave.sum(), rtol=1e-12, atol=0)
-
-
 @pytest.mark.parametrize(
     "model",
     [m for m in FAMILY if m.name in {*UNEVEN, "batch", "leaking"} or m.groups != m.states],

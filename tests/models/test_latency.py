@@ -1,7 +1,6 @@
 """Distributions of response times: digits, derivatives and percentiles."""
 
 import mpmath
-import numpy as np
 import pytest
 import torch
 
@@ -150,11 +149,18 @@ def test_derivatives_of_gammas_are_right_to_second_order():
     assert torch.autograd.gradgradcheck(incomplete_gamma, (shape, x), atol=1e-6)
 
 
-@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize(
+    "model",
+    [
+        st.models.MMmK(servers=1, capacity=9, service_rate=2.0),
+        st.models.MMmK(servers=2, capacity=9, service_rate=2.0),
+        st.models.MMmK(servers=2, capacity=9, service_rate=2.0, overhead=0.1),
+        st.models.Service(servers=2, capacity=9, service_rate=2.0, overhead=0.1),
+    ],
+)
 @pytest.mark.parametrize("name", ["p50", "p99", "wait_p95", "slower_0.7", "wait_slower_0.3"])
-def test_derivatives_of_measures_are_those_of_differences(name, servers):
-    model = st.models.MMmK(servers=servers, capacity=9, service_rate=2.0)
-    x = torch.tensor([[1.8 * servers], [5.0]], dtype=torch.float64)
+def test_derivatives_of_measures_are_those_of_differences(name, model):
+    x = torch.tensor([[1.8 * model.servers], [5.0]], dtype=torch.float64)
     theta = model.theta.detach().clone().requires_grad_()
 
     def value(theta):
@@ -181,14 +187,3 @@ def test_slower_requests_are_those_beyond_a_percentile():
     for wrong in ("slower_", "slower_x", "slower_-1", "wait_", "p", "p100", "wait_p_3"):
         with pytest.raises(st.errors.InputError, match="no measure"):
             model.measure(wrong)
-
-
-def test_batches_of_parameters():
-    model = st.models.MMmK(servers=2, capacity=9)
-    theta = torch.tensor([[[1.0]], [[2.0]], [[4.0]]], dtype=torch.float64)
-    x = torch.tensor([[1.0], [3.0]], dtype=torch.float64)
-    together = model.measure("p95")(model.at(x, theta))
-    assert together.shape == (3, 2)
-    for b, each in np.ndenumerate(together.numpy()):
-        alone = model.measure("p95")(model.at(x[b[1]][None], theta[b[0], 0]))
-        assert each == pytest.approx(alone.item(), rel=1e-12)

@@ -35,18 +35,6 @@ def test_measures_and_their_ranges_by_hand(measure, value, high):
     assert named.about
 
 
-def test_response_time_of_an_almost_infinite_queue():
-    # M/M/1: 1 / (service rate - load).
-    model = st.models.MMmK(servers=1, capacity=400, service_rate=5.0)
-    assert model.measure("response_time")(model.at([3.0])).tolist() == pytest.approx([0.5])
-
-
-def test_response_time_without_waiting_room_is_one_service():
-    model = st.models.MMmK(servers=4, capacity=4, service_rate=5.0)
-    found = model.measure("response_time")(model.at([1.0, 100.0]))
-    assert found.tolist() == pytest.approx([0.2, 0.2])
-
-
 def test_rewards_and_probabilities():
     profit = measures.reward(tensor(-5.0, 1.0, 2.0, 3.0))
     assert profit(POINT).tolist() == pytest.approx([-0.5 + 0.2 + 0.6 + 1.2])

@@ -99,13 +99,6 @@ def test_relaxed_twice_has_nothing_to_add_and_keeps_the_penalty():
     assert twice.penalty(twice.theta).item() == once.penalty(once.theta).item() == 30.0
 
 
-def test_backward_fills_the_gradient_of_theta():
-    model = MMmK(servers=1, capacity=3, service_rate=2.0)
-    st.steady_state(model([1.0])).pi[0, 0].backward()
-    # pi_0 = 1 / (1 + r + r^2 + r^3) at r = 1/2, dr/dtheta = -1/4.
-    assert model.theta.grad.tolist() == pytest.approx([(1 + 2 / 2 + 3 / 4) / 4 / 1.875**2])
-
-
 def test_relaxed_takes_inputs_as_its_model_does():
     model = st.models.Relaxed(MMmK(servers=1, capacity=3), alpha=1.0)
     with pytest.raises(InputError, match="load must be positive"):

@@ -1,8 +1,5 @@
 """Modules of PyTorch as chains: parameters of any shape, fits, and what there is no answer to."""
 
-import copy
-import pickle
-
 import pytest
 import torch
 from torch import nn
@@ -78,9 +75,6 @@ def test_one_rule_for_theta_module_and_state_dict():
     assert torch.equal(model.theta, other.theta)
     other.set_theta(model.theta + 1.0)
     torch.testing.assert_close(other.module.parts[1].speed[2].bias, model.theta[-1:] + 1.0)
-    x = [8.0, 12.0]
-    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301
-        assert torch.equal(again(x).rates, model(x).rates)
     assert "weights=13" in repr(model)
 
 
@@ -112,7 +106,7 @@ def test_a_matrix_of_rates_needs_no_edges():
 # Fits
 
 
-def test_a_network_finds_the_rate_and_says_what_it_does_not_know(windows):
+def test_a_network_finds_the_rate_and_says_what_it_does_not_know(windows, tmp_path):
     fit = st.fit(network(), windows)
     assert fit.converged
     assert str(fit.estimate.ended.why) == "settled"
@@ -126,8 +120,11 @@ def test_a_network_finds_the_rate_and_says_what_it_does_not_know(windows):
     assert not forecast["trusted"].any()
     assert fit.table()["std_error"].isna().all()
     assert "weights of a network" in str(fit)
-    with pytest.raises(st.errors.InputError, match="weights of a network"):
-        fit.identify()
+    for ask in (fit.identify, lambda: fit.next_experiment(measure="p_10", at=24.0)):
+        with pytest.raises(st.errors.InputError, match="weights of a network"):
+            ask()
+    fit.report(tmp_path / "network.html")
+    assert "weights of a network" in (tmp_path / "network.html").read_text(encoding="utf-8")
 
 
 def test_ten_thousand_weights_make_no_hessian(windows, tmp_path):
@@ -180,11 +177,17 @@ def test_an_optimiser_of_ones_own_on_mini_batches(windows):
         (nn.Linear(1, 11).double(), r"rates \(.*20\); got \(.*21\)"),
         ("network", "nn.Module"),
         (nn.Sequential(Service(), nn.Dropout(0.5)).double(), "any batch"),
+        (nn.Sequential(nn.BatchNorm1d(1), Service()).double(), "treat each row by itself"),
     ],
 )
 def test_modules_that_are_no_chain(module, message):
     with pytest.raises(st.errors.InputError, match=message):
         st.models.FromModule([Arrivals(), module], states=CAPACITY + 1, edges=EDGES)
+
+
+def test_a_function_is_no_module():
+    with pytest.raises(st.errors.InputError, match=r"module must be an nn\.Module"):
+        st.models.FromModule(lambda x: x, states=2)
 
 
 def test_negative_rates_name_their_edge():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import stationary as st
-from stationary.errors import InputError
+from stationary.errors import InputError, SolverError
 
 M = st.models
 LOADS = [0.7, 2.5]
@@ -109,6 +109,13 @@ def test_an_overhead_is_a_parameter_that_shifts_all_times(tmp_path):
     assert plain.measure("slower_0.2")(plain.at([1.0])) < model.measure("slower_0.2")(
         model.at([1.0])
     )
+
+
+def test_times_that_would_take_too_long_are_refused_before_they_are_followed(monkeypatch):
+    model = M.MMmK(capacity=8, service_rate=100.0, discipline="ps")
+    monkeypatch.setattr("stationary.models.latency._kernels.run", None)
+    with pytest.raises(SolverError, match=r"too long to be followed.*too far apart"):
+        model.measure("p99")(model.at([1e9]))
 
 
 @pytest.mark.slow

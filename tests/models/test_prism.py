@@ -123,18 +123,6 @@ def test_rates_have_every_derivative_also_by_the_inputs(name):
     assert torch.autograd.gradgradcheck(model.edge_rates, (x, theta))
 
 
-def test_many_parameters_at_once_are_as_one_by_one():
-    model = made("repair")
-    x = torch.tensor([[[1.0], [2.0]], [[3.0], [0.0]]], dtype=torch.float64)
-    thetas = torch.tensor([[0.5, 0.2], [0.7, 3.0]], dtype=torch.float64)
-    together = model.edge_rates(x, thetas[:, None])
-    alone = [model.edge_rates(x[k], thetas[k]) for k in range(2)]
-    assert torch.equal(together, torch.stack(alone))
-    both, point = model.at(x[:1], thetas[:1, None]), model.at(x[0], thetas[0])
-    for measure in map(model.measure, model.measures):
-        torch.testing.assert_close(measure(both)[0], measure(point), rtol=1e-12, atol=0)
-
-
 def test_a_constant_with_a_value_is_a_parameter_that_stands_still():
     free, fixed = made("tandem"), made("tandem", theta={"mu2": 3.0}, constants={"c": 4, "mu1": 5})
     assert fixed.param_names == ("mu2",)
@@ -209,17 +197,6 @@ def test_too_many_states_are_refused(monkeypatch):
         made("mmck")
 
 
-def test_a_relaxed_model_knows_the_labels():
-    model = made("tandem")
-    relaxed = Relaxed(model)
-    assert relaxed.states_of("full") == model.states_of("full")
-    assert relaxed.state_index("s=2,q=1") == model.state_index("s=2,q=1")
-    windows = st.Windows([1.0, 2.0], [[5, 2], [4, 3]], observe=["full", "empty"])
-    torch.testing.assert_close(
-        windows.observation(relaxed).dense(), windows.observation(model).dense()
-    )
-
-
 def test_rates_of_modules_that_move_together_are_multiplied():
     source = """ctmc
     const double a; const double b;
@@ -257,16 +234,3 @@ def test_a_number_is_no_position():
     with pytest.raises(InputError, match="label 'never' holds in no reachable state"):
         made("repair").states_of("never")
     assert "never" not in made("repair").measures
-
-
-def test_names_of_states():
-    states = made("polling").states
-    assert len(set(states)) == len(states) == 36
-    assert [states.index(name) for name in states] == list(range(36))
-    assert states[-1] == states[35] == states[35:][0] == "at=3,serving=true,w1=1,w2=1,w3=1"
-    for name in ("at=1", "at=9,serving=true,w1=1,w2=1,w3=1", "", "serving=true,at=1", 3):
-        assert name not in states
-    with pytest.raises(ValueError, match="is not a state"):
-        states.index("at=1")
-    with pytest.raises(IndexError):
-        states[36]

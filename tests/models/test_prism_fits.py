@@ -1,6 +1,5 @@
 """What is done with a PRISM model: fits, saved runs; and what is said when it cannot be."""
 
-import copy
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ import torch
 import stationary as st
 from stationary.errors import InputError, MissingError
 from stationary.models import Prism, from_prism
-from stationary.models.registry import build, can_rebuild, describe
 
 FILES = Path(__file__).parents[1] / "prism"
 TANDEM = {"x": "lambda", "constants": {"c": 3}}
@@ -87,17 +85,6 @@ def test_a_changed_constant_is_a_changed_system(fit):
     assert larger.forecast([3.0])["full"][0] == pytest.approx(full.item(), rel=1e-12)
     with pytest.raises(InputError, match=r"mu1 is learnt: .*has no option 'mu1'.*it has c"):
         fit.what_if(mu1=2.0)
-
-
-def test_descriptions_and_copies():
-    model = tandem({"mu1": 2.0, "mu2": 5.0}, count="q")
-    again = build(describe(model))
-    assert can_rebuild(model)
-    assert type(again) is Prism
-    assert (again.options, again.estimates) == (model.options, model.estimates)
-    assert list(again.states) == list(model.states)
-    assert torch.equal(copy.deepcopy(model)([2.0]).dense(), again([2.0]).dense())
-    assert repr(model) == "Prism(x=lambda, c=3, mu1=2, mu2=5)"
 
 
 def test_storm_is_loaded_by_none_but_prism_models_and_keeps_quiet():

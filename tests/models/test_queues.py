@@ -136,14 +136,6 @@ def test_a_system_without_servers_is_busy_while_there_is_work():
     assert measure(model, "busy") == pytest.approx(1 - float(pi_of(model)[0]), rel=1e-14)
 
 
-def test_discouraged_arrivals_are_a_poisson_distribution():
-    # One server and joins at 1 / (n + 1): a truncated Poisson distribution of mean load / rate.
-    model = M.Balking(servers=1, capacity=9, service_rate=2.0, balking=1.0)
-    weight = [Fraction(3, 2) ** n / math.factorial(n) for n in range(10)]
-    exact = [w / sum(weight) for w in weight]
-    assert problems.relative_error(pi_of(model), exact) < 1e-14
-
-
 @pytest.mark.parametrize(("servers", "clients"), [(1, 1), (3, 8), (10, 12)])
 def test_loss_of_finite_clients_is_engset(servers, clients):
     # Engset: what the other clients leave behind, C(N-1, m) a^m over the sum, a per client.
@@ -178,34 +170,6 @@ def test_the_loss_of_an_on_off_source_is_what_requests_meet():
     assert float(pi_of(model) @ rate**2) / mean**2 - 1 == pytest.approx(5.0)  # the burst
     assert measure(model, "loss") == pytest.approx(float(on[-1] / on.sum()), rel=1e-10)
     assert measure(model, "loss") > 1.1 * float(on[-1] + off[-1])  # fuller than the time average
-
-
-def test_slow_switching_is_two_queues_taken_in_turn():
-    # Either a queue at three times the load for a third of the time, or an empty one.
-    model = M.OnOffArrivals(servers=1, capacity=4, service_rate=2.0, burst=2.0, switching=1e-7)
-    busy = pi_of(M.MMmK(servers=1, capacity=4, service_rate=2.0), 3 * LOAD)
-    idle = torch.eye(5, dtype=torch.float64)[0]
-    torch.testing.assert_close(levels(model), busy / 3 + idle * 2 / 3, rtol=1e-5, atol=1e-6)
-    assert measure(model, "loss") == pytest.approx(float(busy[-1]), rel=1e-5)
-
-
-def test_a_long_queue_with_resets_is_geometric():
-    # M/M/1 with catastrophes: ratio the root below 1 of mu z^2 - (load + mu + reset) z + load.
-    b = LOAD + 2.0 + 0.5
-    z = (b - math.sqrt(b * b - 8 * LOAD)) / 4
-    pi = pi_of(M.Resetting(servers=1, capacity=400, service_rate=2.0, reset=0.5))
-    expected = (1 - z) * z ** torch.arange(100, dtype=torch.float64)
-    torch.testing.assert_close(pi[:100], expected, rtol=1e-10, atol=0)
-
-
-def test_a_leak_is_independent_of_the_queue():
-    # It fails and comes back as a two-state chain; while it works it is a queue with resets.
-    model = M.Leaking(**PLAIN, leak=0.3, reset=0.7)
-    for load in (1.0, 30.0):
-        pi = pi_of(model, load)
-        assert float(pi[-1]) == pytest.approx(0.3, rel=1e-13)
-        between = pi_of(M.Resetting(**PLAIN, reset=0.3), load)
-        torch.testing.assert_close(pi[:-1] / 0.7, between, rtol=1e-12, atol=0)
 
 
 def test_what_a_reset_drops_is_lost():
@@ -283,12 +247,6 @@ def test_pollaczek_and_khinchine(model, variation):
     assert measure(model, "response_time", 1.2) == pytest.approx(mean / 1.2)
 
 
-@pytest.mark.parametrize("model", [erlang(5, 1), hyperexponential(4.0, 1)])
-def test_any_service_without_waiting_room_is_erlang_b(model):
-    # Loss of M/G/1/1 depends on the mean of the service only.
-    assert measure(model, "loss") == pytest.approx(3 / 5, rel=1e-13)
-
-
 # What they become when nothing is special.
 
 
@@ -361,41 +319,6 @@ def test_batches_against_ciw():
     assert abs(lost - measure(model, "loss")) < 4 * error
     # It would tell the share of batches that meet a full system apart.
     assert abs(float(pi_of(model)[-1]) - measure(model, "loss")) > 20 * error
-
-
-def test_balking_against_ciw():
-    servers, capacity, balking = 2, 6, 0.4
-    them = ciw_records(
-        *(5, 3000.0),
-        arrival_distributions=[ciw.dists.Exponential(6.0)],
-        service_distributions=[ciw.dists.Exponential(2.0)],
-        number_of_servers=[servers],
-        queue_capacities=[capacity - servers],
-        baulking_functions=[lambda n, **_: 1 - 1 / (1 + balking * max(n - servers + 1, 0))],
-    )
-    away, error = share_in_blocks(them, ("baulk", "rejection"))
-    loss = measure(M.Balking(servers, capacity, 2.0, balking=balking), "loss", 6.0)
-    assert error < 0.02 * loss  # otherwise the comparison says nothing
-    assert abs(away - loss) < 4 * error
-
-
-def test_erlang_against_ciw():
-    load, capacity, phases = 1.8, 4, 3
-    them = ciw_records(
-        *(11, 8000.0),
-        arrival_distributions=[ciw.dists.Exponential(load)],
-        service_distributions=[ciw.dists.Erlang(phases * 2.0, phases)],
-        number_of_servers=[1],
-        queue_capacities=[capacity - 1],
-    )
-    times, states = np.array(them.statetracker.history).T
-    share = np.zeros((20, capacity + 1))
-    block = (times / 400.0).astype(int).clip(max=19)
-    np.add.at(share, (block, states.astype(int)), np.diff(times, append=8000.0) / 400.0)
-    error = share.std(0, ddof=1) / math.sqrt(20)
-    ours = levels(erlang(phases, capacity), load).numpy()
-    assert (error < 0.1 * ours).all()  # otherwise the comparison says nothing
-    assert (np.abs(share.mean(0) - ours) < 4 * error).all()
 
 
 class Impatient(BirthDeathQueue):

@@ -76,6 +76,7 @@ def test_a_bad_rate_is_blamed_on_its_rule():
 
 def test_too_many_states_are_refused(monkeypatch):
     monkeypatch.setattr("stationary.models.rules.states.MOST_STATES", 1000)
+    monkeypatch.setattr("stationary.models.rules.states._AT_ONCE", 10)
     with pytest.raises(InputError, match="the rules reach more than 1000 states"):
         RuleModel(**TANDEM, K=99, L=99)
 
@@ -117,5 +118,10 @@ def test_states_are_the_same_however_the_search_is_cut(monkeypatch):
     whole = list(RuleModel(**TANDEM).states)
     monkeypatch.setattr("stationary.models.rules.states._AT_ONCE", 10)
     assert list(RuleModel(**TANDEM).states) == whole
-    monkeypatch.setattr("stationary.models.rules.states._MOST_FLAGS", 1)
-    assert list(RuleModel(**TANDEM).states) == whole
+
+
+def test_a_range_without_an_end_is_refused_soon(monkeypatch):
+    monkeypatch.setattr("stationary.models.rules.states._MOST_STEPS", 1000)
+    rules = {"arrive": "n < 10^9 -> n += 1 at load", "serve": "n > 0 -> n -= 1 at 1"}
+    with pytest.raises(InputError, match=r"more than 1000 rules away.*narrow the ranges"):
+        RuleModel({"n": (0, 10**9)}, rules)

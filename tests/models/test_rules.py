@@ -263,34 +263,6 @@ def test_lost_requests_are_counted_by_flows():
     assert value(model, "response_time", load) == pytest.approx((n @ p) / let_in)
 
 
-def test_streams_that_depend_on_a_mode_find_it_in_proportion():
-    model = RuleModel(
-        {"n": (0, 3), "on": (0, 1)},
-        {
-            "few": "on = 0 and n < 3 -> n += 1 at load * low",
-            "many": "on = 1 and n < 3 -> n += 1 at load * high",
-            "full": "n = 3 -> lost at load * if(on = 1, high, low)",
-            "serve": "n > 0 -> n -= 1 at 1",
-            "switch": "on = 1 - on at 1",
-        },
-        {"low": 1.0, "high": 1.0},  # equal only where the fit starts
-        arrivals=["few", "many", "full"],
-    )
-    pi = st.steady_state(model([2.0])).pi
-    torch.testing.assert_close(seen_by_arrivals(model.at([2.0])), pi)
-    other = torch.tensor([1.0, 5.0], dtype=torch.float64)
-    pi = model.at([2.0], other).pi.reshape(4, 2)
-    weighed = pi * torch.tensor([1.0, 5.0])  # five times as many come while it is on
-    torch.testing.assert_close(
-        seen_by_arrivals(model.at([2.0], other)).reshape(4, 2),
-        weighed / weighed.sum(),
-        rtol=1e-12,
-        atol=0,
-    )
-    plain = st.models.MMmK(capacity=3, service_rate=1.0)
-    assert value(model, "throughput", 2.0) == pytest.approx(value(plain, "throughput", 2.0))
-
-
 def test_measures_of_ones_own():
     wanted = {"blocked": "q1 > 0 and q2 = L", "cost": "2 * q1 + load / mu1", "late": "q1 * q2"}
     model = RuleModel(**TANDEM, measures=wanted)

@@ -276,8 +276,8 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
     @property
     def speed_mask(self) -> Tensor:
         """Which entries of ``theta`` a faster server multiplies, ``[P]``."""
-        sizes = {name: torch.numel(torch.as_tensor(p.value)) for name, p in self.declared().items()}
-        return torch.cat([torch.full((n,), name in self.speed) for name, n in sizes.items()])
+        sizes = zip(self._declared.places, self._declared.sizes, strict=True)
+        return torch.cat([torch.full((size,), name in self.speed) for name, size in sizes])
 
     @property
     def estimates(self) -> dict[str, float]:

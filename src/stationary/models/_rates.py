@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,13 @@ def join_rates(*parts: Tensor) -> Tensor:
 def repeated(rate: Tensor, count: int) -> Tensor:
     """Return one rate ``[..., 1]`` for a number of edges, ``[..., count]``."""
     return rate.expand(*rate.shape[:-1], count)
+
+
+def in_rows(*parts: Tensor) -> tuple[tuple[int, ...], list[Tensor]]:
+    """Return the common batch of tensors ``[..., k]``, and each as rows ``[R, k]`` of it."""
+    batch = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
+    shaped = (part.expand(*batch, -1).reshape(math.prod(batch), part.shape[-1]) for part in parts)
+    return batch, list(shaped)
 
 
 def at_ones(model: Model) -> Any:
@@ -107,12 +115,12 @@ def check_batches(model: Model) -> None:
     base = model.theta.detach()
     theta = torch.stack([base, torch.where(model.positive, base * 1.125, base + 0.125)])
     x = torch.tensor([[0.75], [1.0], [1.5]], dtype=torch.float64).expand(-1, len(model.inputs))
-    with torch.no_grad():
-        alone = [model.edge_rates(row[None], values)[0] for values in theta for row in x]
-        try:
+    try:
+        with torch.no_grad():
+            alone = [model.edge_rates(row[None], values)[0] for values in theta for row in x]
             batch = model.edge_rates(x, theta[:, None])
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            raise InputError(f"{message}: {error}") from error
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise InputError(f"{message}: {error}") from error
     expected = torch.stack(alone).reshape(batch.shape)
     if not torch.allclose(batch, expected, rtol=1e-9, atol=0.0, equal_nan=True):
         raise InputError(message)

@@ -73,16 +73,7 @@ def steady_states(
 ) -> Tensor:
     """Return steady states ``[M, n]`` at inputs ``x [M, d]``, without derivatives.
 
-    Parameters
-    ----------
-    model : Model
-        The chain.
-    x : Tensor
-        Inputs.
-    theta : Tensor, optional
-        Its parameters; the model's own by default.
-    solver : Solver, optional
-        As for `steady_state`.
+    At the model's own parameters, if no others are given.
     """
     theta = model.theta if theta is None else theta
 

@@ -175,7 +175,8 @@ class FromModule(_OwnMeasures):
         groups: Sequence[str | int] | None = None,
     ) -> None:
         parts = [module] if isinstance(module, nn.Module) else module
-        if not parts or not all(isinstance(part, nn.Module) for part in parts):
+        listed = isinstance(parts, Sequence) and len(parts) > 0
+        if not listed or not all(isinstance(part, nn.Module) for part in parts):
             raise InputError(f"module must be an nn.Module or a sequence of some; got {module!r}")
         joined = parts[0] if len(parts) == 1 else _Joined(parts)
         self._unregistered = (joined,)  # a submodule only when the chain is a module itself

@@ -107,6 +107,10 @@ def next_experiment(
         raise InputError(f"windows must be a whole number of at least 1; got {more!r}")
     if isinstance(loads, str):
         raise InputError(f"loads must be numbers; an SLO is given as loss=0.01; got {loads!r}")
+    if estimate.model.weights:
+        raise InputError(
+            "weights of a network have no standard errors to reduce: measure the loads you ask of"
+        )
     if not estimate.converged:
         raise InputError("the fit did not converge, so its information is unknown: fit again")
     if bool(slos) == (measure is not None and at is not None) or (measure is None) != (at is None):

@@ -115,7 +115,9 @@ def observed(windows: Windows) -> str:
         loads = ""  # menus have none
     pooled = f" pooled into {len(windows)}" if windows.is_pooled else ""
     kinds = "; ".join(kind.shown for kind in windows.observations)
-    return f"{plural(windows.recorded, 'window')}{pooled}{loads}, observed {kinds}"
+    aside = ", ".join(kind.kind for kind in windows.aside)
+    unused = f" (of the same requests, so set aside: {aside})" if aside else ""
+    return f"{plural(windows.recorded, 'window')}{pooled}{loads}, observed {kinds}{unused}"
 
 
 def left_out(estimate: Estimate) -> str:

@@ -5,18 +5,11 @@ how long requests wait has ``waiting_times(point) -> Times``. Percentiles, share
 and the likelihood of latency histograms follow from these.
 """
 
-from stationary.models.latency._base import Shifted, Times
-from stationary.models.latency.erlangs import Erlangs
-from stationary.models.latency.gammas import Gammas, incomplete_gamma
-from stationary.models.latency.names import percentile_of, slower_than, time_measure
-
-__all__ = [
-    "Erlangs",
-    "Gammas",
-    "Shifted",
-    "Times",
-    "incomplete_gamma",
-    "percentile_of",
-    "slower_than",
-    "time_measure",
-]
+from stationary.models.latency._base import Shifted as Shifted
+from stationary.models.latency._base import Times as Times
+from stationary.models.latency.erlangs import Erlangs as Erlangs
+from stationary.models.latency.gammas import Gammas as Gammas
+from stationary.models.latency.gammas import incomplete_gamma as incomplete_gamma
+from stationary.models.latency.names import percentile_of as percentile_of
+from stationary.models.latency.names import slower_than as slower_than
+from stationary.models.latency.names import time_measure as time_measure

@@ -12,11 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor
+
+from stationary.errors import InputError
+from stationary.models._rates import in_rows
 
 _STEPS = 100
 _CLOSE = 1e-5
@@ -71,9 +73,13 @@ class Times(ABC):
     def density(self, t: Tensor) -> Tensor:
         """Density ``[..., T]`` at positive times."""
 
-    @abstractmethod
     def excess(self, t: Tensor) -> Tensor:
-        """Mean ``[..., T]`` of how much longer than ``t [..., T]`` a time is, zero if it is not."""
+        """Mean ``[..., T]`` of how much longer than ``t [..., T]`` a time is, zero if it is not.
+
+        Only times to which an overhead may be added need it.
+        """
+        del t
+        raise InputError(f"{type(self).__name__} must define excess(t) to have an overhead added")
 
     @property
     @abstractmethod
@@ -91,30 +97,25 @@ class Times(ABC):
 
     def percentile(self, share: float) -> Tensor:
         """The time ``[...]`` that a share of all requests does not exceed."""
-        t = self._root(share)
-        with torch.no_grad():
-            density = self.density(t)
-            # Where more than the share takes no time at all, the percentile stays zero.
-            per_excess = torch.where((t > 0) & (density > 0), 1 / density, 0.0)
+        # On a copy: what a distribution keeps from here would have no derivatives later.
+        plain = self.detach()
+        t = plain._root(share)
+        density = plain.density(t)
+        # Where more than the share takes no time at all, the percentile stays zero.
+        per_excess = torch.where((t > 0) & (density > 0), 1 / density, 0.0)
         return (t - (1 - share - self.survival(t)) * per_excess)[..., 0]
 
-    def _fields(self) -> list[Tensor]:
+    def detach(self) -> Self:
+        """Return the same distributions outside the graph."""
+        return type(self)(*(part.detach() for part in self._fields()))
+
+    def _fields(self) -> list[Any]:
         return [getattr(self, field.name) for field in fields(self)]
 
-    @property
-    def batch(self) -> tuple[int, ...]:
-        """Shape of the batch."""
-        return np.broadcast_shapes(*(part.shape[:-1] for part in self._fields()))
-
-    def _rows(self) -> Self:
-        """Return the same distributions outside the graph, in a batch of one axis."""
-        parts = [part.detach().expand(*self.batch, part.shape[-1]) for part in self._fields()]
-        return type(self)(*(part.reshape(-1, part.shape[-1]) for part in parts))
-
-    @torch.no_grad()
     def _root(self, share: float) -> Tensor:
         """Solve ``F(t) = share`` by Newton steps inside a bracket, for rows not done."""
-        times = self._rows()
+        batch, rows_of = in_rows(*self._fields())
+        times = type(self)(*rows_of)
         normal = statistics.NormalDist().inv_cdf(share)
         t = (times.mean + normal * times.variance.sqrt()).maximum(share * times.mean)[:, None]
         low, high = torch.zeros_like(t), torch.full_like(t, torch.inf)
@@ -134,7 +135,7 @@ class Times(ABC):
             new = torch.where((newton > low) & (newton < high), newton, halved)
             left = ((new - t).abs() > _CLOSE * t)[:, 0]
             found[rows], t = new, new
-        return found.reshape(*self.batch, 1)
+        return found.reshape(*batch, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,10 +192,6 @@ class Shifted(Times):
         mean = self._mean_over_delays(self._tail, self._slope, t)
         return torch.where(t > self._ends[0], mean, 0.0)
 
-    def excess(self, t: Tensor) -> Tensor:
-        """Mean excess; not needed of times with a delay."""
-        raise NotImplementedError("times with a delay are not delayed again")
-
     @property
     def mean(self) -> Tensor:
         """Mean time, ``[...]``."""
@@ -208,14 +205,13 @@ class Shifted(Times):
     def _root(self, share: float) -> Tensor:
         """From that of the times without delay, which is close, by Newton steps."""
         times = self.times._root(share)
-        with torch.no_grad():
-            low, high = (times + end for end in self._ends)
-            t = times + self.shift
-            for _ in range(_STEPS):
-                step = (1 - share - self.survival(t)) / self.density(t)
-                new = torch.where(step.isfinite(), t - step, t).clamp(low, high)
-                done = (step.abs() <= _CLOSE * t) | (new == t)
-                t = new
-                if bool(done.all()):
-                    break
-            return t
+        low, high = (times + end for end in self._ends)
+        t = times + self.shift
+        for _ in range(_STEPS):
+            step = (1 - share - self.survival(t)) / self.density(t)
+            new = torch.where(step.isfinite(), t - step, t).clamp(low, high)
+            done = (step.abs() <= _CLOSE * t) | (new == t)
+            t = new
+            if bool(done.all()):
+                break
+        return t

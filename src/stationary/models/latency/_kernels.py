@@ -14,7 +14,8 @@ _LEAST_BELOW = 1e-40
 """Below it, the same: there, a term may be multiplied by far more."""
 
 _STEPS = 100
-_TOLERANCE = 1e-10
+_CLOSE = 1e-6
+"""Relative step at which a root is close: one more step, with derivatives, squares its error."""
 
 _FEW = 16
 """Up to here a Poisson probability is a product; from here on, Stirling's series is exact."""
@@ -37,52 +38,31 @@ def geometric(x, p):
 @_jit
 def poisson_sums(x, values, out):
     """``sum_k p_k(x) values_k`` for every x of a row."""
-    number = values.shape[1]
-    inverse = 1.0 / np.arange(number)
+    p = np.empty(values.shape[1])
     for row in range(x.shape[0]):
         for t in range(x.shape[1]):
-            at = x[row, t]
-            mode, largest = _mode(at, number)
-            total, p, over = 0.0, largest, 1 / at
-            for k in range(mode, -1, -1):
-                total += p * values[row, k]
-                p *= k * over
-                if p < _LEAST_BELOW * largest:
-                    break
-            p = largest
-            for k in range(mode + 1, number):
-                p *= at * inverse[k]
-                if p < _LEAST * largest:
-                    break
-                total += p * values[row, k]
+            low, high = _probabilities(x[row, t], _LEAST_BELOW, p)
+            total = 0.0
+            for k in range(low, high):
+                total += p[k] * values[row, k]
             out[row, t] = total
 
 
 @_jit
-def _tail_and_density(x, more, weights, inverse):
-    number = len(more)
-    mode, largest = _mode(x, number)
-    tail, density, p, over = 0.0, 0.0, largest, 1 / x
-    for k in range(mode, -1, -1):
-        tail += p * more[k]
-        density += p * weights[k]
-        p *= k * over
-        if p < _LEAST * largest:
-            break
-    p = largest
-    for k in range(mode + 1, number):
-        p *= x * inverse[k]
-        if p < _LEAST * largest:
-            break
-        tail += p * more[k]
-        density += p * weights[k]
-    return tail, density
+def poisson_adjoint(x, factors, out):
+    """Add up ``p_k(x) factor`` over the x of a row."""
+    p = np.empty(out.shape[1])
+    for row in range(x.shape[0]):
+        for t in range(x.shape[1]):
+            low, high = _probabilities(x[row, t], _LEAST_BELOW, p)
+            for k in range(low, high):
+                out[row, k] += p[k] * factors[row, t]
 
 
 @_jit
 def poisson_roots(more, weights, share, normal, x):
     """Solve ``sum_k p_k(x) more_k = 1 - share`` for each row, by Newton steps in a bracket."""
-    inverse = 1.0 / np.arange(more.shape[1])
+    p = np.empty(more.shape[1])
     for row in range(len(x)):
         if not more.shape[1] or not more[row, 0] > 1 - share:
             continue
@@ -94,8 +74,11 @@ def poisson_roots(more, weights, share, normal, x):
         at = max(mean + normal * math.sqrt(max(square - mean * mean, 0.0)), share * mean)
         low, high = 0.0, np.inf
         for _ in range(_STEPS):
-            tail, density = _tail_and_density(at, more[row], weights[row], inverse)
-            excess = 1 - share - tail
+            excess, density = 1 - share, 0.0
+            first, end = _probabilities(at, _LEAST, p)
+            for k in range(first, end):
+                excess -= p[k] * more[row, k]
+                density += p[k] * weights[row, k]
             if excess < 0:
                 low = at
             else:
@@ -103,7 +86,7 @@ def poisson_roots(more, weights, share, normal, x):
             new = at - excess / density
             if not low < new < high:
                 new = 2 * at if high == np.inf else (low + high) / 2
-            done = abs(new - at) <= _TOLERANCE * at
+            done = abs(new - at) <= _CLOSE * at
             at = new
             if done:
                 break
@@ -111,26 +94,23 @@ def poisson_roots(more, weights, share, normal, x):
 
 
 @_jit
-def poisson_adjoint(x, factors, out):
-    """Add up ``p_k(x) factor`` over the x of a row."""
-    number = out.shape[1]
-    inverse = 1.0 / np.arange(number)
-    for row in range(x.shape[0]):
-        for t in range(x.shape[1]):
-            at, factor = x[row, t], factors[row, t]
-            mode, largest = _mode(at, number)
-            p, over = largest, 1 / at
-            for k in range(mode, -1, -1):
-                out[row, k] += p * factor
-                p *= k * over
-                if p < _LEAST_BELOW * largest:
-                    break
-            p = largest
-            for k in range(mode + 1, number):
-                p *= at * inverse[k]
-                if p < _LEAST * largest:
-                    break
-                out[row, k] += p * factor
+def _probabilities(x, least_below, p):
+    """Fill in the Poisson probabilities of x that count, and return from where and up to where."""
+    mode, largest = _mode(x, len(p))
+    p[mode], low, over = largest, mode, 1 / x
+    value = largest
+    while low > 0 and value >= least_below * largest:
+        value *= low * over
+        low -= 1
+        p[low] = value
+    high, value = mode, largest
+    while value >= _LEAST * largest:
+        p[high] = value
+        high += 1
+        if high == len(p):
+            break
+        value *= x / high
+    return low, high
 
 
 @_jit

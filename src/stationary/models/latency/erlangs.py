@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from stationary._support.types import Array
+from stationary.models._rates import in_rows
 from stationary.models.latency import _kernels
 from stationary.models.latency._base import Times
 
@@ -90,15 +91,11 @@ class Erlangs(Times):
 
     def _root(self, share: float) -> Tensor:
         """The same search as for all times, compiled: in ticks, row by row."""
-        parts = self._more, self.weights[..., 1:]  # in the graph: the tail is kept
-        with torch.no_grad():
-            x = np.zeros(math.prod(self.batch))
-            more, weights = (
-                _rows(part.expand(*self.batch, -1).reshape(len(x), -1)) for part in parts
-            )
-            normal = statistics.NormalDist().inv_cdf(share)
-            _kernels.poisson_roots(more, weights, share, normal, x)
-            return torch.from_numpy(x).reshape(*self.batch, 1) / self.rate
+        batch, (more, weights, _) = in_rows(self._more, self.weights[..., 1:], self.rate)
+        x = np.zeros(len(more))
+        normal = statistics.NormalDist().inv_cdf(share)
+        _kernels.poisson_roots(_rows(more), _rows(weights), share, normal, x)
+        return torch.from_numpy(x).reshape(*batch, 1) / self.rate
 
     @property
     def _stages(self) -> Tensor:
@@ -135,8 +132,7 @@ class _Geometric(torch.autograd.Function):
 
 def _poisson_sums(x: Tensor, values: Tensor) -> Tensor:
     """Sums ``[..., T]`` of ``values [..., N]`` by the Poisson probabilities of ``x [..., T]``."""
-    batch = np.broadcast_shapes(x.shape[:-1], values.shape[:-1])
-    rows = [part.expand(*batch, part.shape[-1]).reshape(-1, part.shape[-1]) for part in (x, values)]
+    batch, rows = in_rows(x, values)
     return _Sums.apply(*rows).reshape(*batch, x.shape[-1])
 
 

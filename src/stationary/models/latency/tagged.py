@@ -21,6 +21,7 @@ from torch import Tensor
 
 from stationary._support.types import Array
 from stationary.errors import SolverError
+from stationary.models._rates import in_rows
 from stationary.models.latency import _kernels
 from stationary.models.latency.erlangs import Erlangs
 
@@ -69,7 +70,13 @@ class Tagged:
     dropped_on: Array
     dropped_part: Array
 
-    def times(self, rates: Tensor, flow: Tensor, dropped: Tensor | None = None) -> Erlangs:
+    def times(
+        self,
+        rates: Tensor,
+        flow: Tensor,
+        dropped: Tensor | None = None,
+        present: Tensor | None = None,
+    ) -> Erlangs:
         """Return the distribution of the time from arrival to the end.
 
         Parameters
@@ -81,23 +88,25 @@ class Tagged:
         dropped : Tensor [..., n], optional
             Rate at which a request is dropped in each state of the system: a part of what ends its
             time, where the moves themselves do not say it.
+        present : Tensor [...], optional
+            Mean number of requests whose time runs. By Little's law it tells how many ticks the
+            chain will need, so that one that needs too many is refused before they are made.
         """
         size = len(self.system)
         entering = flow[..., self.arriving]
         start = entering.new_zeros((*entering.shape[:-1], size + 1))
         start = start.index_add(-1, torch.from_numpy(self.first), entering)
         start = start / start.sum(-1, keepdim=True)
-        batch = start.shape[:-1]
         lost = rates.new_zeros(0) if dropped is None else dropped[..., self.system]
         if len(self.dropping):
             each = rates[..., self.dropped_on] * torch.from_numpy(self.dropped_part)
             none = each.new_zeros((*each.shape[:-1], size))
             lost = none.index_add(-1, torch.from_numpy(self.dropping), each)
-        rows = [
-            part.expand(*batch, part.shape[-1]).reshape(batch.numel(), part.shape[-1])
-            for part in (start[..., :size], rates, lost)
-        ]
+        batch, rows = in_rows(start[..., :size], rates, lost)
         clock = self._clock(rows[1])
+        if present is not None:
+            ticks = present.detach() * torch.from_numpy(clock).reshape(batch)
+            _check_ticks(float((ticks / entering.detach().sum(-1)).max()), len(clock), self)
         ended = _continued(_Ended.apply(*rows, clock, self)).reshape(*batch, -1)
         weights = torch.cat([start[..., size:], ended], -1)
         rate = torch.from_numpy(clock).reshape(*batch, 1)
@@ -171,6 +180,16 @@ def _continued(ended: Tensor) -> Tensor:
     return torch.cat([ended, ended[:, -1:] * ratio**ticks], -1)
 
 
+def _check_ticks(ticks: float, rows: int, tagged: Tagged) -> None:
+    """Raise if so many ticks of a chain, in so many rows, are too much work."""
+    most = max(_WORK / rows, _WORK_EACH) / len(tagged.part)
+    if ticks > most:
+        raise SolverError(
+            f"response times are too long to be followed: they take more than {most:.0f} of the "
+            f"system's shortest times. Its rates are too far apart, or it is too large"
+        )
+
+
 def _run(
     start: Array, rates: Array, lost: Array, clock: Array, tagged: Tagged, blocks: int
 ) -> tuple[Array, Array]:
@@ -182,13 +201,8 @@ def _run(
     ended: list[Array] = []
     kept: list[Array] = []
     rates, lost = np.ascontiguousarray(rates), np.ascontiguousarray(lost)
-    most = max(_WORK / len(state), _WORK_EACH) / (_BLOCK * len(tagged.part))
     while len(ended) < blocks or not (blocks or (ended and state.sum(-1).max() < _LEFT)):
-        if len(ended) > most:
-            raise SolverError(
-                f"response times are too long to be followed beyond {len(ended) * _BLOCK} of the "
-                f"system's shortest times: its rates are too far apart, or it is too large"
-            )
+        _check_ticks(len(ended) * _BLOCK, len(state), tagged)
         kept.append(state.copy())
         ended.append(np.zeros((len(state), _BLOCK), dtype=state.dtype))
         _kernels.run(rates, lost, clock, tagged.moves, tagged.part, _LEFT, state, ended[-1])

@@ -114,15 +114,10 @@ class Queue(Model):
     @property
     def measures(self) -> tuple[str, ...]:
         """Measures that a forecast shows by default: percentiles, where they cost little."""
-        percentiles = ("p50", "p95", "p99") if self.has_quick_times else ()
-        others = ("mean_queue", "throughput", "utilisation")
-        return ("loss", "response_time", *percentiles, *others)
-
-    @property
-    def has_quick_times(self) -> bool:
-        """Whether percentiles of response times cost little more than a steady state."""
-        known = self.exponential and self.discipline == "fcfs"
-        return (known or not self.slowed) and len(self.states) <= _FEW_STATES
+        known = (self.exponential and self.discipline == "fcfs") or not self.slowed
+        few = known and len(self.states) <= _FEW_STATES
+        percentiles = ("p50", "p95", "p99") if few else ()
+        return ("loss", "response_time", *percentiles, "mean_queue", "throughput", "utilisation")
 
     def check_times(self, waiting: bool) -> None:
         """Raise unless the model knows its response times, or how long requests wait."""
@@ -188,7 +183,8 @@ class Queue(Model):
             self._tagged[waiting] = follower.chain()
         rates = self.edge_rates(point.x, point.theta)
         flow = rates * point.pi[..., self.edges.src]
-        return self._tagged[waiting].times(rates, flow, self._dropped_each(point))
+        present = None if waiting else point.mean(self.levels)
+        return self._tagged[waiting].times(rates, flow, self._dropped_each(point), present)
 
     def _dropped_each(self, point: Point) -> Tensor | None:
         """Rate ``[..., n]`` at which each request is dropped unserved; None if none is."""

@@ -36,7 +36,7 @@ else it cuts waits off in heavy overload.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -48,7 +48,7 @@ from torch.nn.functional import pad
 from stationary.errors import InputError
 from stationary.models._params import Param, Values, rate
 from stationary.models._point import Point
-from stationary.models._rates import join_rates
+from stationary.models._rates import in_rows, join_rates
 from stationary.models.latency import Gammas, Times, incomplete_gamma
 from stationary.models.measures import Flows, Measure
 from stationary.models.queues._birth_death import BirthDeathQueue
@@ -68,6 +68,9 @@ _BLOCK = 32
 _RAREST = 200.0
 """Minus the logarithm of the smallest probability of no arrival during a service: float64 holds its
 products over a queue."""
+
+_LEAST_ARRIVALS = 1e-6
+"""Fewest arrivals during a service that the recursion is asked for."""
 
 _AT_ONCE = 4_000_000
 """Entries of the recursions that are solved at once: 32 megabytes."""
@@ -241,7 +244,9 @@ class Service(BirthDeathQueue):
         """Wait, and service, of accepted requests.
 
         Wait and service together are taken as shifted gamma distributed, with the first three
-        moments of their sum: exact for one exponential server, within about 1 % elsewhere.
+        moments of their sum: exact for one exponential server. Simulated with 1, 2 and 4 servers,
+        percentiles were within 2.2 % up to a variability of 1, and at 3 those of the tail within
+        3 %, the median within 6 %.
         """
         weights, (mean, variance, third) = self._accepted(point)
         if waiting:
@@ -249,7 +254,8 @@ class Service(BirthDeathQueue):
             small = (1e-6 / point.p.service_rate) * torch.ones_like(mean)
             waits = self.levels[:-1] >= self.servers
             moments = torch.where(waits, mean, small), torch.where(waits, variance, small**2)
-            return Gammas.of_moments(weights, *moments, torch.where(waits, third, 2 * small**3))
+            times = Gammas.of_moments(weights, *moments, torch.where(waits, third, 2 * small**3))
+            return times if self.patience is None else _UpTo(times, self.patience)
         slower = self.slowdown(point.p, self.levels[:-1] + 1)
         own = (1.0 if slower is None else slower) / point.p.service_rate
         c2 = point.p.variability
@@ -350,6 +356,31 @@ class Service(BirthDeathQueue):
         return mean.clamp_min(TINY), variance.clamp_min(TINY**2), third
 
 
+@dataclass(frozen=True, eq=False)
+class _UpTo(Times):
+    """Waits of those that are let in, which the moments alone would let exceed the longest."""
+
+    times: Times
+    longest: float
+
+    def survival(self, t: Tensor) -> Tensor:
+        return torch.where(t < self.longest, self.times.survival(t), 0.0)
+
+    def density(self, t: Tensor) -> Tensor:
+        return torch.where(t < self.longest, self.times.density(t), 0.0)
+
+    def percentile(self, share: float) -> Tensor:
+        return self.times.percentile(share).clamp_max(self.longest)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.times.mean
+
+    @property
+    def variance(self) -> Tensor:
+        return self.times.variance
+
+
 def _truncated(mean: Tensor, variance: Tensor, longest: float) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, variance and third central moment of gamma distributed times up to the longest."""
     shape, scale = mean**2 / variance, variance / mean
@@ -380,13 +411,12 @@ def _deaths(load: Tensor, turn: Tensor, variability: Tensor, top: Tensor, room: 
         Largest of those for any row.
     """
     deep = min(room, _DEEPEST)
-    # Beyond, the system is always full, and its rates change no more.
+    # Beyond, the system is always full, or always empty, and its rates change no more.
     most = torch.expm1((_RAREST * variability).clamp_max(30.0)) / variability
-    load = torch.minimum(load, most / turn.amax(-1, keepdim=True))
-    given = (load, turn, variability, top)
-    batch = np.broadcast_shapes(*(part.shape[:-1] for part in given))
-    rows = [part.expand(*batch, -1).reshape(-1, part.shape[-1]) for part in given]
-    if not (torch.is_grad_enabled() and any(part.requires_grad for part in given)):
+    longest = turn.amax(-1, keepdim=True)
+    load = torch.minimum(load, most / longest).maximum(_LEAST_ARRIVALS / longest)
+    batch, rows = in_rows(load, turn, variability, top)
+    if not (torch.is_grad_enabled() and any(part.requires_grad for part in rows)):
         out = np.empty((len(rows[0]), room))
         at, turns, c2, most_in = (part.detach().contiguous().numpy() for part in rows)
         compiled_deaths(at[:, 0], turns, c2[:, 0], most_in[:, 0], deep, deep + _MORE, out)

@@ -5,6 +5,7 @@ Both libraries give the same numbers: float64 throughout, also for whole numbers
 
 from __future__ import annotations
 
+import ast
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,23 +21,25 @@ from torch import Tensor
 Columns = Mapping[str, NDArray[Any]]
 """Values of every variable in some states."""
 
-OPERATORS: dict[str, Callable[..., Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "^": operator.pow,
-    "negative": operator.neg,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "=": operator.eq,
-    "!=": operator.ne,
-    "and": operator.and_,
-    "or": operator.or_,
-    "not": operator.invert,
+OPERATORS: dict[str, tuple[type[ast.AST], Callable[..., Any]]] = {
+    "+": (ast.Add, operator.add),
+    "-": (ast.Sub, operator.sub),
+    "*": (ast.Mult, operator.mul),
+    "/": (ast.Div, operator.truediv),
+    "^": (ast.Pow, operator.pow),
+    "negative": (ast.USub, operator.neg),
+    "<": (ast.Lt, operator.lt),
+    "<=": (ast.LtE, operator.le),
+    ">": (ast.Gt, operator.gt),
+    ">=": (ast.GtE, operator.ge),
+    "=": (ast.Eq, operator.eq),
+    "!=": (ast.NotEq, operator.ne),
+    "and": (ast.And, operator.and_),
+    "or": (ast.Or, operator.or_),
+    "not": (ast.Not, operator.invert),
 }
+"""What Python's parser calls each, and what computes it."""
+
 COMPARISONS = frozenset({"<", "<=", ">", ">=", "=", "!="})
 CONNECTIVES = frozenset({"and", "or", "not"})
 
@@ -123,7 +126,10 @@ def evaluate(formula: Formula, values: Mapping[str, Any], library: ModuleType) -
     args = [evaluate(arg, values, library) for arg in formula.args]
     if formula.op == "join":
         return _join(*args)
-    function = OPERATORS.get(formula.op) or getattr(library, FUNCTIONS[formula.op][0])
+    if formula.op in OPERATORS:
+        function = OPERATORS[formula.op][1]
+    else:
+        function = getattr(library, FUNCTIONS[formula.op][0])
     # Only these may have more arguments than the library's function.
     return reduce(function, args) if formula.op in ("and", "or", "min", "max") else function(*args)
 

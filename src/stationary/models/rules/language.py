@@ -15,7 +15,14 @@ from typing import NamedTuple
 
 from stationary.errors import did_you_mean
 from stationary.models.rules.errors import DescriptionError
-from stationary.models.rules.formulas import CONNECTIVES, FUNCTIONS, Formula, name, number
+from stationary.models.rules.formulas import (
+    CONNECTIVES,
+    FUNCTIONS,
+    OPERATORS,
+    Formula,
+    name,
+    number,
+)
 
 RESERVED = frozenset({*FUNCTIONS, *CONNECTIVES, "at", "else", "lost"})
 """Words that cannot be names: those of formulas, and those of rules."""
@@ -34,23 +41,7 @@ _PIECE = re.compile(
 )
 _PYTHON = {"^": "**", "=": "==", "&": "and", "|": "or", "!": "not"}
 _PYTHON |= {word: word for word in CONNECTIVES}
-_NODES: dict[type[ast.AST], str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Div: "/",
-    ast.Pow: "^",
-    ast.USub: "negative",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Eq: "=",
-    ast.NotEq: "!=",
-    ast.And: "and",
-    ast.Or: "or",
-    ast.Not: "not",
-}
+_SIGNS = {node: sign for sign, (node, _) in OPERATORS.items()}
 
 
 class Piece(NamedTuple):
@@ -185,10 +176,10 @@ class _Reader:
             case ast.Name():
                 return self._named(node)
             case ast.BinOp() | ast.UnaryOp() | ast.BoolOp():
-                op = _NODES.get(type(node.op), "")
+                op = _SIGNS.get(type(node.op), "")
                 args = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
             case ast.Compare(ops=[one]):
-                op, args = _NODES.get(type(one), ""), [node.left, *node.comparators]
+                op, args = _SIGNS.get(type(one), ""), [node.left, *node.comparators]
             case ast.Compare():
                 reason = "comparisons cannot be chained: write 'a < b and b < c' for 'a < b < c'"
                 raise self._problem(reason, node.comparators[1])

@@ -285,7 +285,8 @@ class RuleModel(FormulaModel):
         """How long accepted requests that are served stay, by following one of them."""
         tagged = self._tagged
         rates = super().rates(*point.x.split(1, -1), point.p)
-        return tagged.times(rates, rates * point.pi[..., self._follower.moves.source])
+        flow = rates * point.pi[..., self._follower.moves.source]
+        return tagged.times(rates, flow, present=point.mean(self.levels))
 
     def flows(self, point: Point) -> Flows:
         """Requests that the rules let in, turn away or throw out."""

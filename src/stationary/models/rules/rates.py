@@ -1,13 +1,12 @@
 """Formulas on many states at once, of which the parts that never change are computed once.
 
-A rate such as ``load * min(q, servers) * mu`` has three parts: what only the state decides, a table
-``[E]`` that is made with the model; what only inputs and parameters decide, ``[..., 1]``; and the
-product of the two, the one operation whose cost is in proportion to windows times edges.
+In a rate such as ``load * min(q, servers) * mu`` only the state decides ``min(q, servers)``: it is
+a table ``[E]`` that is made with the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stationary.models.rules.formulas import Columns, Formula, evaluate, name, number, on_arrays
-
-ONE = number(1.0)
+from stationary.models.rules.formulas import Columns, Formula, evaluate, name, on_arrays
 
 
 class StateFormulas(nn.Module):
@@ -59,8 +56,6 @@ def _prepared(formula: Formula, columns: Columns, tables: dict[str, Tensor]) -> 
         return formula
     if formula.names <= variables:
         return _table(on_arrays(formula, columns), tables)
-    if formula.op in ("*", "/"):
-        return _product(formula, columns, tables)
     if formula.op == "if" and formula.args[0].names <= variables and not formula.boolean:
         return _branches(formula.args, columns, tables)
     return Formula(formula.op, tuple(_prepared(arg, columns, tables) for arg in formula.args))
@@ -71,33 +66,6 @@ def _table(values: NDArray[Any], tables: dict[str, Tensor]) -> Formula:
     key = f"table {len(tables)}"
     tables[key] = torch.from_numpy(np.array(values))
     return name(key)
-
-
-def _product(formula: Formula, columns: Columns, tables: dict[str, Tensor]) -> Formula:
-    """Multiply what has the same kind first: of the state only, and not of the state."""
-    variables = columns.keys()
-    free, fixed, mixed = ONE, ONE, []
-    for op, factor in _factors(formula, above=True):
-        if not factor.names & variables:
-            free = Formula(op, (free, factor))
-        elif factor.names <= variables:
-            fixed = Formula(op, (fixed, factor))
-        else:
-            mixed.append((op, _prepared(factor, columns, tables)))
-    total = Formula("*", (free, _prepared(fixed, columns, tables)))
-    for op, factor in mixed:
-        total = Formula(op, (total, factor))
-    return total
-
-
-def _factors(formula: Formula, above: bool) -> Iterator[tuple[str, Formula]]:
-    """Factors of a product, each with the operator that applies it."""
-    if formula.op in ("*", "/"):
-        left, right = formula.args
-        yield from _factors(left, above)
-        yield from _factors(right, above == (formula.op == "*"))
-    else:
-        yield "*" if above else "/", formula
 
 
 def _branches(args: Sequence[Formula], columns: Columns, tables: dict[str, Tensor]) -> Formula:

@@ -49,25 +49,32 @@ class Rule:
     refuses: bool
     rate: Formula
 
-    def moves(self, space: Space, codes: Ints, columns: Columns) -> tuple[Ints, Ints]:
-        """Positions of the states in which it applies, and the codes of where it leads."""
+    def moves(
+        self, space: Space, codes: Ints, columns: Columns, *, strict: bool = True
+    ) -> tuple[Ints, Ints]:
+        """Positions of the states in which it applies, and the codes of where it leads.
+
+        Where it would leave the range of a variable it raises, or leads nowhere if not ``strict``.
+        """
         where = np.arange(len(codes))
         if self.guard is not None:
             where = np.flatnonzero(on_arrays(self.guard, columns))
         here = {variable: column[where] for variable, column in columns.items()}
-        target = codes[where].copy()
+        target, inside = codes[where].copy(), np.ones(len(where), dtype=bool)
         for variable, formula in self.changes.items():
             new = np.asarray(on_arrays(formula, here), dtype=np.float64)
             low, high = space.ranges[variable]
             good = (new >= low) & (new <= high) & (new == np.floor(new))
-            if not good.all():
+            if strict and not good.all():
                 k = int(np.flatnonzero(~good)[0])
                 state = state_name({key: column[k] for key, column in here.items()})
                 raise DescriptionError(
                     self._outside(variable, new[k], (low, high), state), "rules", self.name
                 )
-            target += (new - here[variable]).astype(np.int64) * space.strides[variable]
-        return where, target
+            change = np.where(good, new - here[variable], 0.0)
+            target += change.astype(np.int64) * space.strides[variable]
+            inside &= good
+        return where[inside], target[inside]
 
     def _outside(self, variable: str, value: float, ends: tuple[int, int], state: str) -> str:
         low, high = ends

@@ -13,21 +13,23 @@ from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order
 
 from stationary.errors import InputError
 from stationary.models.rules.formulas import Columns
 
 Ints = NDArray[np.int64]
-Moves = Callable[[Ints, Columns], tuple[Ints, Ints]]
+Moves = Callable[..., tuple[Ints, Ints]]
 """From codes and their columns to the positions that a rule moves, and the codes it leads to."""
 
 MOST_STATES = 20_000_000
 _MOST_CELLS = 200_000_000
 """The most states times variables and rules: each of them takes some bytes per state."""
-_AT_ONCE = 2**22
+_AT_ONCE = 2**24
 """The same for the states from which the search goes on; it takes as many of them at a time."""
-_MOST_FLAGS = 200_000_000
-"""With more codes than this, the reached ones are a sorted list instead of one flag per code."""
+_MOST_STEPS = 100_000
+"""The most steps of a search, each of which takes some 0.1 ms however few states it finds."""
 
 _VALUE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*==?\s*(-?[0-9]{1,18}|true|false)\s*")
 
@@ -138,28 +140,23 @@ class Space:
     def reached(self, first: int, rules: Iterable[Moves]) -> Ints:
         """Return the codes of all states that rules lead to from a first one, sorted.
 
-        The search is breadth first. Each rule is computed on arrays of states, never state by
-        state.
+        Each rule is computed on arrays of states, never state by state: on all combinations if
+        there are few, otherwise breadth first.
         """
         moves = list(rules)
         width = len(self.ranges) + len(moves)
+        if self.size * width <= _AT_ONCE:
+            return self._reached_of_all(first, moves)
         most = min(MOST_STATES, _MOST_CELLS // width)
         reached: Ints = np.array([first], dtype=np.int64)
         frontier = reached
-        flags = np.zeros(self.size, dtype=bool) if self.size <= _MOST_FLAGS else None
-        if flags is not None:
-            flags[frontier] = True
-        while len(frontier):
+        for _ in range(_MOST_STEPS):
             new, count = [np.empty(0, dtype=np.int64)], len(reached)
             for part in np.array_split(frontier, 1 + len(frontier) * width // _AT_ONCE):
                 columns = self.columns(part)
                 targets = np.unique(np.concatenate([move(part, columns)[1] for move in moves]))
-                if flags is not None:
-                    targets = targets[~flags[targets]]
-                    flags[targets] = True
-                else:
-                    place = np.searchsorted(reached, targets)
-                    targets = targets[np.append(reached, -1)[place] != targets]
+                place = np.searchsorted(reached, targets)
+                targets = targets[np.append(reached, -1)[place] != targets]
                 new.append(targets)
                 count += len(targets)
                 if count > most:  # some of them perhaps twice
@@ -172,5 +169,19 @@ class Space:
                         f"of variables, or forbid more with guards"
                     )
             frontier = np.unique(np.concatenate(new))
+            if not len(frontier):
+                return reached
             reached = np.insert(reached, np.searchsorted(reached, frontier), frontier)
-        return reached
+        raise InputError(
+            f"some states are more than {_MOST_STEPS} rules away from the first one: narrow the "
+            f"ranges of variables"
+        )
+
+    def _reached_of_all(self, first: int, moves: Sequence[Moves]) -> Ints:
+        codes = np.arange(self.size)
+        columns = self.columns(codes)
+        ends = [move(codes, columns, strict=False) for move in moves]
+        source, target = (np.concatenate(each) for each in zip(*ends, strict=True))
+        graph = csr_array((np.ones(len(source)), (source, target)), shape=(self.size, self.size))
+        found = breadth_first_order(graph, first, return_predecessors=False)
+        return np.sort(found).astype(np.int64)

@@ -140,12 +140,14 @@ def check_path(path: str | os.PathLike[str]) -> Path:
 def _can_identify(plan: Plan) -> bool:
     """Whether the data are of this very system, and its chain is small enough to solve often.
 
+    Weights of a network have no meaning of their own that data could determine.
     Answers of several models are made of those alone whose parameters the data determine, and
     allow for model error: there is nothing left to ask.
     """
     small = len(plan.model.states) <= MOST_STATES
     settled = plan.pooled and not plan.estimate.covariance.flat.shape[1]
-    return plan.change is None and small and bool(plan.model.measures) and not settled
+    meaningful = bool(plan.model.measures) and not plan.model.weights
+    return plan.change is None and small and meaningful and not settled
 
 
 def _cautions(
