@@ -42,6 +42,7 @@ def here(tmp_path_factory):
     """A folder with a file of windows, one that is taken, and what looks like a run."""
     folder = tmp_path_factory.mktemp("here")
     (folder / "w.csv").write_text("load,Q=0,Q=1\n11,3,4\n")
+    (folder / "r.csv").write_text("arrival,response\n0.5,0.1\n")
     (folder / "taken.csv").write_text("kept")
     (folder / "run").mkdir()
     (folder / "run" / "plan.json").write_text("{}")
@@ -102,6 +103,10 @@ def test_help_loads_without_torch(here, args):
         (("forecast", "queue", "--what-if", "servrs=+1"), "did you mean 'servers'?"),
         (("rules", "queue", *LOAD, "--slo", "lss<1%"), "there is no measure 'lss'"),
         (("plan", "w.csv", "--servers", "two"), "--servers is a number"),
+        (("plan", "w.csv", "--servers", "0"), "--servers is a number of at least 1"),
+        (("plan", "w.csv", "--servers", "4", "--capacity", "3"), "counts requests in service, too"),
+        (("compare", "w.csv", "--servers", "4,5", "--capacity", "3"), "got servers 4, 5 and"),
+        (("plan", "r.csv", "--slo", "p99<200"), "has no unit: write p99<200ms or p99<200s"),
         (("plan", "w.csv", "--patience", "soon"), "--patience is a length of time"),
         (("plan", "w.csv", "--growth", "fast"), "growth is a positive share per day"),
         (("plan", "w.csv", "--x", "rate"), "nor 'rate', of windows"),
@@ -116,6 +121,9 @@ def test_help_loads_without_torch(here, args):
         (("compare", "w.csv", "--model", "mmk"), "did you mean 'mmmk'"),
         (("compare", "w.csv", "-o", "run"), "run holds a run already"),
         (("forecast", "run", "--slo", "loss"), "an SLO is written measure<bound"),
+        (("forecast", "run", "--x", "60:10"), "LOW:HIGH:STEP, upwards"),
+        (("forecast", "run", "--x", "1", "--plot", "p.bmp"), "p.bmp: give the file the ending"),
+        (("forecast", "run", "--x", "1", "--plot", "no/p.png"), "there is no folder no; make it"),
         (("forecast", "none", "--x", "1"), "none: there is no such folder"),
         (("forecast", "run", "--x", "1", "-o", "taken.csv"), "taken.csv exists"),
         (("report", "run", "--slo", "loss"), "an SLO is written measure<bound"),
@@ -124,6 +132,8 @@ def test_help_loads_without_torch(here, args):
         (("rules", "run", *LOAD, "--slo", "loss"), "an SLO is written measure<bound"),
         (("rules", "run", *LOAD, "-o", "rules.txt"), "give the file the ending .yml"),
         (("rules", "run", *LOAD, "--label", "web"), "--label: write name=value"),
+        (("rules", "run", "--load-expr", " "), "the expression of the load is empty"),
+        (("rules", "run", *LOAD, "--for", "soon"), "as in 5m or 90s; got 'soon'"),
         (("rules", "none", *LOAD), "none: there is no such folder"),
         (("ingest", "w.csv", "-o", "new.csv", "--window", "soon"), "--window is a length of time"),
         (("ingest", "none.csv", "-o", "new.csv"), "none.csv: there is no such file"),

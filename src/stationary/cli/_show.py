@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from stationary.cli._say import printable, say
+from stationary.cli._say import printable, say, write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,9 +51,11 @@ def table(
     for row in rows:
         shown.add_row(*(as_is(row[k]) for k in chosen))
     console = Console(width=_NO_EDGE if wide else None, highlight=False)
-    if title:
-        console.print(as_is(title), style="bold")
-    console.print(shown)
+    with console.capture() as text:
+        if title:
+            console.print(as_is(title), style="bold")
+        console.print(shown)
+    write(text.get(), nl=False)
     if more and not wide:
         say(f"--wide shows more: {', '.join(more)}.")
 

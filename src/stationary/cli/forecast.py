@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stationary.cli._options import Asking, check_new, check_saved, command_of, refuse
-from stationary.cli._parse import parse_pairs
+from stationary.cli._parse import parse_loads, parse_pairs
 from stationary.cli._say import say
 from stationary.errors import InputError
 from stationary.terms.spans import parse_span
@@ -93,6 +93,10 @@ def forecast(
             ),
         )
         check_new(output, overwrite, ".csv", ".json", ".parquet")
+    if plot is not None:
+        check_new(plot, overwrite, ".png", ".svg", ".pdf")
+    for text in x or ():
+        parse_loads(text.rpartition("=")[2])
     changed = ",".join(what_if or ())
     changes = parse_pairs(changed, "--what-if", "servers=+1") if what_if else ()
     check_saved(run, asking, [*(names or ()), *([] if plot is None else [measure])], list(changes))

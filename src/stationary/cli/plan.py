@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,18 +13,19 @@ from stationary.cli._options import (
     Asking,
     Reading,
     RunFolder,
+    System,
     command_line,
     command_of,
+    refuse,
     use_one_thread,
 )
 from stationary.cli._say import say
 from stationary.cli._sources import Metrics, Place, Requests
 from stationary.errors import hide_passwords
 from stationary.output.folders import REPORT
-from stationary.terms.candidates import parse_candidates
 from stationary.terms.growth import Growth
 from stationary.terms.slo import as_slos
-from stationary.terms.spans import parse_span
+from stationary.words import unit_of
 
 if TYPE_CHECKING:
     from stationary.planning.limits import Limit
@@ -37,9 +38,7 @@ _USUAL = "loss<0.1%"
 def plan(
     *,
     source: str,
-    servers: str | None = None,
-    capacity: str | None = None,
-    patience: str | None = None,
+    system: System,
     asking: Asking,
     growth: str | None = None,
     title: str = "",
@@ -69,9 +68,6 @@ def plan(
 
     Options
     -------
-    servers: Servers of the system, such as worker processes; several candidates as 2,4.
-    capacity: Most requests in the system, those in service included; a range as 17-21.
-    patience: How long a client waits before it gives up, as in 30s; for ever by default.
     growth: How the load grows, as in 3%/month: when is the limit reached?
     title: Title of the report.
     unit: Unit of the loads in the answer; req/s by default, but for windows.
@@ -81,17 +77,18 @@ def plan(
     """
     asking.check(level, of_run=True, of_queues=True)
     grows = None if growth is None else Growth.parse(growth)
-    numbers = {"servers": servers, "capacity": capacity}
-    known: dict[str, Any] = {
-        name: list(parse_candidates(text, f"--{name}"))
-        for name, text in numbers.items()
-        if text is not None
-    }
-    if patience is not None:
-        known["patience"] = parse_span(patience, "--patience")
+    known = system.known()
     folder.check()
     place = Place(source, requests, metrics, reading)
     place.check()
+    for slo in () if place.holds_windows else asking.slos:
+        refuse(
+            (
+                unit_of(slo.measure) == "time" and not slo.unit,
+                f"{slo.measure}<{slo.bound:g} has no unit: write {slo.measure}<{slo.bound:g}ms or "
+                f"{slo.measure}<{slo.bound:g}s",
+            )
+        )
     use_one_thread()
 
     from stationary import words

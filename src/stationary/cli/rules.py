@@ -43,16 +43,18 @@ def rules(
     hold (--for): How long the load must be above before an alert fires.
     label: Label of every rule, as in service=web; repeatable.
     """
+    from stationary.output.alerts import alert_rules, check_options
+
     slos = as_slos(slo or [])
     labels = parse_pairs(label or [], "--label", "service=web")
     if output is not None:
         check_new(output, overwrite, ".yml", ".yaml")
+    check_options(load_expr, headroom, hold, labels)
     check_saved(run, Asking(slo))
 
     from stationary import words
     from stationary._support.files import replacing
     from stationary.cli._show import stages
-    from stationary.output.alerts import alert_rules
     from stationary.planner import load
 
     plan = load(run)
