@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 import unicodedata
 
 import typer
@@ -28,6 +30,25 @@ def printable(text: str) -> str:
 def say(text: str = "", err: bool = False, nl: bool = True) -> None:
     """Print a text; the only way in which a command does."""
     write(printable(text), err, nl)
+
+
+def prose(text: str, hang: str = "") -> None:
+    """Print sentences, broken into lines that fit the terminal, or 80 columns where there is none.
+
+    Lines after the first stand under its beginning, or as far right as ``hang`` is long.
+    """
+    width = shutil.get_terminal_size().columns
+    for line in text.splitlines() or [""]:
+        indent = hang or line[: len(line) - len(line.lstrip())]
+        say(
+            textwrap.fill(
+                line,
+                width,
+                subsequent_indent=indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
 
 
 def write(text: str, err: bool = False, nl: bool = True) -> None:

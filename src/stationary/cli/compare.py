@@ -20,7 +20,7 @@ from stationary.cli._options import (
     command_of,
 )
 from stationary.cli._parse import parse_loads
-from stationary.cli._say import say
+from stationary.cli._say import prose, say
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -124,8 +124,6 @@ def compare(
 
 
 def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None, wide: bool) -> None:
-    from textwrap import fill
-
     from stationary import words
     from stationary.cli._show import forecast_table, table
 
@@ -139,17 +137,19 @@ def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None, wide: boo
     table("Fitted to light load, scored on heavier", columns, rows, 2, wide, more=columns[1:6])
     for name, note in zip(ranking["model"], ranking["note"], strict=True):
         if note:
-            say(fill(f"{name}: {note}.", 80))
-    say(fill(words.RANKED, 80))
-    say(f"\n{fill(words.choice(plan.comparison.choice), 80)}")
+            prose(f"{name}: {note}.")
+    prose(words.RANKED)
+    say()
+    prose(words.choice(plan.comparison.choice))
     if frame is not None:
         say()
         title = f"Pooled forecast with {100 * plan.question.level:g}% intervals"
         forecast_table(frame, title, wide)
     if limit is not None:
         answering = [name for name, weight in plan.weights.items() if weight > 0]
-        say(f"\n{words.limit_of(limit, answering)}")
-        say(words.verdict(limit))
+        say()
+        prose(words.limit_of(limit, answering))
+        prose(words.verdict(limit))
         say()
         for line in words.grounds(plan, limit):
             say(line)

@@ -8,7 +8,7 @@ import typer
 
 from stationary.cli._options import Asking, check_new, check_saved, command_of
 from stationary.cli._parse import parse_pairs
-from stationary.cli._say import say
+from stationary.cli._say import prose, say
 from stationary.errors import InputError
 from stationary.terms.slo import as_slos
 
@@ -70,7 +70,7 @@ def rules(
     else:
         with replacing(output) as part:
             part.write_text(text, encoding="utf-8")
-        say(words.sentence(words.limit(limit)))
+        prose(words.sentence(words.limit(limit)))
         say(f"Wrote {output}. Next: promtool check rules {output}, then reload Prometheus.")
     if limit.doubt is not None:
         say(f"WARNING: {words.untrusted(limit)}", err=True)

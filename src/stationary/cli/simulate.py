@@ -43,7 +43,7 @@ def simulate(
 
     Options
     -------
-    x: Loads: 11:15 or 11,12,13; name=loads for each of several inputs.
+    x (--x, --loads): Loads: 11:15 or 11,12,13; name=loads for each of several inputs.
     output: CSV file to write.
     windows: Windows at each load.
     duration: Length of a window.

@@ -58,6 +58,9 @@ _KINDS = {
 }
 """What was observed, as people say it."""
 
+_AT_TIMES = "queue lengths at regular times"
+"""States that were not found by arriving requests."""
+
 
 def grounds(found: Plan, limit: Limit) -> list[str]:
     """Return what an answer rests on and takes as given, and what makes its width, as lines."""
@@ -130,6 +133,8 @@ def rests_on(windows: Windows, unit: str = "") -> str:
         low, high = map(float, windows.duration.aminmax())
         length = f" of {seconds(low)}" if low == high else f" of {seconds(low)} to {seconds(high)}"
     kinds = [_KINDS.get(kind.kind, plain(kind.kind)) for kind in windows.observations]
+    if not windows.by_arrivals:
+        kinds = [_AT_TIMES if kind == _KINDS["states"] else kind for kind in kinds]
     return (
         f"{listed(kinds)} in {plural(windows.recorded, 'window')}{length}, at loads of "
         f"{loads}{f' {unit}' if unit else ''}"
