@@ -183,7 +183,7 @@ def test_compare_says_when_none_is_to_be_trusted(call, recording, tmp_path):
     answer = json.loads(out)
     assert not answer["limit"]["trusted"]
     assert [row["trusted"] for row in answer["forecast"]] == [False]
-    assert "none is to be trusted" in answer["limit"]["reason"]
+    assert "the best of the models" in answer["limit"]["reason"]
 
 
 def test_fit_with_a_bootstrap_and_errors_of_choice(call, data):

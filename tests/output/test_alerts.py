@@ -146,7 +146,7 @@ def test_a_limit_that_is_not_trusted_is_marked():
     _, marked = rules(UNTRUSTED, LOAD)
     assert [rule["labels"]["trusted"] for rule in marked] == ["no"] * 6
     for rule in marked[4:]:
-        assert "not to be trusted: none is to be trusted: " in rule["annotations"]["warning"]
+        assert "not to be trusted: the best of the models, " in rule["annotations"]["warning"]
         assert 'the "model" {{ "{{" }} there }}' in rule["annotations"]["warning"]
     # The data vouch for less than the interval: the warning comes there.
     assert marked[2]["expr"] == "vector(105)"

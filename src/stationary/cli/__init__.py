@@ -46,22 +46,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (
-    demo,
-    plan,
-    studio,
-    explain,
-    forecast,
-    report,
-    rules,
-    fit,
-    check,
-    compare,
-    simulate,
-):
+_FOR_PLANNERS = demo, plan, studio, explain, forecast, report, rules
+_STEP_BY_STEP = fit, check, compare, simulate, models, reproduce
+for command in _FOR_PLANNERS + _STEP_BY_STEP:  # in the order of the help
     app.command()(command)
-app.command()(models)
-app.command()(reproduce)
 ingest.command()(prometheus)
 app.add_typer(ingest, name="ingest")
 app.add_typer(testbed, name="testbed")

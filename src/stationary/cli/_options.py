@@ -276,14 +276,8 @@ class Asking:
     def check(self, level: float | None, of_run: bool = False, of_queues: bool = False) -> None:
         """Raise for what is wrong with the question alone; loads no torch.
 
-        Parameters
-        ----------
-        level : float, optional
-            Coverage of the intervals.
-        of_run : bool
-            Whether there may be objectives in a run.
-        of_queues : bool
-            Whether all models are queues, whose measures are known.
+        There may be objectives in a run (``of_run``); measures are known where all models are
+        queues (``of_queues``).
         """
         slos = self.slos
         if of_queues:

@@ -165,14 +165,6 @@ class Metrics:
 
 
 @dataclass(frozen=True)
-class Found:
-    """Windows, and what a reader should know of how they were made."""
-
-    windows: Windows
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Place:
     """A source, checked as far as the options and the names of columns tell; loads no torch."""
 
@@ -199,8 +191,6 @@ class Place:
                 "--load-expr, --gauge, --histogram, --latency, --preset, --start, --end and --step "
                 "are of a Prometheus: give its address, as in http://127.0.0.1:9090",
             ),
-        )
-        refuse(
             (
                 Path(self.location, "plan.json").exists(),
                 f"{self.location} is a saved plan: ask it with 'stationary forecast' or "
@@ -237,13 +227,18 @@ class Place:
             )
         return arrival not in names
 
-    def read(self, servers: Sequence[int], capacities: Sequence[int], progress: Progress) -> Found:
-        """Return the windows; of servers and capacity, what may be, as far as it is known."""
+    def read(
+        self, servers: Sequence[int], capacities: Sequence[int], progress: Progress
+    ) -> tuple[Windows, list[str]]:
+        """Return the windows, and what a reader should know of how they were made.
+
+        Of servers and capacity it takes what may be, as far as it is known.
+        """
         from stationary.ingest import Cut
         from stationary.words import windows_left_out
 
         if self.holds_windows:
-            return Found(self.reading.windows(Path(self.location)))
+            return self.reading.windows(Path(self.location)), []
         capacity = capacities[0] if len(capacities) == 1 else None
         if self.is_prometheus:
             window = parse_span(self.requests.window or "5m", "--window")
@@ -252,7 +247,7 @@ class Place:
         else:
             made = self._cut(servers, capacity, progress)
         left = (windows_left_out(item.windows, item.why) for item in made.dropped)
-        return Found(made.windows(), (*made.notes, *left))
+        return made.windows(), [*made.notes, *left]
 
     def source(self) -> Source:
         """Return the requests of a file or a database."""

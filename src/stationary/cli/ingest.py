@@ -20,7 +20,7 @@ from stationary.terms.spans import Unit, parse_span
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stationary.ingest import Columns, Cut, Ingested
+    from stationary.ingest import Cut, Ingested
     from stationary.ingest.engines import Engine
     from stationary.ingest.gauge import Load
 
@@ -125,12 +125,6 @@ class Naming:
     status: str | None = None
     unit: Unit | None = None
     response_unit: Unit | None = None
-
-    def columns(self) -> Columns:
-        """Return the names and units of the columns."""
-        from stationary.ingest import Columns
-
-        return Columns(**asdict(self))
 
 
 @dataclass(frozen=True)
@@ -244,9 +238,10 @@ def requests(
     cutting.spans()
     gauging.check()
 
-    from stationary.ingest import Source
+    from stationary.ingest import Columns, Source
 
-    place = Source(source, naming.columns(), format, table, query, tuple(where or ()))
+    columns = Columns(**asdict(naming))
+    place = Source(source, columns, format, table, query, tuple(where or ()))
     place.check()
 
     from stationary.cli._show import stages

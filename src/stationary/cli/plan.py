@@ -16,12 +16,11 @@ from stationary.cli._options import (
     System,
     command_line,
     command_of,
-    refuse,
     use_one_thread,
 )
 from stationary.cli._say import say
 from stationary.cli._sources import Metrics, Place, Requests
-from stationary.errors import hide_passwords
+from stationary.errors import InputError, hide_passwords
 from stationary.output.folders import REPORT
 from stationary.terms.growth import Growth
 from stationary.terms.slo import as_slos
@@ -81,14 +80,11 @@ def plan(
     folder.check()
     place = Place(source, requests, metrics, reading)
     place.check()
-    for slo in () if place.holds_windows else asking.slos:
-        refuse(
-            (
-                unit_of(slo.measure) == "time" and not slo.unit,
-                f"{slo.measure}<{slo.bound:g} has no unit: write {slo.measure}<{slo.bound:g}ms or "
-                f"{slo.measure}<{slo.bound:g}s",
-            )
-        )
+    known_times = not place.holds_windows  # which are in seconds
+    for slo in asking.slos:
+        if known_times and unit_of(slo.measure) == "time" and not slo.unit:
+            said = f"{slo.measure}<{slo.bound:g}"
+            raise InputError(f"{said} has no unit: write {said}ms or {said}s")
     use_one_thread()
 
     from stationary import words
@@ -98,11 +94,11 @@ def plan(
 
     with stages() as progress:
         progress("reading the data")
-        found = place.read(known.get("servers", []), known.get("capacity", []), progress)
+        windows, found = place.read(known.get("servers", []), known.get("capacity", []), progress)
     slos = asking.slos or as_slos(_USUAL)
     with progress_bar("model", 4) as bar:
         made = run(
-            found.windows,
+            windows,
             slo=slos,
             present=asking.present,
             level=level,
@@ -116,7 +112,7 @@ def plan(
         "title": title,
         "unit": unit or ("" if place.holds_windows else "req/s"),
         "growth": growth or "",
-        "notes": "\n".join(found.notes),
+        "notes": "\n".join(found),
     }
     with stages() as progress:
         progress("finding the limit of each SLO")
@@ -128,9 +124,9 @@ def plan(
             made.report(folder.output / REPORT)
     if json:
         rows = made.forecast(_loads(limit)).to_dict("records")
-        say(as_json(plan_record(made, limit, alone, rows, found.notes)))
+        say(as_json(plan_record(made, limit, alone, rows, found)))
     else:
-        notes = [*words.warned(made), *found.notes]
+        notes = [*words.warned(made), *found]
         if not asking.slo:
             notes.insert(0, f"no SLO was given: this is for {_USUAL} (--slo 'p99<200ms')")
         say(words.plan_screen(made, limit, alone, notes, _advice(folder.output), grows))

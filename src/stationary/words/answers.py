@@ -49,18 +49,20 @@ _CHOICE = {
     "general": "Take {model}: the usual queues are special cases of it, and it predicts the "
     "held-out loads {loads} with an error of at most {share}.",
     "only": "{model} is the only model; there is no other to compare it with.",
-    "none usable": "None is to be trusted: no chain converged with all of its parameters "
-    "determined.",
-    "rival": "None is to be trusted: at the held-out loads {loads}, the baseline {rival!r}, which "
-    "needs no chain, does better than the best of them, {best}.",
-    "misfit": "None is to be trusted: the best of them at the held-out loads {loads}, {best}, does "
-    "not fit the loads it was fitted to.",
-    "wrong": "None is to be trusted: the best of them, {best}, is off by {share} at "
-    "the held-out loads {loads}.",
     "untested": "None can be recommended: there are too few windows, or too few different loads, "
     "to hold the heaviest out and test on them.",
 }
 """How a comparison of models ended."""
+
+_NONE = {
+    "none usable": "no chain converged with all of its parameters determined",
+    "rival": "at the held-out loads {loads}, the baseline {rival!r}, which needs no chain, does "
+    "better than the best of the models, {best}",
+    "misfit": "the best of the models at the held-out loads {loads}, {best}, does not fit the "
+    "loads it was fitted to",
+    "wrong": "the best of the models, {best}, is off by {share} at the held-out loads {loads}",
+}
+"""Why none of them is to be trusted."""
 
 RANKED = (
     "nll, aic and bic are of all windows and take counts as independent. Models are ranked on the "
@@ -165,7 +167,7 @@ def assumed_capacity(capacity: int, named: bool) -> str:
 def doubt(found: Doubt) -> str:
     """Return why an answer is not to be trusted, as a clause."""
     if found.choice is not None:
-        text = choice(found.choice).rstrip(".")
+        text = _why(found.choice).rstrip(".")
         return text[0].lower() + text[1:]
     if found.horizon is not None:
         untested = "no data tests the model at this load: " if found.horizon.load else ""
@@ -209,7 +211,14 @@ def why_horizon(found: Horizon) -> str:
 
 def choice(found: Choice) -> str:
     """Return which model to take and why, or why none, as a sentence."""
-    return _CHOICE[str(found.why)].format(
+    if found.why in _NONE:
+        return sentence(f"none is to be trusted: {_why(found)}")
+    return _why(found)
+
+
+def _why(found: Choice) -> str:
+    """Return how a comparison ended, or why none of its models is to be trusted, as a clause."""
+    return {**_CHOICE, **_NONE}[str(found.why)].format(
         model=found.model,
         best=found.best,
         rival=found.rival,
