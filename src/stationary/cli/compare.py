@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stationary.cli._models import ModelText
-from stationary.cli._options import (
-    Asking,
-    Reading,
-    RunFolder,
-    System,
-    command_line,
-    command_of,
-)
+from stationary.cli._options import Asking, Reading, RunFolder, System, command_line, command_of
 from stationary.cli._parse import parse_loads
 from stationary.cli._say import prose, say
 from stationary.errors import InputError

@@ -71,8 +71,7 @@ def alert_rules(
     labels = dict(labels or {})
     check_options(load, headroom, hold, labels)
     _check(limit)
-    vouched = min(limit.low, limit.tested)
-    binding = limit.binding
+    vouched, binding = min(limit.low, limit.tested), limit.binding
     shared = {"measure": _escaped(binding.measure), "bound": f"{binding.bound:g}", **labels}
     notes = {"description": _escaped(words.headline(limit))}
     if not limit.trusted:
@@ -108,8 +107,8 @@ def alert_rules(
             }
         )
     title = "_".join(["stationary", *(slo.measure for slo in limit.slos), *labels.values()])
-    document = {"groups": [{"name": title, "rules": rules}]}
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=math.inf)
+    groups = {"groups": [{"name": title, "rules": rules}]}
+    return yaml.safe_dump(groups, sort_keys=False, allow_unicode=True, width=math.inf)
 
 
 def check_options(load: str, headroom: float, hold: str, labels: Mapping[str, str]) -> None:

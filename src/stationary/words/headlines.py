@@ -184,10 +184,9 @@ def preferred(found: Choice, own: str) -> str:
 
 def near_limit(given: Sequence[Slo], vouched: float, load: str, headroom: float = 0.0) -> str:
     """Say that a load, as an alert writes it, is above those for which the data vouch."""
+    much = f": {percent(headroom)} more would be above" if headroom else ", above"
     end = f"{number(vouched)}, up to which the data show that {_hold(given)}"
-    if headroom:
-        return f"The load is {load}: {percent(headroom)} more would be above {end}."
-    return f"The load is {load}, above {end}."
+    return f"The load is {load}{much} {end}."
 
 
 def above_limit(given: Sequence[Slo], limit: float, load: str) -> str:
