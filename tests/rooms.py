@@ -7,8 +7,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "stationary"
 
 ROOMS = {
     "errors": 100,
-    "words": 2005,
-    "terms": 785,
+    "words": 2010,
+    "terms": 800,
     "_support": 590,
     "edges": 190,
     "generator": 335,
@@ -21,9 +21,9 @@ ROOMS = {
     "ingest": 5670,
     "simulation": 745,
     "learning": 4255,
-    "trust": 2895,
+    "trust": 2890,
     "planning": 1985,
-    "output": 2190,
+    "output": 2195,
     "facade": 450,
     "planner": 290,
     "testbed": 1790,

@@ -134,9 +134,7 @@ def test_compare_recommends_and_saves(call, data, tmp_path):
     assert (code, err) == (0, "")
     assert f"Take {MODEL}: " in out
     assert "Universal Scalability Law" in out
-    assert re.search(
-        r"(\d models, by weight|.*): loss stays at or below 0.01 up to a load of", out, re.I
-    )
+    assert re.search(r"(\d models, by weight|.*): loss < 1% holds up to", out, re.I)
     assert "The present load, 12, meets the limit." in out
     plan = st.load(tmp_path / "run")
     assert plan.pooled
@@ -185,7 +183,7 @@ def test_compare_says_when_none_is_to_be_trusted(call, recording, tmp_path):
     answer = json.loads(out)
     assert not answer["limit"]["trusted"]
     assert [row["trusted"] for row in answer["forecast"]] == [False]
-    assert "none is to be trusted" in answer["limit"]["reason"]
+    assert "the best of the models" in answer["limit"]["reason"]
 
 
 def test_fit_with_a_bootstrap_and_errors_of_choice(call, data):

@@ -117,7 +117,7 @@ def test_what_the_file_says_can_be_overruled(log, call, tmp_path):
     ("options", "message"),
     [
         (["--window", "soon"], "--window is a length of time such as 10ms"),
-        (["--unit", "days"], "--unit is one of s, ms, us, ns; got 'days'"),
+        (["--unit", "days"], "'--unit': 'days' is not one of 's', 'ms'"),
         (["--engine", "abacus"], "--engine is duckdb, spark or spark:MASTER; got 'abacus'"),
         (["--gauge", "n"], "name the column of the load once"),
         (["--load-rate", "n"], "name the column of the load once"),

@@ -83,7 +83,7 @@ def test_sentences_about_results_are_built_in_words(command):
     calls = [
         node
         for node in ast.walk(TREES[f"stationary.cli.{command}"])
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "say"
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("say", "prose")
     ]
     texts = [text for call in calls for text in literals(call)]
     assert [text for text in texts if is_sentence(text)] == []

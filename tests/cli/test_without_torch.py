@@ -1,5 +1,6 @@
 """What files and options alone can tell is said before torch is loaded."""
 
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +18,19 @@ class Block:
         if name.split(".")[0] == "torch":
             raise RuntimeError("torch was loaded")
 sys.meta_path.insert(0, Block())
+"""
+EACH = """
+import contextlib, io, json
+from stationary.cli import main
+for args in CASES:
+    sys.argv = ["stationary", *args]
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
 """
 MODEL = ("--model", "mmmk:servers=1,capacity=10")
 LOAD = ("--load-expr", "x")
@@ -42,6 +56,7 @@ def here(tmp_path_factory):
     """A folder with a file of windows, one that is taken, and what looks like a run."""
     folder = tmp_path_factory.mktemp("here")
     (folder / "w.csv").write_text("load,Q=0,Q=1\n11,3,4\n")
+    (folder / "r.csv").write_text("arrival,response\n0.5,0.1\n")
     (folder / "taken.csv").write_text("kept")
     (folder / "run").mkdir()
     (folder / "run" / "plan.json").write_text("{}")
@@ -79,62 +94,79 @@ def test_help_loads_without_torch(here, args):
     assert "Usage" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("fit", "w.csv", *MODEL, "--slo", "loss>1"), "an SLO is written measure<bound"),
-        (("fit", "none.csv", *MODEL), "none.csv: there is no such file"),
-        (("fit", "w.csv", "--model", "mmk"), "did you mean 'mmmk'"),
-        (("fit", "w.csv", *MODEL, "-o", "run"), "run holds a run already"),
-        (("fit", "w.csv", *MODEL, "--level", "95"), "level must lie between 0 and 1"),
-        (("check", "w.csv", "--model", "mmk"), "did you mean 'mmmk'"),
-        (("plan", "none.csv"), "none.csv: there is no such file"),
-        (("plan", "w.csv", "--slo", "loss"), "an SLO is written measure<bound"),
-        (("plan", "w.csv", "--slo", "lss<1%"), "there is no measure 'lss'; did you mean 'loss'?"),
-        (("plan", "w.csv", "--slo", "loss<2"), "a bound on loss must lie between 0 and 1"),
-        (("plan", "w.csv", "--slo", "loss<9ms"), "loss is not a time"),
-        (("fit", "w.csv", "--model", "mmmk:servrs=1"), "did you mean 'servers'?"),
-        (("fit", "w.csv", *MODEL, "--x", "lod"), "w.csv: there is no column 'lod'"),
-        (("fit", "w.csv", *MODEL, "--counts", "n{}"), "w.csv: no column matches counts='n{}'"),
-        (("compare", "w.csv", "--slo", "p9x<1s"), "there is no measure 'p9x'"),
-        (("forecast", "queue", "--x", "1", "--measures", "lss"), "there is no measure 'lss'"),
-        (("forecast", "queue", "--slo", "lss<1%"), "there is no measure 'lss'"),
-        (("forecast", "queue", "--what-if", "servrs=+1"), "did you mean 'servers'?"),
-        (("rules", "queue", *LOAD, "--slo", "lss<1%"), "there is no measure 'lss'"),
-        (("plan", "w.csv", "--servers", "two"), "--servers is a number"),
-        (("plan", "w.csv", "--patience", "soon"), "--patience is a length of time"),
-        (("plan", "w.csv", "--growth", "fast"), "growth is a positive share per day"),
-        (("plan", "w.csv", "--x", "rate"), "nor 'rate', of windows"),
-        (("plan", "w.csv", "--gauge", "g"), "are of a Prometheus"),
-        (("plan", "http://h:9090"), "give the load: --load-expr"),
-        (("plan", "http://h:9090", *LOAD), "give what was observed: --gauge"),
-        (("plan", "http://h:9090", "--preset", "htp"), "--preset is one of http, opentelemetry"),
-        (("plan", "http://h:9090", "--preset", "http", *LOAD), "--preset says all"),
-        (("plan", "w.csv", "-o", "run"), "run holds a run already"),
-        (("compare", "w.csv", "--present", "3"), "give one with --slo"),
-        (("compare", "none.csv"), "none.csv: there is no such file"),
-        (("compare", "w.csv", "--model", "mmk"), "did you mean 'mmmk'"),
-        (("compare", "w.csv", "-o", "run"), "run holds a run already"),
-        (("forecast", "run", "--slo", "loss"), "an SLO is written measure<bound"),
-        (("forecast", "none", "--x", "1"), "none: there is no such folder"),
-        (("forecast", "run", "--x", "1", "-o", "taken.csv"), "taken.csv exists"),
-        (("report", "run", "--slo", "loss"), "an SLO is written measure<bound"),
-        (("report", "none"), "none: there is no such folder"),
-        (("report", "run", "-o", "r.pdf"), "give the file the ending .html"),
-        (("rules", "run", *LOAD, "--slo", "loss"), "an SLO is written measure<bound"),
-        (("rules", "run", *LOAD, "-o", "rules.txt"), "give the file the ending .yml"),
-        (("rules", "run", *LOAD, "--label", "web"), "--label: write name=value"),
-        (("rules", "none", *LOAD), "none: there is no such folder"),
-        (("ingest", "w.csv", "-o", "new.csv", "--window", "soon"), "--window is a length of time"),
-        (("ingest", "none.csv", "-o", "new.csv"), "none.csv: there is no such file"),
-        (("ingest", "w.csv", "-o", "taken.csv"), "taken.csv exists"),
-        (("ingest", "w.csv", "-o", "new.xlsx"), PARQUET),
-        (("simulate", "mmk", "--x", "1", "-o", "new.csv"), "did you mean 'mmmk'"),
-        (("simulate", "mmmk", "--x", "1", "-o", "taken.csv"), "taken.csv exists"),
-    ],
-)
-def test_what_is_wrong_is_said_without_torch(here, args, message):
-    done = command(args, here)
-    assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert done.stderr.startswith("error: ")
-    assert message in done.stderr
+CASES = [
+    (("fit", "w.csv", *MODEL, "--slo", "loss>1"), "an SLO is written measure<bound"),
+    (("fit", "none.csv", *MODEL), "none.csv: there is no such file"),
+    (("fit", "w.csv", "--model", "mmk"), "did you mean 'mmmk'"),
+    (("fit", "w.csv", *MODEL, "-o", "run"), "run holds a run already"),
+    (("fit", "w.csv", *MODEL, "--level", "95"), "level must lie between 0 and 1"),
+    (("check", "w.csv", "--model", "mmk"), "did you mean 'mmmk'"),
+    (("plan", "none.csv"), "none.csv: there is no such file"),
+    (("plan", "w.csv", "--slo", "loss"), "an SLO is written measure<bound"),
+    (("plan", "w.csv", "--slo", "lss<1%"), "there is no measure 'lss'; did you mean 'loss'?"),
+    (("plan", "w.csv", "--slo", "loss<2"), "a bound on loss must lie between 0 and 1"),
+    (("plan", "w.csv", "--slo", "loss<9ms"), "loss is not a time"),
+    (("fit", "w.csv", "--model", "mmmk:servrs=1"), "did you mean 'servers'?"),
+    (("fit", "w.csv", *MODEL, "--x", "lod"), "w.csv: there is no column 'lod'"),
+    (("fit", "w.csv", *MODEL, "--counts", "n{}"), "w.csv: no column matches counts='n{}'"),
+    (("compare", "w.csv", "--slo", "p9x<1s"), "there is no measure 'p9x'"),
+    (("forecast", "queue", "--x", "1", "--measures", "lss"), "there is no measure 'lss'"),
+    (("forecast", "queue", "--slo", "lss<1%"), "there is no measure 'lss'"),
+    (("forecast", "queue", "--what-if", "servrs=+1"), "did you mean 'servers'?"),
+    (("rules", "queue", *LOAD, "--slo", "lss<1%"), "there is no measure 'lss'"),
+    (("plan", "w.csv", "--servers", "two"), "--servers is a number"),
+    (("plan", "w.csv", "--servers", "0"), "--servers is a number of at least 1"),
+    (("plan", "w.csv", "--servers", "4", "--capacity", "3"), "counts requests in service, too"),
+    (("compare", "w.csv", "--servers", "4,5", "--capacity", "3"), "got servers 4, 5 and"),
+    (("plan", "r.csv", "--slo", "p99<200"), "has no unit: write p99<200ms or p99<200s"),
+    (("plan", "w.csv", "--patience", "soon"), "--patience is a length of time"),
+    (("plan", "w.csv", "--growth", "fast"), "growth is a positive share per day"),
+    (("plan", "w.csv", "--x", "rate"), "nor 'rate', of windows"),
+    (("plan", "w.csv", "--gauge", "g"), "are of a Prometheus"),
+    (("plan", "http://h:9090"), "give the load: --load-expr"),
+    (("plan", "http://h:9090", *LOAD), "give what was observed: --gauge"),
+    (("plan", "http://h:9090", "--preset", "htp"), "--preset is one of http, opentelemetry"),
+    (("plan", "http://h:9090", "--preset", "http", *LOAD), "--preset says all"),
+    (("plan", "w.csv", "-o", "run"), "run holds a run already"),
+    (("compare", "w.csv", "--present", "3"), "give one with --slo"),
+    (("compare", "none.csv"), "none.csv: there is no such file"),
+    (("compare", "w.csv", "--model", "mmk"), "did you mean 'mmmk'"),
+    (("compare", "w.csv", "-o", "run"), "run holds a run already"),
+    (("forecast", "run", "--slo", "loss"), "an SLO is written measure<bound"),
+    (("forecast", "run", "--x", "60:10"), "LOW:HIGH:STEP, upwards"),
+    (("forecast", "run", "--x", "1", "--plot", "p.bmp"), "p.bmp: give the file the ending"),
+    (("forecast", "run", "--x", "1", "--plot", "no/p.png"), "there is no folder no; make it"),
+    (("forecast", "none", "--x", "1"), "none: there is no such folder"),
+    (("forecast", "run", "--x", "1", "-o", "taken.csv"), "taken.csv exists"),
+    (("report", "run", "--slo", "loss"), "an SLO is written measure<bound"),
+    (("report", "none"), "none: there is no such folder"),
+    (("report", "run", "-o", "r.pdf"), "give the file the ending .html"),
+    (("rules", "run", *LOAD, "--slo", "loss"), "an SLO is written measure<bound"),
+    (("rules", "run", *LOAD, "-o", "rules.txt"), "give the file the ending .yml"),
+    (("rules", "run", *LOAD, "--label", "web"), "--label: write name=value"),
+    (("rules", "run", "--load-expr", " "), "the expression of the load is empty"),
+    (("rules", "run", *LOAD, "--for", "soon"), "as in 5m or 90s; got 'soon'"),
+    (("rules", "none", *LOAD), "none: there is no such folder"),
+    (("ingest", "w.csv", "-o", "new.csv", "--window", "soon"), "--window is a length of time"),
+    (("ingest", "none.csv", "-o", "new.csv"), "none.csv: there is no such file"),
+    (("ingest", "w.csv", "-o", "taken.csv"), "taken.csv exists"),
+    (("ingest", "w.csv", "-o", "new.xlsx"), PARQUET),
+    (("simulate", "mmk", "--x", "1", "-o", "new.csv"), "did you mean 'mmmk'"),
+    (("simulate", "mmmk", "--x", "1", "-o", "taken.csv"), "taken.csv exists"),
+]
+
+
+@pytest.fixture(scope="module")
+def answers(here):
+    """Exit code, output and errors of each case, from one process without torch."""
+    done = run(f"CASES = {[args for args, _ in CASES]!r}\n{EACH}", here)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)), ids=[" ".join(args) for args, _ in CASES])
+def test_what_is_wrong_is_said_without_torch(answers, case):
+    code, out, err = answers[case]
+    assert (code, out) == (2, ""), err
+    assert err.startswith("error: ")
+    assert CASES[case][1] in err

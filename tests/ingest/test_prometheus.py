@@ -13,7 +13,7 @@ import pytest
 
 from programs import free_port
 from stationary import fit, models, read_windows
-from stationary.cli.ingest_prometheus import parse_time
+from stationary.cli._sources import parse_time
 from stationary.data import Sampling
 from stationary.errors import DataWarning, InputError, ProgramError
 from stationary.ingest import Cut, Prometheus, prometheus_client, windows_from_prometheus

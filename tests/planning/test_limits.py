@@ -247,7 +247,7 @@ def made(measure, bound, *given):
 
 def test_a_limit_reads_as_a_sentence():
     sure = made("mean_queue", 3.0, 18.551, 16.26, math.inf, 0.999)
-    text = "mean queue stays at or below 3 up to a load of 18.6 (99.9% interval 16.3 to any)"
+    text = "mean queue < 3 holds up to 18.6 (99.9% interval 16.3 to any)"
     assert words.limit(sure) == text
     unsure = replace(sure, doubt=Doubt(Reason.NOT_CONVERGED))
     assert words.limit(unsure) == f"{text}; not to be trusted: the fit did not converge"

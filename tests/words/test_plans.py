@@ -5,6 +5,7 @@ from datetime import date
 
 import pytest
 
+import stationary as st
 from stationary import words
 from stationary.errors import InputError
 from stationary.planning.limits import Limit
@@ -65,3 +66,15 @@ def test_the_answer_names_every_bound_and_the_one_that_binds():
     assert words.plan_answer(limit(math.inf, 90.0, math.inf)) == (
         "Loss < 0.1% holds at any load (95% interval 90 to any)."
     )
+
+
+@pytest.mark.parametrize(
+    ("sampling", "said"),
+    [
+        ("time", "Queue lengths at regular times in 2 windows, at loads of 5 to 7 req/s."),
+        ("arrival", "Queue lengths that requests found in 2 windows, at loads of 5 to 7 req/s."),
+    ],
+)
+def test_what_an_answer_rests_on_says_how_states_were_counted(sampling, said):
+    windows = st.Windows([5.0, 7.0], [[9, 1], [7, 3]], [0, 1], sampling=sampling)
+    assert words.sentence(words.rests_on(windows, "req/s")) == said

@@ -1,7 +1,8 @@
 """The command line: one file per command, and the one place that turns errors into exit codes.
 
 Exit codes: 0 fine; 1 an SLO is missed, the fit did not converge, or the answer is not to be
-trusted; 2 bad input or usage; 70 an error of ours; 130 interrupted, with the work so far kept.
+trusted; 2 bad input or usage; 70 an error of ours; 130 interrupted, with the work so far kept; 141
+nobody reads the output any more.
 Commands import what they need when they run, so that ``--help`` does not wait for torch.
 """
 
@@ -45,22 +46,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (
-    demo,
-    plan,
-    studio,
-    explain,
-    forecast,
-    report,
-    rules,
-    fit,
-    check,
-    compare,
-    simulate,
-):
+_FOR_PLANNERS = demo, plan, studio, explain, forecast, report, rules
+_STEP_BY_STEP = fit, check, compare, simulate, models, reproduce
+for command in _FOR_PLANNERS + _STEP_BY_STEP:  # in the order of the help
     app.command()(command)
-app.command()(models)
-app.command()(reproduce)
 ingest.command()(prometheus)
 app.add_typer(ingest, name="ingest")
 app.add_typer(testbed, name="testbed")
@@ -98,7 +87,11 @@ def main() -> None:
     waiting.daemon = True
     waiting.start()
     try:
-        app()
+        sys.exit(app(prog_name="stationary", standalone_mode=False))
+    except _UsageError as error:
+        if sys.argv[1:] and error.format_message():  # otherwise the help is printed already
+            _complain(_usage(error))
+        sys.exit(2)
     except StationaryError as error:
         _complain(f"error: {error}")
         sys.exit(2)
@@ -112,6 +105,18 @@ def main() -> None:
             f"{error}; please report it with {_written(traceback.format_exc())}"
         )
         sys.exit(70)
+
+
+_UsageError: Any = typer.BadParameter.__base__
+"""What is raised for words that are no command or option; typer has no public name for it."""
+
+
+def _usage(error: Any) -> str:
+    """Return what is wrong with the words of a command, in one line."""
+    said = error.format_message().rstrip(".").replace("Value error, ", "")
+    command = error.ctx.command_path if error.ctx else "stationary"
+    see = " See" if said.endswith("?") else "; see"
+    return f"error: {said}{see} '{command} --help'"
 
 
 def _say_loading() -> None:

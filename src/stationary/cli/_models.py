@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,11 +63,13 @@ class ModelText:
         """Whether this is a file of rules; a file does not hide a model of its name."""
         name = self.parts[0]
         path = Path(name)
-        try:
-            named = bool(path.suffix) or "/" in name or os.sep in name
-            return path.suffix.lower() == ".toml" or (named and path.is_file())
-        except (OSError, ValueError):  # too long for a name of a file
-            return False
+        named = bool(path.suffix) or "/" in name or os.sep in name
+        return path.suffix.lower() == ".toml" or (named and _is(path.is_file))
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether this is a folder, such as that of a run."""
+        return _is(Path(self.text).is_dir)
 
     @property
     def is_queue(self) -> bool:
@@ -148,6 +151,13 @@ class ModelText:
             constants=_constants(fixed, "--constants"),
             count=given.group_by,
         )
+
+
+def _is(there: Callable[[], bool]) -> bool:
+    try:
+        return there()
+    except (OSError, ValueError):  # too long for a name of a file
+        return False
 
 
 def _inputs(x: str) -> dict[str, str]:

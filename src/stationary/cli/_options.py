@@ -3,7 +3,8 @@
 A command is a function with plain types and defaults. Its docstring has a section ``Arguments`` and
 a section ``Options``, with one entry ``name: help`` for each; `command_of` turns them into what
 typer needs. A group of options is a dataclass with such a docstring: a command that has a parameter
-of that type takes all options of the group and gets them as one object.
+of that type takes all options of the group and gets them as one object. Where the group has a
+``panel``, the help shows its options under that title.
 """
 
 from __future__ import annotations
@@ -13,20 +14,21 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_type_hints
 
 import typer
 
 from stationary.cli._parse import parse_range, parse_states
 from stationary.errors import InputError, did_you_mean, hide_passwords
 from stationary.ingest.formats import format_names
+from stationary.terms.candidates import pairs, parse_candidates
 from stationary.terms.measures import USUAL, check_bounds, check_measures
 from stationary.terms.slo import as_slos, check_level, check_present
-from stationary.terms.spans import Unit
+from stationary.terms.spans import parse_span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,10 +41,12 @@ if TYPE_CHECKING:
 _OTHERS = re.compile(r"rt_|S\d+\.|lost$")
 """Columns of other observations than states, beside which there may be no states."""
 
-_ENTRY = re.compile(r"(\w+)(?: \((--.+)\))?: (.*)")
+_ENTRY = re.compile(r"^(\w+)(?: \((--.+)\))?: (.*(?:\n[ ].*)*)", re.MULTILINE)
+"""A name, its flags if they are others, and help on indented lines."""
+
 _SHARED = {
     "windows": "CSV or Parquet file, one row per window.",
-    "run": "Folder that 'stationary fit -o' or 'stationary compare -o' wrote.",
+    "run": "Folder that 'stationary plan -o', 'fit -o' or 'compare -o' wrote.",
     "slo": "What must hold, as in 'loss<0.1%' or 'response_time<200ms': how much load meets it? Of "
     "several all must.",
     "level": "Coverage of the intervals; that of the run by default, mostly 0.95.",
@@ -79,8 +83,6 @@ _COMPLETED: dict[str, Callable[[str], list[str]]] = {
     "measure": _start_with(*USUAL),
     "what_if": _start_with("servers=+1", "capacity=+50%", "faster=1.2"),
     "format": _start_with(*format_names()),
-    "sampling": _start_with("time", "arrival"),
-    "time_unit": _start_with(*Unit),
     "engine": _start_with("duckdb", "spark"),
     "growth": _start_with("3%/month"),
     "preset": _start_with("http", "opentelemetry", "spring", "ingress-nginx", "traefik"),
@@ -90,24 +92,20 @@ _COMPLETED: dict[str, Callable[[str], list[str]]] = {
 
 def command_of(function: Callable[..., None]) -> Callable[..., None]:
     """Return the command that a function and its docstring declare."""
-    text, entries = _read(function)
-    groups = {
-        name: kind
-        for name, kind in get_type_hints(function).items()
-        if is_dataclass(kind) and isinstance(kind, type)
-    }
-
-    def options() -> Iterator[inspect.Parameter]:
-        hints = get_type_hints(function)
-        for given in inspect.signature(function).parameters.values():
-            if given.name not in groups:
-                yield _parameter(given.name, hints[given.name], given.default, entries)
-                continue
-            kind = groups[given.name]
-            of_group, types = _read(kind)[1], get_type_hints(kind)
-            for each in fields(kind):
-                default = inspect.Parameter.empty if each.default is MISSING else each.default
-                yield _parameter(each.name, types[each.name], default, of_group)
+    text, own = _read(function)
+    hints = get_type_hints(function)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    options: list[inspect.Parameter] = []
+    for given in inspect.signature(function).parameters.values():
+        if given.name not in groups:
+            options.append(_parameter(given.name, hints[given.name], given.default, own))
+            continue
+        kind = groups[given.name]
+        entries, types = {**_read(kind)[1], **own}, get_type_hints(kind)
+        for each in fields(kind):
+            default = inspect.Parameter.empty if each.default is MISSING else each.default
+            panel = getattr(kind, "panel", None)
+            options.append(_parameter(each.name, types[each.name], default, entries, panel))
 
     @wraps(function)
     def run(**given: Any) -> None:
@@ -115,9 +113,8 @@ def command_of(function: Callable[..., None]) -> Callable[..., None]:
             given[name] = kind(**{each.name: given.pop(each.name) for each in fields(kind)})
         function(**given)
 
-    flat = list(options())
-    vars(run)["__signature__"] = inspect.Signature(flat)
-    run.__annotations__ = {option.name: option.annotation for option in flat}
+    vars(run)["__signature__"] = inspect.Signature(options)
+    run.__annotations__ = {option.name: option.annotation for option in options}
     run.__doc__ = text
     return run
 
@@ -128,21 +125,18 @@ def _read(documented: Any) -> tuple[str, dict[str, tuple[bool, str, str]]]:
         r"\n(Arguments|Options)\n-+\n", inspect.cleandoc(documented.__doc__ or "")
     )
     entries: dict[str, tuple[bool, str, str]] = {}
-    name = ""
     for title, section in zip(sections[::2], sections[1::2], strict=True):
-        for line in filter(None, section.splitlines()):
-            entry = _ENTRY.match(line)
-            if entry is None:
-                *first, known = entries[name]
-                entries[name] = (*first, f"{known} {line.strip()}")  # type: ignore[assignment]
-            else:
-                name = entry[1]
-                entries[name] = (title == "Arguments", entry[2] or "", entry[3])
-    return text, entries
+        for name, flag, said in _ENTRY.findall(section):
+            entries[name] = (title == "Arguments", flag, " ".join(said.split()))
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", text), entries  # the help breaks lines by itself
 
 
 def _parameter(
-    name: str, kind: Any, default: Any, entries: dict[str, tuple[bool, str, str]]
+    name: str,
+    kind: Any,
+    default: Any,
+    entries: dict[str, tuple[bool, str, str]],
+    panel: str | None = None,
 ) -> inspect.Parameter:
     is_argument, flag, text = entries.get(name, (name in ("windows", "run"), "", ""))
     text = text or _SHARED[name]
@@ -150,12 +144,13 @@ def _parameter(
     if is_argument:
         made = typer.Argument(help=text)
     else:
-        flags = [flag] if flag else []
+        flags = flag.split(", ") if flag else []
         if name == "output":
             flags = ["--output", "-o"]
         elif kind is bool and not default:  # without --no-...
             flags = [f"--{name.replace('_', '-')}"]
-        made = typer.Option(*flags, help=text, autocompletion=_COMPLETED.get(name))
+        complete = _COMPLETED.get(name)
+        made = typer.Option(*flags, help=text, autocompletion=complete, rich_help_panel=panel)
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -179,19 +174,21 @@ class Reading:
     observe: States to learn from, as in 0,1 or 0-3; all by default. Service times and latencies in
         the file come before states.
     loads: Learn only from windows with a load in LOW:HIGH.
-    sampling: How states were counted: at regular times ('time') or by arriving
-        requests ('arrival'); by default as the file says, else 'time'.
+    sampling: How states were counted: at regular times or by arriving requests; by default as the
+        file says, else at regular times.
     duration: Length of every window, in the unit of time of the loads; by default as the file says.
     drop_empty: Leave out windows without observed counts.
     leave_out: Windows to leave out, by their numbers from 1 on, as in 3,17.
     """
+
+    panel: ClassVar[str] = "How a file of windows is read"
 
     x: str = "load"
     counts: str = "Q={}"
     latency: str | None = None
     observe: str | None = None
     loads: str | None = None
-    sampling: str | None = None
+    sampling: Literal["time", "arrival"] | None = None
     duration: float | None = None
     drop_empty: bool = False
     leave_out: str | None = None
@@ -253,6 +250,35 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class System:
+    """The system that is planned for, as far as it is known.
+
+    Options
+    -------
+    servers: Servers of the system, such as worker processes; several candidates as 2,4.
+    capacity: Most requests in the system, those in service included; a range as 17-21.
+    patience: How long a request waits before its client gives up, as in 30s; for ever by default.
+    """
+
+    servers: str | None = None
+    capacity: str | None = None
+    patience: str | None = None
+
+    def known(self) -> dict[str, Any]:
+        """Return what is given, as arguments of `stationary.plan`; loads no torch."""
+        known: dict[str, Any] = {
+            name: list(parse_candidates(text, f"--{name}"))
+            for name, text in (("servers", self.servers), ("capacity", self.capacity))
+            if text is not None
+        }
+        if self.patience is not None:
+            known["patience"] = parse_span(self.patience, "--patience")
+        if "capacity" in known:
+            pairs(known.get("servers", [1]), known["capacity"])
+        return known
+
+
+@dataclass(frozen=True)
 class Asking:
     """What must hold, and at which load.
 
@@ -273,14 +299,8 @@ class Asking:
     def check(self, level: float | None, of_run: bool = False, of_queues: bool = False) -> None:
         """Raise for what is wrong with the question alone; loads no torch.
 
-        Parameters
-        ----------
-        level : float, optional
-            Coverage of the intervals.
-        of_run : bool
-            Whether there may be objectives in a run.
-        of_queues : bool
-            Whether all models are queues, whose measures are known.
+        There may be objectives in a run (``of_run``); measures are known where all models are
+        queues (``of_queues``).
         """
         slos = self.slos
         if of_queues:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from stationary.cli._say import printable, say
+from stationary.cli._say import printable, prose, write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,11 +51,13 @@ def table(
     for row in rows:
         shown.add_row(*(as_is(row[k]) for k in chosen))
     console = Console(width=_NO_EDGE if wide else None, highlight=False)
-    if title:
-        console.print(as_is(title), style="bold")
-    console.print(shown)
+    with console.capture() as text:
+        if title:
+            console.print(as_is(title), style="bold")
+        console.print(shown)
+    write(text.get(), nl=False)
     if more and not wide:
-        say(f"--wide shows more: {', '.join(more)}.")
+        prose(f"--wide shows more: {', '.join(more)}.")
 
 
 def forecast_table(
@@ -108,10 +110,10 @@ def forecast_table(
         beside = [list(row) for row in zip(*shown, around["trusted"], strict=True)]
         table("" if k else title, [*inputs, *map(plain, names), "trusted"], beside, 0, wide)
     if left_out:
-        say(f"--wide shows more: {', '.join(map(plain, left_out))}.")
+        prose(f"--wide shows more: {', '.join(map(plain, left_out))}.")
     for reason in sorted(set(frame.loc[~frame["trusted"], "reason"])):
         count = int((frame["reason"] == reason).sum())
-        say(untrusted_rows(count, len(frame), reason))
+        prose(untrusted_rows(count, len(frame), reason))
 
 
 def _lines(widths: dict[str, int], room: int) -> list[list[str]]:

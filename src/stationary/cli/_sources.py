@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from stationary.cli._options import Reading, refuse
 from stationary.cli._parse import parse_pairs
@@ -14,8 +16,9 @@ from stationary.errors import InputError
 from stationary.terms.spans import Unit, parse_span
 
 if TYPE_CHECKING:
+    from stationary.data.states import Sampling
     from stationary.data.windows import Windows
-    from stationary.ingest import Ingested, Source
+    from stationary.ingest import Cut, Ingested, Source
 
 Progress = Callable[[str], None]
 
@@ -43,15 +46,17 @@ class Requests:
     window: Length of a window, as in 10s; chosen to suit the data by default.
     status_lost: Statuses of lost requests, as in 5xx,429; unanswered ones are lost.
     columns: Columns of a table of requests, as in arrival=time,response=took,status=code.
-    time_unit: Unit of times that are numbers: s, ms, us, ns; found by their size by default.
+    time_unit: Unit of times that are numbers; found by their size by default.
     table: Table of a database.
     query: Query of a database, instead.
     """
 
+    panel: ClassVar[str] = "How requests are read, and cut into windows"
+
     window: str | None = None
     status_lost: str | None = None
     columns: str | None = None
-    time_unit: str | None = None
+    time_unit: Unit | None = None
     format: str | None = None
     table: str | None = None
     query: str | None = None
@@ -63,21 +68,23 @@ class Metrics:
 
     Options
     -------
-    load_expr: Of a Prometheus: load per second, as in 'sum(rate(http_requests_total[10s]))'.
-    gauge: Of a Prometheus: requests in the system, as in 'sum(inflight)'.
-    histogram: Of a Prometheus, instead: buckets of queue lengths, as in
+    preset: What exports the metrics: http, opentelemetry, spring, ingress-nginx or traefik; with
+        labels to select by, as in 'http{job="api"}'.
+    load_expr: Without a preset: load per second, as in 'sum(rate(http_requests_total[10s]))'.
+    gauge: Without a preset: requests in the system, as in 'sum(inflight)'.
+    histogram: Instead of --gauge: buckets of queue lengths, as in
         'sum by (le) (queue_length_bucket)'.
-    preset: Of a Prometheus, instead of all these: what exports the metrics, http, opentelemetry,
-        spring, ingress-nginx or traefik; with labels to select by, as in 'http{job="api"}'.
-    start: Of a Prometheus: from when, as in now-6h.
-    end: Of a Prometheus: until when.
-    step: Of a Prometheus: its scrape interval.
+    start: From when, as in now-6h.
+    end: Until when.
+    step: The scrape interval.
     """
 
+    panel: ClassVar[str] = "What is read of a Prometheus"
+
+    preset: str | None = None
     load_expr: str | None = None
     gauge: str | None = None
     histogram: str | None = None
-    preset: str | None = None
     start: str = "now-6h"
     end: str = "now"
     step: str = "15s"
@@ -108,6 +115,37 @@ class Metrics:
             ),
         )
 
+    @property
+    def sampling(self) -> Sampling:
+        """A gauge is read at regular times; a histogram is mostly filled by arriving requests."""
+        from stationary.data.states import Sampling
+
+        return Sampling.ARRIVAL if self.gauge is None else Sampling.TIME
+
+    def read(
+        self,
+        url: str,
+        cut: Cut,
+        latency: str | None,
+        progress: Progress,
+        timeout: str = "30s",
+        retries: int = 3,
+    ) -> Ingested:
+        """Read windows from the Prometheus at this address."""
+        from stationary.ingest import Prometheus, windows_from_prometheus
+
+        now = time.time()
+        place = Prometheus(
+            url,
+            parse_time(self.start, now, "--start"),
+            parse_time(self.end, now, "--end"),
+            parse_span(self.step, "--step"),
+            parse_span(timeout, "--timeout"),
+            retries,
+        )
+        asked: dict[str, Any] = self.expressions(latency)
+        return windows_from_prometheus(place, cut, progress=progress, **asked)
+
     def expressions(self, latency: str | None) -> dict[str, str | None]:
         """Return what `windows_from_prometheus` reads."""
         if self.preset is None:
@@ -124,14 +162,6 @@ class Metrics:
             "load": f"sum(rate({metric}_count{where}[W]))",
             "latency": f"sum by (le) (increase({metric}_bucket{where}[W]))",
         }
-
-
-@dataclass(frozen=True)
-class Found:
-    """Windows, and what a reader should know of how they were made."""
-
-    windows: Windows
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -161,8 +191,6 @@ class Place:
                 "--load-expr, --gauge, --histogram, --latency, --preset, --start, --end and --step "
                 "are of a Prometheus: give its address, as in http://127.0.0.1:9090",
             ),
-        )
-        refuse(
             (
                 Path(self.location, "plan.json").exists(),
                 f"{self.location} is a saved plan: ask it with 'stationary forecast' or "
@@ -199,34 +227,35 @@ class Place:
             )
         return arrival not in names
 
-    def read(self, servers: Sequence[int], capacities: Sequence[int], progress: Progress) -> Found:
-        """Return the windows; of servers and capacity, what may be, as far as it is known."""
+    def read(
+        self, servers: Sequence[int], capacities: Sequence[int], progress: Progress
+    ) -> tuple[Windows, list[str]]:
+        """Return the windows, and what a reader should know of how they were made.
+
+        Of servers and capacity it takes what may be, as far as it is known.
+        """
+        from stationary.ingest import Cut
         from stationary.words import windows_left_out
 
         if self.holds_windows:
-            return Found(self.reading.windows(Path(self.location)))
+            return self.reading.windows(Path(self.location)), []
         capacity = capacities[0] if len(capacities) == 1 else None
         if self.is_prometheus:
-            made = self._metrics(capacity, progress)
+            window = parse_span(self.requests.window or "5m", "--window")
+            cut = Cut(window, self.metrics.sampling, capacity=capacity)
+            made = self.metrics.read(self.location, cut, self.reading.latency, progress)
         else:
             made = self._cut(servers, capacity, progress)
         left = (windows_left_out(item.windows, item.why) for item in made.dropped)
-        return Found(made.windows(), (*made.notes, *left))
+        return made.windows(), [*made.notes, *left]
 
     def source(self) -> Source:
         """Return the requests of a file or a database."""
         from stationary.ingest import Columns, Source
 
-        given, named = self.requests, self._columns()
-        try:
-            unit = None if given.time_unit is None else Unit(given.time_unit)
-        except ValueError:
-            raise InputError(
-                f"--time-unit is one of {', '.join(Unit)}; got {given.time_unit!r}"
-            ) from None
-        response, completion, status = (named.get(name) for name in _NAMES[1:])
-        arrival = named.get("arrival", "arrival")
-        columns = Columns(arrival, response, completion, status, unit)
+        given = self.requests
+        names: dict[str, Any] = self._columns()
+        columns = Columns(**names, unit=given.time_unit)
         return Source(self.location, columns, given.format, given.table, given.query)
 
     def _columns(self) -> dict[str, str]:
@@ -250,19 +279,20 @@ class Place:
         )
         return windows_from_events(self.source(), cut, None, progress)
 
-    def _metrics(self, capacity: int | None, progress: Progress) -> Ingested:
-        from stationary.cli.ingest_prometheus import parse_time
-        from stationary.data.states import Sampling
-        from stationary.ingest import Cut, Prometheus, windows_from_prometheus
 
-        given, now = self.metrics, time.time()
-        start, end = (parse_time(getattr(given, end), now, f"--{end}") for end in ("start", "end"))
-        place = Prometheus(self.location, start, end, parse_span(given.step, "--step"))
-        sampling = Sampling.ARRIVAL if given.gauge is None else Sampling.TIME
-        window = parse_span(self.requests.window or "5m", "--window")
-        return windows_from_prometheus(
-            place,
-            Cut(window, sampling, capacity=capacity),
-            progress=progress,
-            **given.expressions(self.reading.latency),  # type: ignore[arg-type]
-        )
+def parse_time(text: str, now: float, what: str) -> float:
+    """Read ``now``, ``now-6h``, seconds since 1970, or a date and time, UTC where no zone is."""
+    text = text.strip()
+    if text == "now":
+        return now
+    if text.startswith("now-"):
+        return now - parse_span(text.removeprefix("now-"), what)
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f"{what} is a time, as in 2026-05-01T12:00, now-6h, or seconds since 1970; got {text!r}"
+        ) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -9,7 +9,7 @@ import typer
 
 from stationary.cli._models import ModelText
 from stationary.cli._options import Reading, command_of, refuse
-from stationary.cli._say import say
+from stationary.cli._say import prose, say
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
@@ -94,22 +94,21 @@ def check(
 
 
 def _show(plan: Plan, known: Identifiability) -> None:
-    from textwrap import fill
-
     from stationary import words
 
     findings = plan.findings
-    say(f"Checked with {plan.name}: {words.observed(plan.windows)}\n")
+    prose(f"Checked with {plan.name}: {words.observed(plan.windows)}")
+    say()
     say("Are the data what the method assumes?")
     for finding in findings:
         text = f"  {_MARKS[finding.verdict]} {finding.check}: {words.finding(finding)}"
-        say(fill(text, 80, subsequent_indent=" " * 10))
+        prose(text, hang=" " * 10)
     unknown = sum(finding.verdict == "unknown" for finding in findings)
     if unknown:
         say(words.unchecked(unknown, len(findings)))
     say("\nIs the answer determined?")
-    say(words.identifiability(known))
+    prose(words.identifiability(known))
     say("\nUp to which load can it be trusted?")
-    say(fill(words.sentence(words.horizon(plan.horizon)), 80))
+    prose(words.sentence(words.horizon(plan.horizon)))
     for note in plan.warnings():
-        say(f"WARNING: {note}")
+        prose(f"WARNING: {note}")

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from stationary.cli._models import ModelText
-from stationary.cli._options import Asking, Reading, RunFolder, command_line, command_of
+from stationary.cli._options import Asking, Reading, RunFolder, System, command_line, command_of
 from stationary.cli._parse import parse_loads
-from stationary.cli._say import say
+from stationary.cli._say import prose, say
 from stationary.errors import InputError
-from stationary.terms.candidates import parse_candidates
-from stationary.terms.spans import parse_span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,9 +28,7 @@ def compare(
     *,
     windows: Path,
     model: list[str] | None = None,
-    servers: str = "1",
-    capacity: str | None = None,
-    patience: str | None = None,
+    system: System,
     model_error: float | None = None,
     reading: Reading,
     ahead: str | None = None,
@@ -59,10 +55,9 @@ def compare(
     -------
     model: A model to compare, as in mmmk:servers=1,capacity=20 or tandem.toml; several times for
         several. By default those that suit --servers, --capacity and how the states were counted.
-    servers: Servers of the default models; several candidates as 1,2,4.
+    servers: Servers of the default models, 1 by default; several candidates as 1,2,4.
     capacity: Most requests in the system, for the default models; a range as 17-21. By default 20,
         or the largest state that the windows name.
-    patience: How long a request waits before it is given up, as in 150ms; for ever by default.
     model_error: Standard deviation of the error of the speed in overload, as in 0.04; by default
         what recordings of real servers showed, see docs/trust.md.
     ahead: Also print the pooled forecast at these loads, as in 20:60:10.
@@ -72,9 +67,7 @@ def compare(
     """
     folder.check()
     at = None if ahead is None else parse_loads(ahead)
-    numbers = parse_candidates(servers, "--servers")
-    sizes = None if capacity is None else parse_candidates(capacity, "--capacity")
-    wait = None if patience is None else parse_span(patience, "--patience")
+    known = system.known()
     if model_error is not None and not 0 <= model_error < 1:
         raise InputError(f"--model-error is a share, as in 0.04; got {model_error!r}")
     texts = [ModelText(text) for text in model or []]
@@ -92,16 +85,17 @@ def compare(
 
     named = {text.text: text.model() for text in texts}
     data = reading.windows(windows, next(iter(named.values())).states if named else ())
+    numbers, wait = known.get("servers", [1]), known.get("patience")
     size = default_capacity(data, numbers, wait)
-    chains = named or candidates(data, numbers, sizes or (size,), wait)
+    chains = named or candidates(data, numbers, known.get("capacity", [size]), wait)
     if asking.slos:
         check_slos(list(chains.values()), asking.slos)
-    if capacity is None and wait is None and not named:
+    if not named and "capacity" not in known and wait is None:
         say(words.assumed_capacity(size, size == largest_state(data)), err=True)
     with progress_bar("model", len(chains)) as bar:
         plan = run(chains, data, starts=starts, seed=seed, jobs=jobs, cluster=cluster, progress=bar)
-    said = {"capacity": capacity, "patience": patience}
-    missing = () if named else tuple(name for name, text in said.items() if text is None)
+    guessed = tuple(name for name in ("capacity", "patience") if name not in known)
+    missing = () if named else guessed
     question = replace(asking.question(level), missing=missing)
     usable = any(plan.weights.values())
     with stages() as progress:
@@ -123,8 +117,6 @@ def compare(
 
 
 def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None, wide: bool) -> None:
-    from textwrap import fill
-
     from stationary import words
     from stationary.cli._show import forecast_table, table
 
@@ -138,17 +130,19 @@ def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None, wide: boo
     table("Fitted to light load, scored on heavier", columns, rows, 2, wide, more=columns[1:6])
     for name, note in zip(ranking["model"], ranking["note"], strict=True):
         if note:
-            say(fill(f"{name}: {note}.", 80))
-    say(fill(words.RANKED, 80))
-    say(f"\n{fill(words.choice(plan.comparison.choice), 80)}")
+            prose(f"{name}: {note}.")
+    prose(words.RANKED)
+    say()
+    prose(words.choice(plan.comparison.choice))
     if frame is not None:
         say()
         title = f"Pooled forecast with {100 * plan.question.level:g}% intervals"
         forecast_table(frame, title, wide)
     if limit is not None:
         answering = [name for name, weight in plan.weights.items() if weight > 0]
-        say(f"\n{words.limit_of(limit, answering)}")
-        say(words.verdict(limit))
+        say()
+        prose(words.limit_of(limit, answering))
+        prose(words.verdict(limit))
         say()
         for line in words.grounds(plan, limit):
             say(line)

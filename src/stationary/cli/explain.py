@@ -14,10 +14,6 @@ def explain(*, run: Path) -> None:
     """Explain an answer: its data, the models tried, the checks, the assumptions, the interval.
 
     stationary explain plan/
-
-    Arguments
-    ---------
-    run: Folder that 'stationary plan -o', 'fit -o' or 'compare -o' wrote with an SLO.
     """
     check_saved(run, Asking())
 

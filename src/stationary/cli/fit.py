@@ -13,12 +13,11 @@ import typer
 
 from stationary.cli._models import ModelText, PrismOptions
 from stationary.cli._options import Asking, Reading, RunFolder, command_line, command_of, refuse
-from stationary.cli._say import say
+from stationary.cli._say import prose, say
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
-    from stationary.learning.covariances import CovarianceKind
     from stationary.learning.estimate import Method
     from stationary.models import Model
     from stationary.planning.limits import Limit
@@ -152,6 +151,11 @@ def fit(
             "--block is an option of a bootstrap: ask for one with --bootstrap 200",
         ),
         (
+            pool and "block=" in errors,
+            "--errors sandwich:block=... needs the order of windows, which --pool adds up: leave "
+            "one out",
+        ),
+        (
             bootstrap is not None and pool,
             "--bootstrap redraws single windows, which --pool adds up: leave one out",
         ),
@@ -176,7 +180,6 @@ def fit(
     if learnt:
         raise InputError(f"a fit learns {learnt[0]}; leave it out of --model")
     kind = parse_errors(errors)
-    _check_pooled(kind, pool)
     unfinished = None if output is None else output.with_name(f"{output.name}.unfinished")
     method = training.chosen(cluster, unfinished)
     if cluster is not None and bootstrap is None:
@@ -216,16 +219,6 @@ def fit(
         _show(plan, limit, output)
     if not plan.converged or (limit is not None and not limit.met_at(limit.present)):
         raise typer.Exit(1)
-
-
-def _check_pooled(kind: CovarianceKind, pool: bool) -> None:
-    from stationary.learning.covariances import Sandwich
-
-    if pool and isinstance(kind, Sandwich) and kind.block > 1:
-        raise InputError(
-            "--errors sandwich:block=... needs the order of windows, which --pool adds up: leave "
-            "one out"
-        )
 
 
 def _check_shared(method: Method, chain: Model) -> None:
@@ -271,7 +264,7 @@ def _show(plan: Plan, limit: Limit | None, output: Path | None) -> None:
     from stationary.cli._show import table
 
     level = plan.question.level
-    say(words.summary(plan.estimate, plan.windows, level))
+    prose(words.summary(plan.estimate, plan.windows, level))
     if plan.refits is not None:
         say()
         rows = [
@@ -281,8 +274,9 @@ def _show(plan: Plan, limit: Limit | None, output: Path | None) -> None:
         columns = ["parameter", "std error", "low", "high"]
         table(f"{words.refits(plan.refits)} ({100 * level:g}% intervals)", columns, rows)
     if limit is not None:
-        say(f"\n{words.sentence(words.limit(limit))}")
-        say(words.verdict(limit))
+        say()
+        prose(words.sentence(words.limit(limit)))
+        prose(words.verdict(limit))
     if output is not None:
         say(f"\nsaved in {output}; next: stationary check {output}, then")
         say(f"stationary forecast {output} --x LOW:HIGH:STEP, or stationary report {output}")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from stationary.cli._options import Asking, check_new, check_saved, command_of, refuse
-from stationary.cli._parse import parse_pairs
-from stationary.cli._say import say
+from stationary.cli._parse import parse_loads, parse_pairs
+from stationary.cli._say import prose, say
 from stationary.errors import InputError
 from stationary.terms.spans import parse_span
 
@@ -51,7 +51,7 @@ def forecast(
 
     Options
     -------
-    x: Loads: 10:60:2 or 10,20,30; name=loads for each of several inputs.
+    x (--x, --loads): Loads: 10:60:2 or 10,20,30; name=loads for each of several inputs.
     measures: Measures to forecast, as in loss,p99,p97.5; the usual ones by default, of which a
         table shows loss, response_time and p99.
     window: Also say what a single window of this length will show, as in 10s.
@@ -93,6 +93,10 @@ def forecast(
             ),
         )
         check_new(output, overwrite, ".csv", ".json", ".parquet")
+    if plot is not None:
+        check_new(plot, overwrite, ".png", ".svg", ".pdf")
+    for text in x or ():
+        parse_loads(text.rpartition("=")[2])
     changed = ",".join(what_if or ())
     changes = parse_pairs(changed, "--what-if", "servers=+1") if what_if else ()
     check_saved(run, asking, [*(names or ()), *([] if plot is None else [measure])], list(changes))
@@ -145,9 +149,9 @@ def forecast(
             title += f"; the fit saw loads {words.load_range(low, high)}"
             forecast_table(frame, title, wide, named=names is not None, units=plan.in_seconds)
         if words.unobserved(plan):
-            say(words.sentence(words.unobserved(plan)))
+            prose(words.sentence(words.unobserved(plan)))
         if plan.change is not None:
-            say(f"WARNING: {words.what_if(plan.change)}")
+            prose(f"WARNING: {words.what_if(plan.change)}")
         if limit is not None:
             _show(limit, now, plan.change, test)
     if limit is not None and not limit.met_at(limit.present):
@@ -172,10 +176,10 @@ def _show(limit: Limit, now: Limit | None, change: Change | None, test: Experime
     from stationary.cli._show import table
 
     number = words.number
-    say(words.sentence(words.limit(limit)))
+    prose(words.sentence(words.limit(limit)))
     if now is not None and change is not None:
-        say(words.changed_limit(now, limit, change))
-    say(words.verdict(limit))
+        prose(words.changed_limit(now, limit, change))
+    prose(words.verdict(limit))
     if test is not None:
         columns = ["load", "interval of the limit then", "width then / now", "meets the limit"]
         rows = [
@@ -188,4 +192,4 @@ def _show(limit: Limit, now: Limit | None, change: Change | None, test: Experime
             for row in test.rows()
         ]
         table(f"{test.windows} more windows at one load", columns, rows, left=0)
-        say(words.sentence(words.experiment(test)))
+        prose(words.sentence(words.experiment(test)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -14,12 +14,13 @@ from typer.core import TyperGroup
 from stationary.cli._options import check_new, command_of, plan_command
 from stationary.cli._say import say
 from stationary.errors import InputError
+from stationary.terms.candidates import parse_candidates
 from stationary.terms.spans import Unit, parse_span
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stationary.ingest import Columns, Cut, Ingested
+    from stationary.ingest import Cut, Ingested
     from stationary.ingest.engines import Engine
     from stationary.ingest.gauge import Load
 
@@ -52,7 +53,7 @@ class Cutting:
     window: Length of a window: 500ms, 1s, 5m, 1h; of requests one is chosen by default.
     capacity: Most requests in the system; lost ones are counted as Q=this.
     most: Largest state with a column of its own; the others share one.
-    sampling: Count the state that each 'arrival' finds, or the state at regular times ('time').
+    sampling: Count the state that each arriving request finds, or the state at regular times.
     every: With --sampling time: time between samples; 1/1000 of a window by default.
     status_lost: Statuses of lost requests, as in 5xx,429; unanswered ones are lost.
     warm_up: Leave out windows that begin sooner.
@@ -66,7 +67,7 @@ class Cutting:
     window: str | None = None
     capacity: int | None = None
     most: int | None = None
-    sampling: str = "arrival"
+    sampling: Literal["arrival", "time"] = "arrival"
     every: str | None = None
     status_lost: str | None = None
     warm_up: str = "0s"
@@ -99,7 +100,7 @@ class Cutting:
             align=self.align,
             bin_load=self.bin_load,
             steady_only=self.steady_only,
-            servers=() if self.servers is None else _numbers(self.servers, "--servers"),
+            servers=() if self.servers is None else parse_candidates(self.servers, "--servers"),
             **self.spans(),
         )
 
@@ -114,7 +115,7 @@ class Naming:
     response: Column of response times; null without answer [response].
     completion: Column of the times of answers, instead.
     status: Column of outcomes; 'status' if there is one.
-    unit: Unit of times that are numbers: s, ms, us, ns; found by their size by default.
+    unit: Unit of times that are numbers; found by their size by default.
     response_unit: Unit of response times, if another.
     """
 
@@ -122,21 +123,8 @@ class Naming:
     response: str | None = None
     completion: str | None = None
     status: str | None = None
-    unit: str | None = None
-    response_unit: str | None = None
-
-    def columns(self) -> Columns:
-        """Return the names and units of the columns."""
-        from stationary.ingest import Columns
-
-        return Columns(
-            self.arrival,
-            self.response,
-            self.completion,
-            self.status,
-            _unit(self.unit, "--unit"),
-            _unit(self.response_unit, "--response-unit"),
-        )
+    unit: Unit | None = None
+    response_unit: Unit | None = None
 
 
 @dataclass(frozen=True)
@@ -250,9 +238,10 @@ def requests(
     cutting.spans()
     gauging.check()
 
-    from stationary.ingest import Source
+    from stationary.ingest import Columns, Source
 
-    place = Source(source, naming.columns(), format, table, query, tuple(where or ()))
+    columns = Columns(**asdict(naming))
+    place = Source(source, columns, format, table, query, tuple(where or ()))
     place.check()
 
     from stationary.cli._show import stages
@@ -312,20 +301,6 @@ def _finish_classes(
     if len(classes) > len(files):
         left = classes.drop(index=list(files))
         say(f"no file for {len(left)} more, with {left['share'].sum():.1%} of the time")
-
-
-def _numbers(text: str, what: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"{what} takes whole numbers, as in 1,2,4; got {text!r}") from None
-
-
-def _unit(text: str | None, what: str) -> Unit | None:
-    try:
-        return None if text is None else Unit(text)
-    except ValueError:
-        raise InputError(f"{what} is one of {', '.join(Unit)}; got {text!r}") from None
 
 
 def finish(made: Ingested, output: Path, capacity: int | None, json: bool) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from stationary.cli._options import command_of
-from stationary.cli._say import say
+from stationary.cli._say import prose, say
 
 if TYPE_CHECKING:
     from stationary.models import Model
@@ -39,9 +38,9 @@ def models(*, wide: bool = False, json: bool = False) -> None:
     for measures in dict.fromkeys(", ".join(entry["measures"]) for entry in found):
         which = [e["name"] for e in found if ", ".join(e["measures"]) == measures]
         whose = "all" if len(which) == len(found) else ", ".join(which)
-        say(fill(f"Measures of {whose}: {measures}.", 80))
+        prose(f"Measures of {whose}: {measures}.")
     timed = [entry["name"] for entry in found if entry["sampling"] == ["time"]]
-    say(f"Only for counts at regular times, not by arriving requests: {', '.join(timed)}.")
+    prose(f"Only for counts at regular times, not by arriving requests: {', '.join(timed)}.")
     say("--relax ALPHA adds a free rate wherever the model has none.")
     say("Models of your own: --model FILE.toml (docs/models.md, Rules and model files),")
     say("or in Python st.models.RuleModel, FromFunction, or a subclass of Model.")

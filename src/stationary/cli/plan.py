@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,18 +13,18 @@ from stationary.cli._options import (
     Asking,
     Reading,
     RunFolder,
+    System,
     command_line,
     command_of,
     use_one_thread,
 )
 from stationary.cli._say import say
 from stationary.cli._sources import Metrics, Place, Requests
-from stationary.errors import hide_passwords
+from stationary.errors import InputError, hide_passwords
 from stationary.output.folders import REPORT
-from stationary.terms.candidates import parse_candidates
 from stationary.terms.growth import Growth
 from stationary.terms.slo import as_slos
-from stationary.terms.spans import parse_span
+from stationary.words import unit_of
 
 if TYPE_CHECKING:
     from stationary.planning.limits import Limit
@@ -37,9 +37,7 @@ _USUAL = "loss<0.1%"
 def plan(
     *,
     source: str,
-    servers: str | None = None,
-    capacity: str | None = None,
-    patience: str | None = None,
+    system: System,
     asking: Asking,
     growth: str | None = None,
     title: str = "",
@@ -69,9 +67,6 @@ def plan(
 
     Options
     -------
-    servers: Servers of the system, such as worker processes; several candidates as 2,4.
-    capacity: Most requests in the system, those in service included; a range as 17-21.
-    patience: How long a client waits before it gives up, as in 30s; for ever by default.
     growth: How the load grows, as in 3%/month: when is the limit reached?
     title: Title of the report.
     unit: Unit of the loads in the answer; req/s by default, but for windows.
@@ -81,17 +76,15 @@ def plan(
     """
     asking.check(level, of_run=True, of_queues=True)
     grows = None if growth is None else Growth.parse(growth)
-    numbers = {"servers": servers, "capacity": capacity}
-    known: dict[str, Any] = {
-        name: list(parse_candidates(text, f"--{name}"))
-        for name, text in numbers.items()
-        if text is not None
-    }
-    if patience is not None:
-        known["patience"] = parse_span(patience, "--patience")
+    known = system.known()
     folder.check()
     place = Place(source, requests, metrics, reading)
     place.check()
+    known_times = not place.holds_windows  # which are in seconds
+    for slo in asking.slos:
+        if known_times and unit_of(slo.measure) == "time" and not slo.unit:
+            said = f"{slo.measure}<{slo.bound:g}"
+            raise InputError(f"{said} has no unit: write {said}ms or {said}s")
     use_one_thread()
 
     from stationary import words
@@ -101,11 +94,11 @@ def plan(
 
     with stages() as progress:
         progress("reading the data")
-        found = place.read(known.get("servers", []), known.get("capacity", []), progress)
+        windows, found = place.read(known.get("servers", []), known.get("capacity", []), progress)
     slos = asking.slos or as_slos(_USUAL)
     with progress_bar("model", 4) as bar:
         made = run(
-            found.windows,
+            windows,
             slo=slos,
             present=asking.present,
             level=level,
@@ -119,7 +112,7 @@ def plan(
         "title": title,
         "unit": unit or ("" if place.holds_windows else "req/s"),
         "growth": growth or "",
-        "notes": "\n".join(found.notes),
+        "notes": "\n".join(found),
     }
     with stages() as progress:
         progress("finding the limit of each SLO")
@@ -131,9 +124,9 @@ def plan(
             made.report(folder.output / REPORT)
     if json:
         rows = made.forecast(_loads(limit)).to_dict("records")
-        say(as_json(plan_record(made, limit, alone, rows, found.notes)))
+        say(as_json(plan_record(made, limit, alone, rows, found)))
     else:
-        notes = [*words.warned(made), *found.notes]
+        notes = [*words.warned(made), *found]
         if not asking.slo:
             notes.insert(0, f"no SLO was given: this is for {_USUAL} (--slo 'p99<200ms')")
         say(words.plan_screen(made, limit, alone, notes, _advice(folder.output), grows))

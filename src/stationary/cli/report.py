@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stationary.cli._options import Asking, check_new, check_saved, command_line, command_of
-from stationary.cli._say import say
+from stationary.cli._say import prose, say
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ def report(
         said = write_report(
             plan, output, slos=slos, present=asking.present, level=level, command=command_line()
         )
-    say(said.sentence)
-    say(said.headroom)
+    prose(said.sentence)
+    prose(said.headroom)
     limit = said.limit
     if limit is not None and limit.doubt is not None:
-        say(f"WARNING: {words.untrusted(limit)}")
+        prose(f"WARNING: {words.untrusted(limit)}")
     say(f"Wrote {output}.")
     missed = limit is not None and not limit.met_at(limit.present)
     if plan.doubt is not None or (asked and missed):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stationary.cli._options import command_of
+from stationary.cli._options import command_of, refuse
 from stationary.cli._say import say
 from stationary.errors import InputError
 
@@ -104,16 +104,18 @@ def _checked(part: str, names: list[str], jobs: int) -> tuple[Part, list[str]]:
     """Return the part, once it, the rows and the number of processes make sense."""
     from stationary.paper import plan, settings
 
-    if part not in list(plan.Part):
-        raise InputError(f"there is no part {part!r}; choose one of {', '.join(plan.Part)}")
-    unknown = set(names) - set(settings.rows())
-    if unknown:
-        raise InputError(f"there is no row {sorted(unknown)[0]!r}; `--rows` lists them")
+    unknown = sorted(set(names) - set(settings.rows()))
+    refuse(
+        (
+            part not in list(plan.Part),
+            f"there is no part {part!r}; choose one of {', '.join(plan.Part)}",
+        ),
+        (unknown, f"there is no row {', '.join(map(repr, unknown))}; `--rows` lists them"),
+        (jobs == 0, "--jobs must be a number of processes, or -1 for one per core; got 0"),
+    )
     wanted = plan.Part(part)
     if names and not any(plan.rows_of(each, names) for each in plan.parts(wanted)):
         raise InputError(f"{part} has none of these rows: {', '.join(names)}; see `--rows`")
-    if jobs == 0:
-        raise InputError("--jobs must be a number of processes, or -1 for one per core; got 0")
     return wanted, names
 
 

@@ -8,7 +8,7 @@ import typer
 
 from stationary.cli._options import Asking, check_new, check_saved, command_of
 from stationary.cli._parse import parse_pairs
-from stationary.cli._say import say
+from stationary.cli._say import prose, say
 from stationary.errors import InputError
 from stationary.terms.slo import as_slos
 
@@ -43,16 +43,18 @@ def rules(
     hold (--for): How long the load must be above before an alert fires.
     label: Label of every rule, as in service=web; repeatable.
     """
+    from stationary.output.alerts import alert_rules, check_options
+
     slos = as_slos(slo or [])
     labels = parse_pairs(label or [], "--label", "service=web")
     if output is not None:
         check_new(output, overwrite, ".yml", ".yaml")
+    check_options(load_expr, headroom, hold, labels)
     check_saved(run, Asking(slo))
 
     from stationary import words
     from stationary._support.files import replacing
     from stationary.cli._show import stages
-    from stationary.output.alerts import alert_rules
     from stationary.planner import load
 
     plan = load(run)
@@ -68,7 +70,7 @@ def rules(
     else:
         with replacing(output) as part:
             part.write_text(text, encoding="utf-8")
-        say(words.sentence(words.limit(limit)))
+        prose(words.sentence(words.limit(limit)))
         say(f"Wrote {output}. Next: promtool check rules {output}, then reload Prometheus.")
     if limit.doubt is not None:
         say(f"WARNING: {words.untrusted(limit)}", err=True)

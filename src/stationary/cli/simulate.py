@@ -43,7 +43,7 @@ def simulate(
 
     Options
     -------
-    x: Loads: 11:15 or 11,12,13; name=loads for each of several inputs.
+    x (--x, --loads): Loads: 11:15 or 11,12,13; name=loads for each of several inputs.
     output: CSV file to write.
     windows: Windows at each load.
     duration: Length of a window.
@@ -53,7 +53,8 @@ def simulate(
     gamma: Event rate for events; just enough by default.
     seed: Seed of the random numbers.
     """
-    named, is_run = ModelText(model), _is_folder(model)
+    named = ModelText(model)
+    is_run = named.is_folder
     refuse(
         (windows < 1, f"--windows must be at least 1; got {windows}"),
         (gamma is not None and scheme != "events", "--gamma goes with --scheme events"),
@@ -96,13 +97,6 @@ def _check_parameters(chain: Model, named: ModelText) -> None:
             f"to simulate, give every parameter a value, as in "
             f"{named.text.rstrip(':')}{sign}{missing[0]}=25"
         )
-
-
-def _is_folder(text: str) -> bool:
-    try:
-        return Path(text).is_dir()
-    except OSError:  # a model with many options is too long for a name
-        return False
 
 
 def _write_requests(

@@ -109,25 +109,18 @@ class OfKamailio:
 
     def made(self, serving: Serving, seconds: float | None, seed: int) -> System[Any]:
         """Return the system."""
-        from stationary.testbed import (
-            Arrivals,
-            Kamailio,
-            Native,
-            Sipp,
-            shim,
-            system_default,
-        )
+        from stationary import testbed as bed
         from stationary.testbed.kamailio import USUAL_SERVICE
 
-        buffers = {"auto": None, "shim": shim, "system": system_default}
-        return Kamailio(
+        buffers = {"auto": None, "shim": bed.shim, "system": bed.system_default}
+        return bed.Kamailio(
             serving.made(USUAL_SERVICE),
             self.queue,
-            Arrivals(self.arrivals),
+            bed.Arrivals(self.arrivals),
             1.0 if seconds is None else seconds,
             parse_span(self.late, "--late"),
             seed,
-            Native() if self.generator == "native" else Sipp(),
+            bed.Native() if self.generator == "native" else bed.Sipp(),
             buffers[self.limit_by],
         )
 
@@ -349,20 +342,15 @@ def _say(made: Summary, output: Path) -> None:
     """Print what was written."""
     low, high = made.loads
     say(f"wrote {made.windows} windows to {output}: load {low:g} to {high:g} per second")
-    dropped = (
-        f"; the kernel dropped {made.dropped} at the server" if made.dropped is not None else ""
-    )
-    late = f", {made.late} late" if made.late is not None else ""
-    stalled = f", {made.stalled} sent late" if made.stalled else ""
+    dropped = "" if made.dropped is None else f"; the kernel dropped {made.dropped} at the server"
     lost = f"{made.lost} lost ({made.lost / max(made.sent, 1):.1%}{dropped})"
+    late = "" if made.late is None else f", {made.late} late"
+    stalled = f", {made.stalled} sent late" if made.stalled else ""
     say(f"{made.sent} requests, {lost}{late}{stalled}")
     if made.service is not None and made.overhead is not None:
-        held_up = (
-            f", held up by other programs {made.held_up:.1%}" if made.held_up is not None else ""
-        )
+        held = "" if made.held_up is None else f", held up by other programs {made.held_up:.1%}"
         say(
-            f"service time {made.service * 1e6:.0f} us{held_up}, overhead "
-            f"{made.overhead * 1e6:.0f} us"
+            f"service time {1e6 * made.service:.0f} us{held}, overhead {1e6 * made.overhead:.0f} us"
         )
     if made.full_at is not None:
         full = f"{made.full_at:.1f} in the system: capacity={made.full_at:.0f}"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import yaml
 
 from stationary import words
 from stationary.errors import InputError
-from stationary.planning.limits import Limit
+
+if TYPE_CHECKING:
+    from stationary.planning.limits import Limit
 
 _DURATION = re.compile(r"(?:\d+(?:ms|[smhdwy]))+|0")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -52,6 +55,7 @@ def alert_rules(
 
     Examples
     --------
+    >>> from stationary.planning.limits import Limit
     >>> from stationary.terms.slo import Slo
     >>> slo = Slo("loss", 0.001)
     >>> print(alert_rules(Limit((slo,), slo, 120.0, 110.0, 130.0), "sum(rate(x[5m]))"))
@@ -65,16 +69,16 @@ def alert_rules(
     ...
     """
     labels = dict(labels or {})
-    _check(limit, load, headroom, hold, labels)
-    vouched = min(limit.low, limit.tested)
-    binding = limit.binding
+    check_options(load, headroom, hold, labels)
+    _check(limit)
+    vouched, binding = min(limit.low, limit.tested), limit.binding
     shared = {"measure": _escaped(binding.measure), "bound": f"{binding.bound:g}", **labels}
     notes = {"description": _escaped(words.headline(limit))}
     if not limit.trusted:
         shared["trusted"] = "no"
         notes["warning"] = _escaped(words.untrusted(limit))
-    # The bracket stands on a line of its own, because a comment may end the expression.
-    group = f"({load}\n)"
+    # A comment may end the expression; the bracket behind it then needs a line of its own.
+    group = f"({load}\n)" if "#" in load else f"({load})"
     records = {
         "load": load,
         "limit": f"vector({limit.load:.6g})",
@@ -103,13 +107,29 @@ def alert_rules(
             }
         )
     title = "_".join(["stationary", *(slo.measure for slo in limit.slos), *labels.values()])
-    document = {"groups": [{"name": title, "rules": rules}]}
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=math.inf)
+    groups = {"groups": [{"name": title, "rules": rules}]}
+    return yaml.safe_dump(groups, sort_keys=False, allow_unicode=True, width=math.inf)
 
 
-def _check(limit: Limit, load: str, headroom: float, hold: str, labels: Mapping[str, str]) -> None:
-    """Raise where there is no alert to write, or not this way."""
-    meets = words.slos(limit.slos)
+def check_options(load: str, headroom: float, hold: str, labels: Mapping[str, str]) -> None:
+    """Raise unless rules can be written this way; loads no torch."""
+    if not load.strip():
+        raise InputError("the expression of the load is empty; write it as sum(rate(requests[5m]))")
+    if not 0 <= headroom < math.inf:
+        raise InputError(f"headroom is a share, zero or more, as in 0.2; got {headroom!r}")
+    if not _DURATION.fullmatch(hold):
+        raise InputError(f"a time is written as in 5m or 90s; got {hold!r}")
+    for name in labels:
+        if not _LABEL.fullmatch(name) or name in _RESERVED:
+            raise InputError(
+                f"the name of a label has letters, digits and _, and is not one of "
+                f"{', '.join(_RESERVED)}; got {name!r}"
+            )
+
+
+def _check(limit: Limit) -> None:
+    """Raise where there is nothing to alert on."""
+    meets = words.bounds(limit.slos)
     if limit.load == math.inf:
         raise InputError(
             f"any load meets {meets}, so there is nothing to alert on: lower the bound"
@@ -124,18 +144,6 @@ def _check(limit: Limit, load: str, headroom: float, hold: str, labels: Mapping[
             f"no load can be said to meet {meets}: an alert would never stop, because {why}; "
             f"record more windows, or take another model"
         )
-    if not load.strip():
-        raise InputError("the expression of the load is empty; write it as sum(rate(requests[5m]))")
-    if not 0 <= headroom < math.inf:
-        raise InputError(f"headroom is a share, zero or more, as in 0.2; got {headroom!r}")
-    if not _DURATION.fullmatch(hold):
-        raise InputError(f"a time is written as in 5m or 90s; got {hold!r}")
-    for name in labels:
-        if not _LABEL.fullmatch(name) or name in _RESERVED:
-            raise InputError(
-                f"the name of a label has letters, digits and _, and is not one of "
-                f"{', '.join(_RESERVED)}; got {name!r}"
-            )
 
 
 def _escaped(text: str) -> str:

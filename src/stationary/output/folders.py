@@ -66,8 +66,8 @@ def described(path: Path) -> list[dict[str, Any]]:
 def check_run(path: Path) -> None:
     """Raise unless the folder holds a saved plan, whole or not."""
     if not path.exists():
-        raise RunError(f"{path}: there is no such folder; make it with 'stationary fit ... -o'")
+        raise RunError(f"{path}: there is no such folder; make it with 'stationary plan ... -o'")
     if not path.is_dir():
-        raise RunError(f"{path} is a file; give the folder that 'stationary fit ... -o' wrote")
+        raise RunError(f"{path} is a file; give the folder that 'stationary plan ... -o' wrote")
     if not any((path / name).exists() for name in {*FILES, OLD}):
-        raise RunError(f"{path} is not a run; give a folder that 'stationary fit ... -o' wrote")
+        raise RunError(f"{path} is not a run; give a folder that 'stationary plan ... -o' wrote")

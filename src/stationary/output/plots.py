@@ -100,12 +100,10 @@ def plot_percentiles(
         What `Plan.forecast` returned.
     names : sequence of str
         Which percentiles.
-    fitted : (low, high), optional
-        The range of loads in the data.
     observed : DataFrame, optional
         Measured values: a column ``load``, and percentiles by name.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
+    fitted, ax
+        As for `plot_forecast`.
     """
     frame, ax = frame.sort_values("load"), _axes(ax)
     if fitted is not None:

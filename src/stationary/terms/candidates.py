@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from stationary.errors import InputError
+
+_RANGE = re.compile(r"\s*(\d+)\s*-\s*(\d+)\s*")
 
 _MOST = 5
 """Numbers of a range that are tried: they differ little from their neighbours."""
@@ -47,14 +50,26 @@ def parse_candidates(text: str, name: str) -> tuple[int, ...]:
     >>> parse_candidates("17-19", "--capacity"), parse_candidates("1,4", "--servers")
     ((17, 18, 19), (1, 4))
     """
+    match = _RANGE.fullmatch(text)
     try:
-        if "-" in text.strip().lstrip("-"):
-            low, high = text.split("-")
-            return as_candidates((int(low), int(high)), name)
-        return as_candidates([int(part) for part in text.split(",")], name)
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
+        numbers = [int(part) for part in (match.groups() if match else text.split(","))]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
         raise InputError(
-            f"{name} is a number, several as in 1,2,4, or a range as in 17-21; got {text!r}"
-        ) from None
+            f"{name} is a number of at least 1, several as in 1,2,4, or a range as in 17-21; got "
+            f"{text!r}"
+        )
+    return as_candidates((numbers[0], numbers[1]) if match else numbers, name)
+
+
+def pairs(servers: Sequence[int], capacities: Sequence[int]) -> list[tuple[int, int]]:
+    """Return every pair of servers and a capacity that has room for requests in service."""
+    found = [(m, size) for m in servers for size in capacities if size >= m]
+    if not found:
+        raise InputError(
+            f"the capacity counts requests in service, too: it must be at least the number of "
+            f"servers; got servers {', '.join(map(str, servers))} and capacity "
+            f"{', '.join(map(str, capacities))}"
+        )
+    return found

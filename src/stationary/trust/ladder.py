@@ -8,9 +8,9 @@ from typing import Any
 
 from stationary.data import Latencies, ServiceTimes, States
 from stationary.data.windows import Windows
-from stationary.errors import InputError
 from stationary.models import Model, RuleModel
 from stationary.models.registry import build, can_rebuild, describe
+from stationary.terms.candidates import pairs
 from stationary.terms.categories import members
 
 _LARGE = 300
@@ -43,20 +43,14 @@ def candidates(
 
     The general model for every pair of them; the others for the first pair alone.
     """
-    pairs = [(m, size) for m in servers for size in capacities if size >= m]
-    if not pairs:
-        raise InputError(
-            f"the capacity counts requests in service, too: it must be at least the number of "
-            f"servers; got servers {', '.join(map(str, servers))} and capacity "
-            f"{', '.join(map(str, capacities))}"
-        )
-    models = ladder(windows, *pairs[0], patience)
-    if len(pairs) == 1:
+    sizes = pairs(servers, capacities)
+    models = ladder(windows, *sizes[0], patience)
+    if len(sizes) == 1:
         return models
     general = {name: model for name, model in models.items() if model.encompassing}
     for name, model in general.items():
         del models[name]
-        for m, size in pairs:
+        for m, size in sizes:
             key = f"{name}:servers={m},capacity={size}"
             models[key] = model.changed(servers=m, capacity=size)
     return models

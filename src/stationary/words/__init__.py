@@ -15,8 +15,8 @@ from stationary.words.answers import (
     horizon,
     limit,
     limit_of,
-    slo,
     untrusted_rows,
+    up_to,
     verdict,
     what_if,
 )
@@ -50,11 +50,10 @@ from stationary.words.headlines import (
     pooled,
     preferred,
     refits,
-    slos,
     untrusted,
 )
 from stationary.words.identifiability import direction, directions, identifiability
-from stationary.words.measures import ends, unit_of, value
+from stationary.words.measures import bound, bounds, ends, unit_of, value
 from stationary.words.numbers import (
     about,
     listed,
@@ -69,7 +68,6 @@ from stationary.words.numbers import (
 from stationary.words.plans import (
     AT_LOAD,
     assumed,
-    bound,
     breakdown,
     bullet,
     checked,
@@ -84,7 +82,6 @@ from stationary.words.plans import (
     plan_screen,
     rests_on,
     unobserved,
-    up_to,
     used_up,
     warned,
     windows_left_out,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stationary.words.findings import clause
+from stationary.words.measures import bounds
 from stationary.words.numbers import (
     about,
     listed,
@@ -48,18 +49,20 @@ _CHOICE = {
     "general": "Take {model}: the usual queues are special cases of it, and it predicts the "
     "held-out loads {loads} with an error of at most {share}.",
     "only": "{model} is the only model; there is no other to compare it with.",
-    "none usable": "None is to be trusted: no chain converged with all of its parameters "
-    "determined.",
-    "rival": "None is to be trusted: at the held-out loads {loads}, the baseline {rival!r}, which "
-    "needs no chain, does better than the best of them, {best}.",
-    "misfit": "None is to be trusted: the best of them at the held-out loads {loads}, {best}, does "
-    "not fit the loads it was fitted to.",
-    "wrong": "None is to be trusted: the best of them, {best}, is off by {share} at "
-    "the held-out loads {loads}.",
     "untested": "None can be recommended: there are too few windows, or too few different loads, "
     "to hold the heaviest out and test on them.",
 }
 """How a comparison of models ended."""
+
+_NONE = {
+    "none usable": "no chain converged with all of its parameters determined",
+    "rival": "at the held-out loads {loads}, the baseline {rival!r}, which needs no chain, does "
+    "better than the best of the models, {best}",
+    "misfit": "the best of the models at the held-out loads {loads}, {best}, does not fit the "
+    "loads it was fitted to",
+    "wrong": "the best of the models, {best}, is off by {share} at the held-out loads {loads}",
+}
+"""Why none of them is to be trusted."""
 
 RANKED = (
     "nll, aic and bic are of all windows and take counts as independent. Models are ranked on the "
@@ -72,9 +75,24 @@ _HARDLY = 0.05
 """Shrinkage of an interval below which a test is not worth while."""
 
 
-def slo(given: Slo) -> str:
-    """Say what must hold, as in ``loss at or below 0.001``."""
-    return f"{plain(given.measure)} at or below {number(given.bound)}"
+def up_to(found: Limit, unit: str = "", named: str = "") -> str:
+    """Return a limit and its interval, with its name: ``up to 94.2 req/s (83.2 to 107)``."""
+    if found.load == 0:
+        text = "at no load"
+    elif found.load == math.inf:
+        text = "at any load"
+    else:
+        text = f"up to {number(found.load, 3)}{f' {unit}' if unit else ''}"
+    if found.low != found.high:
+        high = "any" if found.high == math.inf else number(found.high, 3)
+        text += f" ({named}{number(found.low, 3)} to {high})"
+    return text
+
+
+def holds(found: Limit, unit: str = "") -> str:
+    """Say up to which load the SLOs hold, as a clause."""
+    hold = "holds" if len(found.slos) == 1 else "hold" if found.load else "hold together"
+    return f"{bounds(found.slos)} {hold} {up_to(found, unit, f'{100 * found.level:g}% interval ')}"
 
 
 def limit(found: Limit, present: bool = True, reason: bool = True) -> str:
@@ -89,23 +107,14 @@ def limit(found: Limit, present: bool = True, reason: bool = True) -> str:
     reason : bool
         Whether to say why it is not to be trusted.
     """
-    first, several = found.binding, len(found.slos) > 1
+    several = len(found.slos) > 1
     between = 0 < found.load < math.inf
-    text = f"{plain(first.measure)} stays at or below {number(first.bound)}"
-    if several:
-        text = f"{listed([slo(each) for each in found.slos], most=9)} "
-        text += "hold" if found.load else "hold together"
-    ends = {0.0: "no load", math.inf: "any load"}
-    load = number(found.load, 3)
-    text += f" up to a load of {load}" if between else f" at {ends[found.load]}"
-    if found.low != found.high:
-        high = "any" if found.high == math.inf else number(found.high, 3)
-        text += f" ({100 * found.level:g}% interval {number(found.low, 3)} to {high})"
+    text = holds(found)
     if present and between and math.isfinite(found.headroom):
         side = "above" if found.headroom >= 0 else "below"
         text += f", {about(abs(found.headroom))} {side} the present {number(found.present, 3)}"
     if several and between:
-        text += f"; {plain(first.measure)} is the first to be missed"
+        text += f"; {plain(found.binding.measure)} is missed first"
     if found.met_again:
         text += f"; some heavier loads meet {'them' if several else 'it'} again"
     if found.failed:
@@ -158,7 +167,7 @@ def assumed_capacity(capacity: int, named: bool) -> str:
 def doubt(found: Doubt) -> str:
     """Return why an answer is not to be trusted, as a clause."""
     if found.choice is not None:
-        text = choice(found.choice).rstrip(".")
+        text = _why(found.choice).rstrip(".")
         return text[0].lower() + text[1:]
     if found.horizon is not None:
         untested = "no data tests the model at this load: " if found.horizon.load else ""
@@ -202,7 +211,14 @@ def why_horizon(found: Horizon) -> str:
 
 def choice(found: Choice) -> str:
     """Return which model to take and why, or why none, as a sentence."""
-    return _CHOICE[str(found.why)].format(
+    if found.why in _NONE:
+        return sentence(f"none is to be trusted: {_why(found)}")
+    return _why(found)
+
+
+def _why(found: Choice) -> str:
+    """Return how a comparison ended, or why none of its models is to be trusted, as a clause."""
+    return {**_CHOICE, **_NONE}[str(found.why)].format(
         model=found.model,
         best=found.best,
         rival=found.rival,
@@ -244,7 +260,7 @@ def what_if(made: Change) -> str:
 def answer(slos: Sequence[Slo], measure: str, at: float) -> str:
     """Name what an experiment would narrow: a limit, or a measure at a load."""
     if slos:
-        return f"the load limit ({' and '.join(map(str, slos))})"
+        return f"the load limit ({bounds(slos)})"
     return f"{plain(measure)} at load {at:g}"
 
 

@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from stationary.words.answers import choice, doubt, limit, verdict, whose
+from stationary.words.measures import bounds
 from stationary.words.numbers import about, listed, number, percent, plain, plural, sentence
 
 if TYPE_CHECKING:
@@ -181,22 +182,20 @@ def preferred(found: Choice, own: str) -> str:
     return f"Another of the models compared is recommended. {text}"
 
 
-def slos(given: Sequence[Slo]) -> str:
-    """Name SLOs as they are written, as in ``loss <= 0.001 and p99 <= 0.2``."""
-    return listed([str(each) for each in given], most=len(given))
-
-
 def near_limit(given: Sequence[Slo], vouched: float, load: str, headroom: float = 0.0) -> str:
     """Say that a load, as an alert writes it, is above those for which the data vouch."""
-    end = f"{number(vouched)}, up to which the data vouch for {slos(given)}."
-    if headroom:
-        return f"The load is {load} and could not grow by {percent(headroom)} within {end}"
-    return f"The load is {load}, above {end}"
+    much = f": {percent(headroom)} more would be above" if headroom else ", above"
+    end = f"{number(vouched)}, up to which the data show that {_hold(given)}"
+    return f"The load is {load}{much} {end}."
 
 
 def above_limit(given: Sequence[Slo], limit: float, load: str) -> str:
     """Say that a load, as an alert writes it, is above the limit."""
-    return f"The load is {load}, above {number(limit)}, the limit that meets {slos(given)}."
+    return f"The load is {load}, above the limit of {number(limit)}, up to which {_hold(given)}."
+
+
+def _hold(given: Sequence[Slo]) -> str:
+    return f"{bounds(given)} {'holds' if len(given) == 1 else 'hold'}"
 
 
 def refits(found: Refits) -> str:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from stationary.words.numbers import number, percent, seconds
+from stationary.words.numbers import listed, number, percent, plain, seconds
+
+if TYPE_CHECKING:
+    from stationary.terms.slo import Slo
 
 _UNITS = {
     "time": re.compile(r"response_time|waiting_time|(wait_)?p\d+(\.\d+)?"),
@@ -55,3 +60,23 @@ def ends(measure: str, low: float, high: float, timed: bool = True) -> str:
     if first == last:
         return last
     return f"{first.removesuffix(unit[0]) if unit else first} to {last}"
+
+
+def bound(given: Slo) -> str:
+    """Return an SLO as people write it: ``loss < 0.1%``, ``p99 < 200 ms``.
+
+    Examples
+    --------
+    >>> from stationary.terms.slo import Slo
+    >>> bound(Slo.parse("loss<0.1%")), bound(Slo.parse("p99<200ms")), bound(Slo("mean_queue", 5))
+    ('loss < 0.1%', 'p99 < 200 ms', 'mean queue < 5')
+    """
+    is_share = unit_of(given.measure) == "share"
+    unit = given.unit or ("share" if is_share else "")
+    shown = {"share": percent, "time": seconds}.get(unit, number)
+    return f"{plain(given.measure)} < {shown(given.bound)}"
+
+
+def bounds(given: Sequence[Slo]) -> str:
+    """Return SLOs as a list: ``loss < 0.1% and p99 < 200 ms``."""
+    return listed([bound(each) for each in given], most=len(given))

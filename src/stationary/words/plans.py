@@ -9,8 +9,9 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from stationary.words import answers, headlines
+from stationary.words.answers import up_to
 from stationary.words.findings import clause
-from stationary.words.measures import unit_of
+from stationary.words.measures import bound
 from stationary.words.numbers import (
     about,
     listed,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from stationary.planning.breakdown import Breakdown
     from stationary.planning.limits import Limit
     from stationary.terms.growth import Growth
-    from stationary.terms.slo import Slo
 
 WIDTH, MOST = 80, 20
 """Characters of a line and lines of a screen."""
@@ -58,30 +58,8 @@ _KINDS = {
 }
 """What was observed, as people say it."""
 
-
-def bound(given: Slo) -> str:
-    """Return an SLO as people write it: ``loss < 0.1%``, ``p99 < 200 ms``.
-
-    Examples
-    --------
-    >>> from stationary.terms.slo import Slo
-    >>> bound(Slo.parse("loss<0.1%")), bound(Slo.parse("p99<200ms")), bound(Slo("mean_queue", 5))
-    ('loss < 0.1%', 'p99 < 200 ms', 'mean queue < 5')
-    """
-    is_share = unit_of(given.measure) == "share"
-    unit = given.unit or ("share" if is_share else "")
-    shown = {"share": percent, "time": seconds}.get(unit, number)
-    return f"{plain(given.measure)} < {shown(given.bound)}"
-
-
-def up_to(found: Limit, unit: str = "", named: str = "") -> str:
-    """Return a limit and its interval, with its name: ``up to 94.2 req/s (83.2 to 107)``."""
-    if found.load == 0:
-        return "at no load"
-    text = f"up to {_load(found.load, unit)}" if found.load < math.inf else "at any load"
-    if found.low != found.high:
-        text += f" ({named}{number(found.low, 3)} to {_end(found.high)})"
-    return text
+_AT_TIMES = "queue lengths at regular times"
+"""States that were not found by arriving requests."""
 
 
 def grounds(found: Plan, limit: Limit) -> list[str]:
@@ -119,9 +97,7 @@ def plan_answer(found: Limit, alone: Sequence[Limit] = (), unit: str = "") -> st
 
 def holds(found: Limit, unit: str = "") -> str:
     """Say up to which load the SLOs hold."""
-    what = listed([bound(each) for each in found.slos], most=9)
-    limit = up_to(found, unit, f"{headlines.interval(found.level)} ")
-    return sentence(f"{what} {'hold' if len(found.slos) > 1 else 'holds'} {limit}")
+    return sentence(answers.holds(found, unit))
 
 
 def missed_first(found: Limit, alone: Sequence[Limit] = ()) -> str:
@@ -157,9 +133,11 @@ def rests_on(windows: Windows, unit: str = "") -> str:
         low, high = map(float, windows.duration.aminmax())
         length = f" of {seconds(low)}" if low == high else f" of {seconds(low)} to {seconds(high)}"
     kinds = [_KINDS.get(kind.kind, plain(kind.kind)) for kind in windows.observations]
+    if not windows.by_arrivals:
+        kinds = [_AT_TIMES if kind == _KINDS["states"] else kind for kind in kinds]
     return (
         f"{listed(kinds)} in {plural(windows.recorded, 'window')}{length}, at loads of "
-        f"{_with(loads, unit)}"
+        f"{loads}{f' {unit}' if unit else ''}"
     )
 
 
@@ -386,18 +364,6 @@ def _labelled(label: str, text: str) -> list[str]:
         break_on_hyphens=False,
         break_long_words=False,
     )
-
-
-def _load(load: float, unit: str) -> str:
-    return _with(number(load, 3), unit)
-
-
-def _with(text: str, unit: str) -> str:
-    return f"{text} {unit}" if unit else text
-
-
-def _end(load: float) -> str:
-    return "any" if load == math.inf else number(load, 3)
 
 
 def _span(days: float) -> str:

@@ -146,12 +146,9 @@ def _checked(observed: pd.DataFrame | None, measures: tuple[str, ...]) -> pd.Dat
         )
     frame = observed[["load", *names]].astype(float)
     frame = frame[np.isfinite(frame["load"])]
-    return frame if len(frame) <= _MOST_MARKS else frame.groupby(_bins(frame["load"])).mean()
-
-
-def _bins(loads: pd.Series) -> pd.Series:
-    """Number the equal steps of load that neighbours are pooled by."""
-    return pd.cut(loads, _MOST_MARKS, labels=False)
+    if len(frame) > _MOST_MARKS:
+        frame = frame.groupby(pd.cut(frame["load"], _MOST_MARKS, labels=False)).mean()
+    return frame
 
 
 def measured(plan: Plan) -> pd.DataFrame:
@@ -194,7 +191,7 @@ def _pooled_shares(loads: np.ndarray, counts: np.ndarray) -> tuple[torch.Tensor,
     """Return loads and shares of categories; neighbours are pooled if there are many windows."""
     frame = pd.DataFrame(counts).assign(load=loads * counts.sum(1))
     if len(frame) > _MOST_MARKS:
-        frame = frame.groupby(_bins(pd.Series(loads))).sum()
+        frame = frame.groupby(pd.cut(loads, _MOST_MARKS, labels=False)).sum()
     load, counts = frame.pop("load").to_numpy(), frame.to_numpy()
     total = counts.sum(1, keepdims=True)
     return torch.from_numpy(load / total[:, 0]), torch.from_numpy(counts / total)
