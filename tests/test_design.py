@@ -1,5 +1,6 @@
 """The interface as it was designed: these lines work, and wrong types get a sentence."""
 
+import contextlib
 import inspect
 import subprocess
 import sys
@@ -187,6 +188,39 @@ WRONG = {
 def test_a_wrong_type_gets_a_sentence(ask, said, model, windows, fit):
     with pytest.raises(st.errors.InputError, match=said):
         ask(model, windows, fit)
+
+
+CALLS = {
+    "fit": lambda m, w, f: (st.fit, {"model": m, "windows": w}),
+    "compare": lambda m, w, f: (st.compare, {"models": [m], "windows": w, "jobs": 1}),
+    "plan": lambda m, w, f: (st.plan, {"windows": w, "capacity": 20}),
+    "Slo": lambda m, w, f: (st.Slo, {"measure": "loss", "bound": 0.1}),
+    "forecast": lambda m, w, f: (f.forecast, {"x": [10.0]}),
+    "max_load": lambda m, w, f: (f.max_load, {"loss": 0.01}),
+    "what_if": lambda m, w, f: (f.what_if, {"servers": 2}),
+    "next_experiment": lambda m, w, f: (f.next_experiment, {"loss": 0.01, "loads": [15.0]}),
+    "bootstrap": lambda m, w, f: (f.bootstrap, {"repeats": 20, "jobs": 1}),
+    "compared": lambda m, w, f: (f.compared, {"jobs": 1}),
+    "identify": lambda m, w, f: (f.identify, {"x": [15.0]}),
+    "table": lambda m, w, f: (f.table, {}),
+    "conf_int": lambda m, w, f: (f.conf_int, {}),
+    "plot": lambda m, w, f: (f.plot, {}),
+    "plot_forecast": lambda m, w, f: (f.plot_forecast, {"x": [10.0]}),
+    "plot_residuals": lambda m, w, f: (f.plot_residuals, {}),
+    "plot_calibration": lambda m, w, f: (f.plot_calibration, {}),
+    "plot_generator": lambda m, w, f: (f.plot_generator, {}),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_whatever_an_argument_is_there_is_an_answer_or_a_sentence(call, model, windows, fit):
+    function, right = call(model, windows, fit)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        for wrong in ("x", object(), ["a"], -2.5):
+            with contextlib.suppress(st.errors.StationaryError):
+                function(**{**right, name: wrong})
 
 
 def test_every_name_at_the_top_can_be_asked_for_first():

@@ -23,12 +23,12 @@ from stationary.planning.experiment import Experiment, next_experiment
 from stationary.planning.forecast import forecast, names_for
 from stationary.planning.influence import influence
 from stationary.planning.limits import Limit
-from stationary.planning.prediction import check_window, predictable, prediction
+from stationary.planning.prediction import predictable, prediction
 from stationary.planning.record import Record, Refits
 from stationary.planning.tables import criteria, parameters, ranking
 from stationary.planning.what_if import what_if
 from stationary.terms.findings import Finding
-from stationary.terms.slo import as_slos
+from stationary.terms.slo import as_slos, check_positive
 from stationary.trust.checks import residuals
 from stationary.trust.identifiability import Identifiability, identify
 from stationary.trust.ladder import ladder_of
@@ -155,7 +155,7 @@ class Plan(Record):
         found = forecast(draws, x, names, level, self.doubt, self.horizon)
         frame = found.frame()
         if window is not None:
-            check_window(window)
+            check_positive(window, "window")
             told = [name for name in names if predictable(draws.first, name)]
             ends = prediction(draws, found.x, told, window, level)
             for end, values in zip(("low", "high"), ends, strict=True):

@@ -75,8 +75,7 @@ def in_parallel(
     progress : callable, optional
         See `Progress`.
     """
-    if jobs == 0:
-        raise InputError("jobs must be a number of processes, or -1 for one a core; got 0")
+    _check(jobs, cluster, progress)
     results: dict[int, R] = {}
 
     def keep(place: int, result: R) -> None:
@@ -99,6 +98,17 @@ def in_parallel(
         for place, result in ready:
             keep(first + place, result)
     return [results[k] for k in range(len(items))]
+
+
+def _check(jobs: object, cluster: object, progress: object) -> None:
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs == 0:
+        raise InputError(f"jobs must be a number of processes, or -1 for one a core; got {jobs!r}")
+    if not isinstance(cluster, str | None):
+        raise InputError(f"cluster must be the address of a Dask scheduler; got {cluster!r}")
+    if not (progress is None or callable(progress)):
+        raise InputError(
+            f"progress must be a function of how many tasks are done and a text; got {progress!r}"
+        )
 
 
 def as_ready(

@@ -17,9 +17,7 @@ follows how often the queue is so long that requests take longer.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from numbers import Real
 
 import numpy as np
 import torch
@@ -28,7 +26,6 @@ from torch import Tensor
 
 from stationary._support.threads import one_thread
 from stationary._support.types import Array
-from stationary.errors import InputError
 from stationary.learning.draws import Draws, Part, shuffled_points
 from stationary.learning.solved_points import UNSOLVABLE
 from stationary.models import Model, Point
@@ -42,12 +39,6 @@ _COUNT = 256
 
 _SEED = 1 << 22
 """Apart from the seeds of other draws."""
-
-
-def check_window(window: object) -> None:
-    """Raise unless this is the length of a window."""
-    if not isinstance(window, Real) or not 0 < float(window) < math.inf:
-        raise InputError(f"window must be a positive length of time; got {window!r}")
 
 
 def predictable(model: Model, name: str) -> bool:

@@ -22,7 +22,7 @@ from stationary.models.latency import percentile_of
 from stationary.planning.limits import Limit, check_slos, limit
 from stationary.planning.lost import lost_already
 from stationary.planning.what_if import Change
-from stationary.terms.slo import Slo, as_slos, check_level, check_present
+from stationary.terms.slo import Slo, as_slos, check_level, check_positive
 from stationary.terms.trust import Doubt, Horizon, Reason
 from stationary.trust.study import Comparison, Study, comparison, study
 
@@ -239,7 +239,11 @@ class Record:
         checked = as_slos(slos)
         if checked:
             check_slos([part.model for part in self.draws.parts], checked)
-        present = self.question.present if present is None else check_present(present)
+        present = (
+            self.question.present
+            if present is None
+            else check_positive(present, "the present load")
+        )
         return Question(checked, present, level, self.question.missing)
 
     @cached_property

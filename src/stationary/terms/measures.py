@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from stationary.errors import InputError, did_you_mean
 from stationary.terms.slo import Slo
@@ -11,6 +12,15 @@ from stationary.words import unit_of
 
 USUAL = ("loss", "response_time", "p50", "p95", "p99", "mean_queue", "throughput", "utilisation")
 """Measures that a forecast shows, as a suggestion for a name that is none."""
+
+
+def as_names(given: Any, name: str, example: str) -> tuple[str, ...]:
+    """Return one or several names that an argument has, or raise."""
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    names = tuple(given) if several else (given,)
+    if not names or not all(isinstance(each, str) for each in names):
+        raise InputError(f"{name} must be names, as in {name}=[{example!r}]; got {given!r:.80}")
+    return names
 
 
 def check_measures(names: Iterable[str]) -> None:

@@ -102,9 +102,9 @@ def check_level(level: float) -> None:
         raise InputError(f"level must lie between 0 and 1, as in 0.95; got {level!r}")
 
 
-def check_present(present: float) -> float:
-    """Return the present load, or raise unless it is one."""
-    number = isinstance(present, Real) and not isinstance(present, bool)
-    if not number or not 0 < present < math.inf:
-        raise InputError(f"the present load must be positive and finite; got {present!r}")
-    return float(present)
+def check_positive(value: float, name: str, example: str = "") -> float:
+    """Return a number, or raise unless it is positive and finite."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not 0 < value < math.inf:
+        raise InputError(f"{name} must be positive and finite{example}; got {value!r}")
+    return float(value)
