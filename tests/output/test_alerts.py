@@ -96,7 +96,7 @@ def unit_test(per_second, alerts, recorded):
 
 
 def fired(severity, summary):
-    description = "Loss stays at or below 0.001 up to a load of 120 (95% interval 110 to 130)."
+    description = "Loss < 0.1% holds up to 120 (95% interval 110 to 130)."
     return [
         {
             "exp_labels": {"measure": "loss", "bound": "0.001", "severity": severity},
@@ -117,9 +117,9 @@ def fired(severity, summary):
 )
 def test_alerts_fire_above_and_not_below(promtool, load, headroom, near, above):
     now = f"The load is {load}"
-    vouched = "110, up to which the data vouch for loss <= 0.001."
+    vouched = "110, up to which the data vouch for loss < 0.1%."
     growth = " and could not grow by 25% within" if headroom else ", above"
-    critical = f"{now}, above 120, the limit that meets loss <= 0.001."
+    critical = f"{now}, above 120, the limit that meets loss < 0.1%."
     alerts = {
         "LoadNearLimit": fired("warning", f"{now}{growth} {vouched}") if near else [],
         "LoadAboveLimit": fired("critical", critical) if above else [],
@@ -154,16 +154,16 @@ def test_rules_of_several_slos_name_all_and_are_labelled_by_the_first_to_be_miss
     for rule in several:
         assert (rule["labels"]["measure"], rule["labels"]["bound"]) == ("mean_queue", "3")
     for rule in several[4:]:
-        assert "loss <= 0.001 and mean_queue <= 3" in rule["annotations"]["summary"]
-        assert "mean queue is the first to be missed" in rule["annotations"]["description"]
+        assert "loss < 0.1% and mean queue < 3" in rule["annotations"]["summary"]
+        assert "Mean queue is missed first" in rule["annotations"]["description"]
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"load": math.inf, "high": math.inf}, "any load meets loss <= 0.001.*lower"),
-        ({"load": 0.0, "low": 0.0, "high": 0.0}, "no load meets loss <= 0.001.*raise"),
-        ({"low": 0.0, "doubt": Doubt(Reason.OPEN)}, "loss <= 0.001.* this load open.*record"),
+        ({"load": math.inf, "high": math.inf}, "any load meets loss < 0.1%.*lower"),
+        ({"load": 0.0, "low": 0.0, "high": 0.0}, "no load meets loss < 0.1%.*raise"),
+        ({"low": 0.0, "doubt": Doubt(Reason.OPEN)}, "loss < 0.1%.* this load open.*record"),
         ({"low": 0.0}, "no load can be said .* begins at 0; record"),
         ({"tested": 0.0, "doubt": DOUBT}, "no load can be said .* off by 20%"),
     ],

@@ -51,7 +51,7 @@ def test_it_answers_end_to_end(plan):
     exact = M.MMmK(servers=2, capacity=12, service_rate=10.0).closed_form([found.high])
     assert float(exact[0, -1]) > 0.005
     text = str(plan)
-    for part in ("loss", "response time", "up to a load of", "mmmk", "Take "):
+    for part in ("loss", "response time", "hold up to", "mmmk", "Take "):
         assert part in text
     assert plan.recommended in plan.fitted
     assert plan.limit == plan.max_load(*SLOS)

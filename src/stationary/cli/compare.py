@@ -148,7 +148,7 @@ def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None, wide: boo
     if limit is not None:
         answering = [name for name, weight in plan.weights.items() if weight > 0]
         say(f"\n{words.limit_of(limit, answering)}")
-        say(words.verdict(limit))
+        say(words.headroom(limit))
         say()
         for line in words.grounds(plan, limit):
             say(line)

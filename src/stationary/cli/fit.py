@@ -281,8 +281,8 @@ def _show(plan: Plan, limit: Limit | None, output: Path | None) -> None:
         columns = ["parameter", "std error", "low", "high"]
         table(f"{words.refits(plan.refits)} ({100 * level:g}% intervals)", columns, rows)
     if limit is not None:
-        say(f"\n{words.sentence(words.limit(limit))}")
-        say(words.verdict(limit))
+        say(f"\n{words.plan_answer(limit, reason=True)}")
+        say(words.headroom(limit))
     if output is not None:
         say(f"\nsaved in {output}; next: stationary check {output}, then")
         say(f"stationary forecast {output} --x LOW:HIGH:STEP, or stationary report {output}")

@@ -172,10 +172,10 @@ def _show(limit: Limit, now: Limit | None, change: Change | None, test: Experime
     from stationary.cli._show import table
 
     number = words.number
-    say(words.sentence(words.limit(limit)))
+    say(words.plan_answer(limit, reason=True))
     if now is not None and change is not None:
         say(words.changed_limit(now, limit, change))
-    say(words.verdict(limit))
+    say(words.headroom(limit))
     if test is not None:
         columns = ["load", "interval of the limit then", "width then / now", "meets the limit"]
         rows = [

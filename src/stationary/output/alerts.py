@@ -69,7 +69,7 @@ def alert_rules(
     vouched = min(limit.low, limit.tested)
     binding = limit.binding
     shared = {"measure": _escaped(binding.measure), "bound": f"{binding.bound:g}", **labels}
-    notes = {"description": _escaped(words.headline(limit))}
+    notes = {"description": _escaped(words.plan_answer(limit))}
     if not limit.trusted:
         shared["trusted"] = "no"
         notes["warning"] = _escaped(words.untrusted(limit))
@@ -109,7 +109,7 @@ def alert_rules(
 
 def _check(limit: Limit, load: str, headroom: float, hold: str, labels: Mapping[str, str]) -> None:
     """Raise where there is no alert to write, or not this way."""
-    meets = words.slos(limit.slos)
+    meets = words.bounds(limit.slos)
     if limit.load == math.inf:
         raise InputError(
             f"any load meets {meets}, so there is nothing to alert on: lower the bound"

@@ -158,7 +158,7 @@ def _limit(estimate: Estimate, slos: Sequence[Slo], heaviest: float, level: floa
     now = limit(_draws(estimate, estimate.covariance), slos, heaviest, level)
     now = replace(now, present=heaviest)
     if now.status is not Status.FOUND:
-        clause = words.limit(now, present=False, reason=False)
+        clause = words.limit(now, reason=False)
         raise InputError(f"{clause}: there is no limit that a test could narrow")
 
     def interval(cov: Covariance) -> tuple[float, float, float]:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stationary.words.findings import clause
+from stationary.words.measures import unit_of
 from stationary.words.numbers import (
     about,
     listed,
     load_range,
     number,
+    percent,
     plain,
     plural,
     seconds,
@@ -72,40 +74,56 @@ _HARDLY = 0.05
 """Shrinkage of an interval below which a test is not worth while."""
 
 
-def slo(given: Slo) -> str:
-    """Say what must hold, as in ``loss at or below 0.001``."""
-    return f"{plain(given.measure)} at or below {number(given.bound)}"
+def bound(given: Slo) -> str:
+    """Return an SLO as people write it: ``loss < 0.1%``, ``p99 < 200 ms``.
+
+    Examples
+    --------
+    >>> from stationary.terms.slo import Slo
+    >>> bound(Slo.parse("loss<0.1%")), bound(Slo.parse("p99<200ms")), bound(Slo("mean_queue", 5))
+    ('loss < 0.1%', 'p99 < 200 ms', 'mean queue < 5')
+    """
+    is_share = unit_of(given.measure) == "share"
+    unit = given.unit or ("share" if is_share else "")
+    shown = {"share": percent, "time": seconds}.get(unit, number)
+    return f"{plain(given.measure)} < {shown(given.bound)}"
 
 
-def limit(found: Limit, present: bool = True, reason: bool = True) -> str:
-    """Return the answer as a clause: the load, its interval, headroom, and why not to trust it.
+def bounds(given: Sequence[Slo]) -> str:
+    """Return what must hold, as in ``loss < 0.1% and p99 < 200 ms``."""
+    return listed([bound(each) for each in given], most=len(given))
+
+
+def interval(level: float) -> str:
+    """Name an interval by its coverage, as in ``95% interval``."""
+    return f"{100 * level:g}% interval"
+
+
+def up_to(found: Limit, unit: str = "", named: str = "") -> str:
+    """Return a limit and its interval, with its name: ``up to 94.2 req/s (83.2 to 107)``."""
+    text = {0.0: "at no load", math.inf: "at any load"}.get(found.load, "")
+    text = text or f"up to {number(found.load, 3)}{unit and f' {unit}'}"
+    if found.low != found.high:
+        high = "any" if found.high == math.inf else number(found.high, 3)
+        text += f" ({named}{number(found.low, 3)} to {high})"
+    return text
+
+
+def limit(found: Limit, unit: str = "", reason: bool = True) -> str:
+    """Return the answer as a clause: the load, its interval, and why not to trust it.
 
     Parameters
     ----------
     found : Limit
         The answer.
-    present : bool
-        Whether to compare it with the present load.
+    unit : str
+        Unit of loads, such as ``req/s``.
     reason : bool
         Whether to say why it is not to be trusted.
     """
-    first, several = found.binding, len(found.slos) > 1
-    between = 0 < found.load < math.inf
-    text = f"{plain(first.measure)} stays at or below {number(first.bound)}"
-    if several:
-        text = f"{listed([slo(each) for each in found.slos], most=9)} "
-        text += "hold" if found.load else "hold together"
-    ends = {0.0: "no load", math.inf: "any load"}
-    load = number(found.load, 3)
-    text += f" up to a load of {load}" if between else f" at {ends[found.load]}"
-    if found.low != found.high:
-        high = "any" if found.high == math.inf else number(found.high, 3)
-        text += f" ({100 * found.level:g}% interval {number(found.low, 3)} to {high})"
-    if present and between and math.isfinite(found.headroom):
-        side = "above" if found.headroom >= 0 else "below"
-        text += f", {about(abs(found.headroom))} {side} the present {number(found.present, 3)}"
-    if several and between:
-        text += f"; {plain(first.measure)} is the first to be missed"
+    several = len(found.slos) > 1
+    text = f"{bounds(found.slos)} {'hold' if several else 'holds'} "
+    text += up_to(found, unit, f"{interval(found.level)} ")
     if found.met_again:
         text += f"; some heavier loads meet {'them' if several else 'it'} again"
     if found.failed:
@@ -115,14 +133,36 @@ def limit(found: Limit, present: bool = True, reason: bool = True) -> str:
     return text
 
 
-def verdict(found: Limit) -> str:
-    """Say whether the load that a limit is compared with meets it."""
-    verb = "cannot be said to meet"
-    if found.met_at(found.present):
-        verb = "meets"
-    elif found.trusted or found.present > found.high:
-        verb = "misses"
-    return f"{whose(found)}, {verb} the limit."
+def missed_first(found: Limit, alone: Sequence[Limit] = ()) -> str:
+    """Say which of several SLOs is missed first; nothing of a single one."""
+    if len(found.slos) < 2:
+        return ""
+    others = [each for each in alone if each.binding.measure != found.binding.measure]
+    first = f"{plain(found.binding.measure)} is missed first"
+    if others:
+        rest = [f"{bound(each.binding)} alone would hold {up_to(each)}" for each in others]
+        first += f"; {listed(rest, most=len(rest))}"
+    return sentence(first)
+
+
+def plan_answer(
+    found: Limit, alone: Sequence[Limit] = (), unit: str = "", reason: bool = False
+) -> str:
+    """Return the answer in one or two sentences.
+
+    Parameters
+    ----------
+    found : Limit
+        The largest load that meets all SLOs.
+    alone : sequence of Limit
+        That of each SLO by itself.
+    unit : str
+        Unit of loads, such as ``req/s``.
+    reason : bool
+        Whether to say why it is not to be trusted.
+    """
+    parts = sentence(limit(found, unit, reason)), missed_first(found, alone)
+    return " ".join(filter(None, parts))
 
 
 def whose(found: Limit) -> str:
@@ -134,7 +174,7 @@ def whose(found: Limit) -> str:
 def limit_of(found: Limit, models: Sequence[str]) -> str:
     """Return the answer as a sentence that says whose it is: one model's, or that of several."""
     whom = models[0] if len(models) == 1 else f"{len(models)} models, by weight"
-    return sentence(f"{whom}: {limit(found)}")
+    return " ".join(filter(None, (sentence(f"{whom}: {limit(found)}"), missed_first(found))))
 
 
 def changed_limit(now: Limit, then: Limit, made: Change) -> str:
@@ -244,7 +284,7 @@ def what_if(made: Change) -> str:
 def answer(slos: Sequence[Slo], measure: str, at: float) -> str:
     """Name what an experiment would narrow: a limit, or a measure at a load."""
     if slos:
-        return f"the load limit ({' and '.join(map(str, slos))})"
+        return f"the load limit ({bounds(slos)})"
     return f"{plain(measure)} at load {at:g}"
 
 

@@ -40,7 +40,7 @@ def explanation(found: Plan) -> str:
 
 def _answer(found: Plan) -> Iterator[str]:
     limit = found.limit
-    yield plans.plan_answer(limit, found.limits, found.recipe.get("unit", ""))
+    yield answers.plan_answer(limit, found.limits, found.recipe.get("unit", ""))
     yield headlines.headroom(limit)
     if limit.doubt is not None:
         yield headlines.untrusted(limit)

@@ -181,7 +181,7 @@ def plan(found: Plan) -> str:
     lines = []
     if found.question.slos:
         limit = found.limit
-        lines += [sentence(answers.limit(limit)), answers.verdict(limit), ""]
+        lines += [answers.plan_answer(limit, reason=True), headlines.headroom(limit), ""]
     if found.pooled:
         table = found.ranking().drop(columns="note")
         lines.append(table.to_string(index=False, float_format=lambda v: f"{v:.4g}", na_rep="-"))

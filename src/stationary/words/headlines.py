@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from stationary.words.answers import choice, doubt, limit, verdict, whose
+from stationary.words.answers import bounds, choice, doubt, interval, whose
 from stationary.words.numbers import about, listed, number, percent, plain, plural, sentence
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ Facts = tuple[tuple[str, str], ...]
 """Numbers, each with its name in front."""
 
 
-def headline(found: Limit) -> str:
-    """Return the largest load and its interval, in one sentence."""
-    return sentence(limit(found, present=False, reason=False))
-
-
 def headroom(found: Limit) -> str:
     """Say how far the load that a limit is compared with may grow."""
     present = whose(found)
     if not found.trusted:
-        return verdict(found)
+        verb = "cannot be said to meet"
+        if found.met_at(found.present):
+            verb = "meets"
+        elif found.present > found.high:
+            verb = "misses"
+        return f"{present}, {verb} the limit."
     if found.load == math.inf:
         return f"{present}, meets the limit, and so does any other."
     if found.load == 0:
@@ -71,11 +71,6 @@ def _load(load: float, unit: str = "") -> str:
 
 def _present(given: bool) -> str:
     return "present load" if given else "heaviest load in the data"
-
-
-def interval(level: float) -> str:
-    """Name an interval by its coverage, as in ``95% interval``."""
-    return f"{100 * level:g}% interval"
 
 
 def covers(found: Limit) -> str:
@@ -134,11 +129,6 @@ def untrusted(found: Limit) -> str:
     return sentence(f"the largest load is not to be trusted: {doubt(found.doubt)}")
 
 
-def pooled(found: Limit) -> str:
-    """Say what all models answer by weight."""
-    return sentence(f"all models, by weight: {limit(found, present=False)}")
-
-
 def cautions(
     found: Limit | None, findings: Sequence[Finding], determined: bool, other: str
 ) -> list[str]:
@@ -181,14 +171,9 @@ def preferred(found: Choice, own: str) -> str:
     return f"Another of the models compared is recommended. {text}"
 
 
-def slos(given: Sequence[Slo]) -> str:
-    """Name SLOs as they are written, as in ``loss <= 0.001 and p99 <= 0.2``."""
-    return listed([str(each) for each in given], most=len(given))
-
-
 def near_limit(given: Sequence[Slo], vouched: float, load: str, headroom: float = 0.0) -> str:
     """Say that a load, as an alert writes it, is above those for which the data vouch."""
-    end = f"{number(vouched)}, up to which the data vouch for {slos(given)}."
+    end = f"{number(vouched)}, up to which the data vouch for {bounds(given)}."
     if headroom:
         return f"The load is {load} and could not grow by {percent(headroom)} within {end}"
     return f"The load is {load}, above {end}"
@@ -196,7 +181,7 @@ def near_limit(given: Sequence[Slo], vouched: float, load: str, headroom: float 
 
 def above_limit(given: Sequence[Slo], limit: float, load: str) -> str:
     """Say that a load, as an alert writes it, is above the limit."""
-    return f"The load is {load}, above {number(limit)}, the limit that meets {slos(given)}."
+    return f"The load is {load}, above {number(limit)}, the limit that meets {bounds(given)}."
 
 
 def refits(found: Refits) -> str:

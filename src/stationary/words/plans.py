@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from stationary.words import answers, headlines
 from stationary.words.findings import clause
-from stationary.words.measures import unit_of
 from stationary.words.numbers import (
     about,
     listed,
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from stationary.planning.breakdown import Breakdown
     from stationary.planning.limits import Limit
     from stationary.terms.growth import Growth
-    from stationary.terms.slo import Slo
 
 WIDTH, MOST = 80, 20
 """Characters of a line and lines of a screen."""
@@ -59,31 +57,6 @@ _KINDS = {
 """What was observed, as people say it."""
 
 
-def bound(given: Slo) -> str:
-    """Return an SLO as people write it: ``loss < 0.1%``, ``p99 < 200 ms``.
-
-    Examples
-    --------
-    >>> from stationary.terms.slo import Slo
-    >>> bound(Slo.parse("loss<0.1%")), bound(Slo.parse("p99<200ms")), bound(Slo("mean_queue", 5))
-    ('loss < 0.1%', 'p99 < 200 ms', 'mean queue < 5')
-    """
-    is_share = unit_of(given.measure) == "share"
-    unit = given.unit or ("share" if is_share else "")
-    shown = {"share": percent, "time": seconds}.get(unit, number)
-    return f"{plain(given.measure)} < {shown(given.bound)}"
-
-
-def up_to(found: Limit, unit: str = "", named: str = "") -> str:
-    """Return a limit and its interval, with its name: ``up to 94.2 req/s (83.2 to 107)``."""
-    if found.load == 0:
-        return "at no load"
-    text = f"up to {_load(found.load, unit)}" if found.load < math.inf else "at any load"
-    if found.low != found.high:
-        text += f" ({named}{number(found.low, 3)} to {_end(found.high)})"
-    return text
-
-
 def grounds(found: Plan, limit: Limit) -> list[str]:
     """Return what an answer rests on and takes as given, and what makes its width, as lines."""
     lines = []
@@ -100,40 +73,6 @@ def grounds(found: Plan, limit: Limit) -> list[str]:
         said = sentence(assumed(taken, limit.load))
         lines += _labelled("Assumed", f"{said} Please check: light load does not show this")
     return lines
-
-
-def plan_answer(found: Limit, alone: Sequence[Limit] = (), unit: str = "") -> str:
-    """Return the answer of a plan in one or two sentences.
-
-    Parameters
-    ----------
-    found : Limit
-        The largest load that meets all SLOs.
-    alone : sequence of Limit
-        That of each SLO by itself.
-    unit : str
-        Unit of loads, such as ``req/s``.
-    """
-    return " ".join(filter(None, (holds(found, unit), missed_first(found, alone))))
-
-
-def holds(found: Limit, unit: str = "") -> str:
-    """Say up to which load the SLOs hold."""
-    what = listed([bound(each) for each in found.slos], most=9)
-    limit = up_to(found, unit, f"{headlines.interval(found.level)} ")
-    return sentence(f"{what} {'hold' if len(found.slos) > 1 else 'holds'} {limit}")
-
-
-def missed_first(found: Limit, alone: Sequence[Limit] = ()) -> str:
-    """Say which of several SLOs is missed first; nothing of a single one."""
-    if len(found.slos) < 2:
-        return ""
-    others = [each for each in alone if each.binding.measure != found.binding.measure]
-    first = f"{plain(found.binding.measure)} is missed first"
-    if others:
-        rest = [f"{bound(each.binding)} alone would hold {up_to(each)}" for each in others]
-        first += f"; {listed(rest, most=9)}"
-    return sentence(first)
 
 
 def used_up(found: Limit, growth: Growth, today: date) -> str:
@@ -159,7 +98,7 @@ def rests_on(windows: Windows, unit: str = "") -> str:
     kinds = [_KINDS.get(kind.kind, plain(kind.kind)) for kind in windows.observations]
     return (
         f"{listed(kinds)} in {plural(windows.recorded, 'window')}{length}, at loads of "
-        f"{_with(loads, unit)}"
+        f"{loads}{unit and f' {unit}'}"
     )
 
 
@@ -265,7 +204,7 @@ def plan_screen(
         From when it does.
     """
     unit = found.recipe.get("unit", "")
-    first = [plan_answer(limit, alone, unit), headlines.headroom(limit)]
+    first = [answers.plan_answer(limit, alone, unit), headlines.headroom(limit)]
     if growth is not None and limit.trusted:
         first.append(used_up(limit, growth, today or date.today()))
     lines = [line for text in filter(None, first) for line in wrap(text, WIDTH)]
@@ -365,18 +304,6 @@ def _labelled(label: str, text: str) -> list[str]:
         break_on_hyphens=False,
         break_long_words=False,
     )
-
-
-def _load(load: float, unit: str) -> str:
-    return _with(number(load, 3), unit)
-
-
-def _with(text: str, unit: str) -> str:
-    return f"{text} {unit}" if unit else text
-
-
-def _end(load: float) -> str:
-    return "any" if load == math.inf else number(load, 3)
 
 
 def _span(days: float) -> str:
