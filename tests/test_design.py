@@ -180,6 +180,14 @@ WRONG = {
     ),
     "a present load": (lambda m, w, f: f.max_load(loss=0.1, present="now"), "present .*'now'"),
     "an experiment": (lambda m, w, f: f.next_experiment("a", loss=0.1), "'a'"),
+    "parameters": (
+        lambda m, w, f: st.models.FromFunction(lambda load, p: {}, states=2, params={"k": "x"}),
+        "'k'.*'x'",
+    ),
+    "rates in a list": (
+        lambda m, w, f: st.models.FromFunction(lambda load, p: [1], states=2, params={"k": 1.0}),
+        "list",
+    ),
     "repeats": (lambda m, w, f: f.bootstrap("many"), "repeats; got 'many'"),
 }
 
@@ -195,6 +203,10 @@ CALLS = {
     "compare": lambda m, w, f: (st.compare, {"models": [m], "windows": w, "jobs": 1}),
     "plan": lambda m, w, f: (st.plan, {"windows": w, "capacity": 20}),
     "Slo": lambda m, w, f: (st.Slo, {"measure": "loss", "bound": 0.1}),
+    "Slo.parse": lambda m, w, f: (st.Slo.parse, {"text": "loss<1%"}),
+    "Newton": lambda m, w, f: (st.Newton, {}),
+    "Stochastic": lambda m, w, f: (st.Stochastic, {}),
+    "load": lambda m, w, f: (st.load, {"folder": "nowhere"}),
     "forecast": lambda m, w, f: (f.forecast, {"x": [10.0]}),
     "max_load": lambda m, w, f: (f.max_load, {"loss": 0.01}),
     "what_if": lambda m, w, f: (f.what_if, {"servers": 2}),

@@ -165,9 +165,12 @@ class Plan(Record):
     @property
     def limit(self) -> Limit:
         """The largest load that meets the SLOs that the plan was made for."""
+        self._check_asked()
+        return self.limit_of(self.question)
+
+    def _check_asked(self) -> None:
         if not self.question.slos:
             raise InputError("the plan has no SLO: give slo= to st.plan, or ask for max_load(...)")
-        return self.limit_of(self.question)
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -218,6 +221,7 @@ class Plan(Record):
     def influence(self) -> pd.DataFrame:
         """Return by which share the limit would change without each window, the largest first."""
         self.check_observed("the influence of windows")
+        self._check_asked()
         change = influence(self.estimate, self.windows, self.question.slos, self.heaviest)
         frame = pd.DataFrame({"load": self.windows.loads.numpy(), "change": change})
         return frame.sort_values("change", key=abs, ascending=False)

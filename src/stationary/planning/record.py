@@ -147,7 +147,10 @@ class Record:
         weights = self.comparison.weights
         names = [name for name, weight in weights.items() if weight > 0]
         if not names:
-            raise InputError("the data determine none of the models, so there is nothing to pool")
+            raise InputError(
+                "the data determine none of the models, so there is no answer: record heavier "
+                "loads, or observe more states"
+            )
         total = sum(weights[name] for name in names)
         parts = (
             from_estimate(self.fitted[name], weights[name] / total, self.seed + k, name)

@@ -19,7 +19,7 @@ def as_names(given: Any, name: str, example: str) -> tuple[str, ...]:
     several = isinstance(given, Iterable) and not isinstance(given, str)
     names = tuple(given) if several else (given,)
     if not names or not all(isinstance(each, str) for each in names):
-        raise InputError(f"{name} must be names, as in {name}=[{example!r}]; got {given!r:.80}")
+        raise InputError(f"{name} must be names, as in {name}=['{example}']; got {given!r:.80}")
     return names
 
 

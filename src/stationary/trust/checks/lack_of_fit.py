@@ -15,8 +15,8 @@ import pandas as pd
 import scipy.stats
 
 from stationary._support.types import Array
-from stationary.terms.findings import Untrusted
-from stationary.trust.checks._case import LEVEL, Case, Outcome, passed, unknown, warning
+from stationary.terms.findings import Finding, Untrusted
+from stationary.trust.checks._case import LEVEL, Case, passed, unknown, warning
 from stationary.trust.checks._residuals import FEWEST, Residuals
 
 _MOST_GROUPS = 5
@@ -25,7 +25,7 @@ _RELATIVE, _ABSOLUTE = 0.1, 0.01
 """Differences of a share, relative and absolute, that matter when both are exceeded."""
 
 
-def check(case: Case) -> Outcome:
+def check(case: Case) -> Finding:
     """Test whether at some load a category is more or less frequent than the model says."""
     table = shares_by_load(case.residuals)
     table = table[table[["observed", "predicted"]].max(axis=1) > _ABSOLUTE]
