@@ -37,17 +37,21 @@ def test_windows_are_read(windows, tmp_path):
     frame.to_csv(tmp_path / "windows.csv", index=False)
     read = st.read_windows(tmp_path / "windows.csv", x="callrate", counts="Q={}", observe=[0, 1])
     assert read.counts.tolist() == windows.counts[:, :2].tolist()
+    columns = {"load": LOADS, "n0": windows.counts[:, 0], "n1": windows.counts[:, 1]}
+    framed = st.Windows.from_frame(pd.DataFrame(columns), x="load", counts=["n0", "n1"])
+    assert framed.counts.tolist() == read.counts.tolist()
     made = st.Windows(x=LOADS[:, None], counts=windows.counts[:, :2], observe=[0, 1], duration=10.0)
     assert len(made) == len(LOADS)
 
 
 def test_a_plan(windows, tmp_path):
-    plan = st.plan(windows, servers=1, capacity=20, slo=["response_time < 200ms", "loss < 0.1%"])
+    slos = ["response_time < 500ms", "loss < 0.1%"]
+    plan = st.plan(windows, servers=1, capacity=20, slo=slos)
     assert str(plan)
     assert plan.limit.low < plan.limit.load < plan.limit.high
     assert plan.limit.binding.measure in ("response_time", "loss")
-    assert plan.what_if(servers=2).limit.load > plan.limit.load
-    assert len(plan.forecast([80, 100, 120])) == 3
+    assert plan.what_if(servers=5).limit.load > plan.limit.load
+    assert {"loss", "loss_low", "trusted"} <= set(plan.forecast([80, 100, 120], measures="loss"))
     plan.save(tmp_path / "plan")
     assert st.load(tmp_path / "plan").limit.load == plan.limit.load
 
@@ -58,8 +62,9 @@ def test_a_fit(fit, tmp_path):
     forecast = fit.forecast(x=range(30, 61))
     assert isinstance(forecast, pd.DataFrame)
     assert {"load", "loss", "loss_low", "loss_high", "trusted"} <= set(forecast)
-    limit = fit.max_load(loss=0.001, response_time=0.2)
+    limit = fit.max_load(loss=0.001, p99=0.2)
     assert limit.binding in limit.slos
+    fit.report(tmp_path / "report.html", compare=False)
     fit.save(tmp_path / "run")
     assert st.load(tmp_path / "run").estimates == fit.estimates
     assert list(fit.table())[:5] == ["parameter", "estimate", "std_error", "low", "high"]
@@ -113,7 +118,7 @@ def test_a_chain_of_ones_own():
 
 def test_fixed_names():
     names = "MultiDiagonal UpperTriangular Relaxed FromFunction RuleModel from_prism ErlangService"
-    for name in [*names.split(), "BatchArrivals"]:
+    for name in [*names.split(), "BatchArrivals", "FromModule", "PCMC"]:
         assert hasattr(st.models, name)
     assert callable(st.Edges.from_pairs)
     assert callable(st.conditional_nll)

@@ -60,20 +60,9 @@ def in_parallel(
 ) -> list[R]:
     """Return the function of every item, in their order.
 
-    Work that is done before processes would have started stays in this one.
-
-    Parameters
-    ----------
-    function : callable
-        Of one item.
-    items : sequence
-        What to apply it to.
-    jobs : int
-        Processes on this machine; -1 for one a core.
-    cluster : str, optional
-        Address of a Dask scheduler to run on instead.
-    progress : callable, optional
-        See `Progress`.
+    Work that is done before processes would have started stays in this one. There are ``jobs``
+    processes, one per core where that is -1, or else the tasks run on the Dask cluster whose
+    scheduler has this address.
     """
     _check(jobs, cluster, progress)
     results: dict[int, R] = {}
@@ -120,11 +109,8 @@ def as_ready(
 ) -> Generator[tuple[int, R], None, None]:
     """Yield the place and the function of every item, in the order in which they are ready.
 
-    Parameters
-    ----------
-    function, items, jobs, cluster
-        As for `in_parallel`. On a cluster, tasks that were lost with a worker run again; what was
-        not yielded when the caller closes this, or is interrupted, is taken off it.
+    On a cluster, tasks that were lost with a worker run again; what was not yielded when the caller
+    closes this, or is interrupted, is taken off it.
     """
     if not items:
         return

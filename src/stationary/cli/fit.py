@@ -268,18 +268,8 @@ def _watched(method: Method) -> Iterator[Method]:
 
 def _show(plan: Plan, limit: Limit | None, output: Path | None) -> None:
     from stationary import words
-    from stationary.cli._show import table
 
-    level = plan.question.level
-    say(words.summary(plan.estimate, plan.windows, level))
-    if plan.refits is not None:
-        say()
-        rows = [
-            [row["parameter"], *(words.number(row[k]) for k in ("std_error", "low", "high"))]
-            for row in plan.table(level).to_dict("records")
-        ]
-        columns = ["parameter", "std error", "low", "high"]
-        table(f"{words.refits(plan.refits)} ({100 * level:g}% intervals)", columns, rows)
+    say(words.summary(plan))
     if limit is not None:
         say(f"\n{words.plan_answer(limit, reason=True)}")
         say(words.headroom(limit))

@@ -82,22 +82,9 @@ def forecast(
 ) -> Forecast:
     """Forecast measures at every input, with intervals.
 
-    The value is that of the estimates for one model, and the median of the draws for several.
-
-    Parameters
-    ----------
-    draws : Draws
-        Models and their parameters.
-    x : sequence, array [G, d], mapping or DataFrame
-        Inputs.
-    measures : sequence of str, optional
-        What to forecast; by default the measures that all models show.
-    level : float
-        Coverage of the intervals.
-    doubt : Doubt, optional
-        A reason not to trust any row, such as a fit that did not converge.
-    horizon : Horizon, optional
-        Beyond it no row is trusted.
+    The value is that of the estimates for one model, and the median of the draws for several. By
+    default the measures are those that all models show. No row is trusted where there is a
+    ``doubt``, such as a fit that did not converge, and none beyond the ``horizon``.
     """
     check_level(level)
     names = names_for(draws, measures)

@@ -157,26 +157,12 @@ def limit(
     doubt: Doubt | None = None,
     horizon: Horizon | None = None,
 ) -> Limit:
-    """Find the largest load that meets all SLOs.
+    """Find the largest load that meets all SLOs, from a load ``near`` it.
 
     Each draw has its own root; the interval is made of their quantiles. The load is that of the
     estimates for one model, and the median of the draws for several. Where a measure rises and
-    falls, it is the first load beyond which an SLO is broken.
-
-    Parameters
-    ----------
-    draws : Draws
-        Models and their parameters.
-    slos : sequence of Slo
-        What must hold.
-    near : float
-        A load to search from, such as the heaviest observed.
-    level : float
-        Coverage of the interval.
-    doubt : Doubt, optional
-        A reason not to trust the answer, such as a fit that did not converge.
-    horizon : Horizon, optional
-        A limit beyond it is not trusted.
+    falls, it is the first load beyond which an SLO is broken. The answer is not trusted where there
+    is a ``doubt``, such as a fit that did not converge, nor beyond the ``horizon``.
     """
     check_level(level)
     check_slos([part.model for part in draws.parts], slos)

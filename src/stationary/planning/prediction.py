@@ -50,20 +50,9 @@ def predictable(model: Model, name: str) -> bool:
 def prediction(
     draws: Draws, x: Tensor, names: Sequence[str], window: float, level: float
 ) -> tuple[Array, Array]:
-    """Return the ends ``[G, K]`` between which windows of a length will lie; NaN if not known.
+    """Return the ends ``[G, K]`` between which a share of ``level`` of the windows will lie.
 
-    Parameters
-    ----------
-    draws : Draws
-        Models and their parameters.
-    x : Tensor [G, d]
-        Inputs.
-    names : sequence of str
-        Measures.
-    window : float
-        Length of a window.
-    level : float
-        Share of windows between the ends.
+    Windows are of one length; ends are NaN for measures of which this is not known.
     """
     parts = draws.thinned(_COUNT).parts
     shown = np.concatenate([_shown(part, x, names, window) for part in parts])

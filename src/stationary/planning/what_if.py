@@ -45,14 +45,7 @@ class Change:
 def what_if(draws: Draws, options: Mapping[str, Any], speed: float | None) -> tuple[Draws, Change]:
     """Return the draws of a changed system, and what changed.
 
-    Parameters
-    ----------
-    draws : Draws
-        Of the system as it is.
-    options : mapping
-        New values of the model's options, such as ``servers`` or ``capacity``.
-    speed : float, optional
-        Every server works this many times as fast.
+    Options of the model take new values, and every server may work at a multiple of its speed.
     """
     if speed is None and not options:
         raise InputError(

@@ -110,17 +110,7 @@ def up_to(found: Limit, unit: str = "", named: str = "") -> str:
 
 
 def limit(found: Limit, unit: str = "", reason: bool = True) -> str:
-    """Return the answer as a clause: the load, its interval, and why not to trust it.
-
-    Parameters
-    ----------
-    found : Limit
-        The answer.
-    unit : str
-        Unit of loads, such as ``req/s``.
-    reason : bool
-        Whether to say why it is not to be trusted.
-    """
+    """Return the answer as a clause: the load, its interval, and the reason not to trust it."""
     several = len(found.slos) > 1
     text = f"{bounds(found.slos)} {'hold' if several else 'holds'} "
     text += up_to(found, unit, f"{interval(found.level)} ")
@@ -148,19 +138,7 @@ def missed_first(found: Limit, alone: Sequence[Limit] = ()) -> str:
 def plan_answer(
     found: Limit, alone: Sequence[Limit] = (), unit: str = "", reason: bool = False
 ) -> str:
-    """Return the answer in one or two sentences.
-
-    Parameters
-    ----------
-    found : Limit
-        The largest load that meets all SLOs.
-    alone : sequence of Limit
-        That of each SLO by itself.
-    unit : str
-        Unit of loads, such as ``req/s``.
-    reason : bool
-        Whether to say why it is not to be trusted.
-    """
+    """Return the answer in one or two sentences; ``alone`` are the limits of each SLO by itself."""
     parts = sentence(limit(found, unit, reason)), missed_first(found, alone)
     return " ".join(filter(None, parts))
 

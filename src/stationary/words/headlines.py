@@ -134,16 +134,8 @@ def cautions(
 ) -> list[str]:
     """Return why not to act on an answer as it stands; empty if there is no known reason.
 
-    Parameters
-    ----------
-    found : Limit, optional
-        The answer.
-    findings : sequence of Finding
-        What the checks of the data found.
-    determined : bool
-        Whether the data determine all of the answer, as far as is known.
-    other : str
-        What a comparison says in favour of another model; may be empty.
+    A comparison may speak for another model; ``determined`` is whether the data determine all of
+    the answer, as far as is known.
     """
     notes = []
     # A fit that did not converge warns of that itself.

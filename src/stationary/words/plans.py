@@ -116,12 +116,7 @@ def unobserved(found: Plan) -> str:
 def assumed(found: Sequence[Assumed], answer: float = math.nan) -> str:
     """Return what an answer takes as given, and where the limit would be otherwise, as clauses.
 
-    Parameters
-    ----------
-    found : sequence of Assumed
-        What it takes as given.
-    answer : float
-        The limit, to say where another assumption would hardly move it.
+    Where it would hardly move from the answer, that is said instead.
     """
     parts = []
     for each in found:
@@ -186,22 +181,8 @@ def plan_screen(
 ) -> str:
     """Return the answer of a plan on one screen of 80 columns and at most 20 lines.
 
-    Parameters
-    ----------
-    found : Plan
-        What was learnt.
-    limit : Limit
-        Its answer.
-    alone : sequence of Limit
-        That of each SLO by itself.
-    notes : sequence of str
-        What else a reader should know, the most important first.
-    advice : str
-        What to do next.
-    growth : Growth, optional
-        How the load grows.
-    today : date, optional
-        From when it does.
+    ``alone`` are the limits of each SLO by itself; notes, the most important first, are shown as
+    far as there is room; advice is what to do next.
     """
     unit = found.recipe.get("unit", "")
     first = [answers.plan_answer(limit, alone, unit), headlines.headroom(limit)]

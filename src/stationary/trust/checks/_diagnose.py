@@ -33,21 +33,8 @@ def diagnose(estimate: Estimate, windows: Windows) -> list[Finding]:
 
     Windows are taken in recorded order; pooled ones have none, so nothing can be said about them.
     Every test has a level of 0.01 and goes by the spread between windows, because counts inside a
-    window are not independent.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        A fitted model.
-    windows : Windows
-        What it was fitted to.
-
-    Returns
-    -------
-    list of Finding
-        One for each check, by name: bursts, drift, hysteresis, lack of fit, overtaking, serial
-        correlation, servers, service rate, steady state. `stationary.words.finding` puts them into
-        words.
+    window are not independent. There is one finding for each check, by name;
+    `stationary.words.finding` puts it into words.
     """
     if windows.is_pooled:
         pooled = unknown("pooled", recorded=windows.recorded)
