@@ -7,9 +7,9 @@ SOURCE = Path(__file__).parent.parent / "src" / "stationary"
 
 ROOMS = {
     "errors": 100,
-    "words": 1985,
-    "terms": 785,
-    "_support": 590,
+    "words": 1820,
+    "terms": 770,
+    "_support": 585,
     "edges": 190,
     "generator": 335,
     "solvers": 3725,
@@ -21,8 +21,8 @@ ROOMS = {
     "ingest": 5625,
     "simulation": 745,
     "learning": 4250,
-    "trust": 2840,
-    "planning": 1985,
+    "trust": 2775,
+    "planning": 1905,
     "output": 2190,
     "facade": 445,
     "planner": 290,

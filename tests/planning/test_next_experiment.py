@@ -231,7 +231,7 @@ SAID = {
     "a load below the limit": ([0.97, 0.7, 0.8], 120.0, ["load 120", "load 100 hardly at all"]),
     "nearly as good and safe": ([0.9, 0.71, 0.7], 120.0, ["load 120", "Load 140 would do little"]),
     "not nearly": ([0.97, 0.9, 0.5], 140.0, ["Load 140 is above the limit", "load 120 does most"]),
-    "nothing": ([0.99, 0.98, 0.97], 140.0, ["would hardly shrink", "(loss <= 0.001)"]),
+    "nothing": ([0.99, 0.98, 0.97], 140.0, ["would hardly shrink", "(loss < 0.1%)"]),
 }
 
 

@@ -104,9 +104,7 @@ def _show(plan: Plan, known: Identifiability) -> None:
     for finding in findings:
         text = f"  {_MARKS[finding.verdict]} {finding.check}: {words.finding(finding)}"
         say(fill(text, 80, subsequent_indent=" " * 10))
-    unknown = sum(finding.verdict == "unknown" for finding in findings)
-    if unknown:
-        say(words.unchecked(unknown, len(findings)))
+    say(words.checked(findings))
     say("\nIs the answer determined?")
     say(words.identifiability(known))
     say("\nUp to which load can it be trusted?")

@@ -136,17 +136,9 @@ def check_slos(models: Sequence[Model], slos: Sequence[Slo]) -> None:
     for slo in slos:
         for model in models:
             measure = model.measure(slo.measure)
-            units = {
-                "time": measure.time or measure.high == math.inf,
-                "share": (measure.low, measure.high) == (0.0, 1.0),
-            }
-            if not units.get(slo.unit, True):
-                raise InputError(f"{slo.measure} is not a {slo.unit}: give its bound as a number")
-            if not measure.low < slo.bound < measure.high:
-                raise InputError(
-                    f"a bound on {slo.measure} must lie between {measure.low:g} and "
-                    f"{measure.high:g}; got {slo.bound!r}"
-                )
+            units = {"time"} if measure.time or measure.high == math.inf else set()
+            units |= {"share"} if (measure.low, measure.high) == (0.0, 1.0) else set()
+            slo.check(units, measure.low, measure.high)
 
 
 def limit(

@@ -242,11 +242,10 @@ class Record:
         checked = as_slos(slos)
         if checked:
             check_slos([part.model for part in self.draws.parts], checked)
-        present = (
-            self.question.present
-            if present is None
-            else check_positive(present, "the present load")
-        )
+        if present is None:
+            present = self.question.present
+        else:
+            check_positive(present, "the present load")
         return Question(checked, present, level, self.question.missing)
 
     @cached_property

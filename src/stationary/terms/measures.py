@@ -35,10 +35,4 @@ def check_bounds(slos: Iterable[Slo]) -> None:
     for slo in slos:
         check_measures([slo.measure])
         unit = unit_of(slo.measure)
-        if slo.unit not in ("", unit):
-            raise InputError(f"{slo.measure} is not a {slo.unit}: give its bound as a number")
-        most = 1.0 if unit == "share" else math.inf
-        if not 0 < slo.bound < most:
-            raise InputError(
-                f"a bound on {slo.measure} must lie between 0 and {most:g}; got {slo.bound!r}"
-            )
+        slo.check({unit or ""}, 0.0, 1.0 if unit == "share" else math.inf)

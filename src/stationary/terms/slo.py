@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -65,6 +65,16 @@ class Slo:
             )
         unit = "share" if match[3] == "%" else "time" if match[3] else ""
         return cls(match[1], number * _UNITS.get(match[3], 1.0), unit)
+
+    def check(self, units: Collection[str], low: float, high: float) -> None:
+        """Raise unless a measure of these units, between these ends, may have this bound."""
+        if self.unit and self.unit not in units:
+            raise InputError(f"{self.measure} is not a {self.unit}: give its bound as a number")
+        if not low < self.bound < high:
+            raise InputError(
+                f"a bound on {self.measure} must lie between {low:g} and {high:g}; got "
+                f"{self.bound!r}"
+            )
 
     def __str__(self) -> str:
         return f"{self.measure} <= {self.bound:g}"

@@ -24,7 +24,7 @@ from stationary.words.answers import (
     what_if,
 )
 from stationary.words.explanations import explanation
-from stationary.words.findings import clause, finding, unchecked
+from stationary.words.findings import clause, finding
 from stationary.words.fits import (
     covariance,
     ended,

@@ -35,11 +35,6 @@ def finding(found: Finding) -> str:
     return " ".join(map(sentence, _clauses(found)))
 
 
-def unchecked(count: int, findings: int) -> str:
-    """Say how many checks the data were not enough for."""
-    return f"{count} of {findings} could not be checked on these data."
-
-
 def clause(found: Finding) -> str:
     """Return the first clause of a finding, to stand inside another sentence."""
     return _clauses(found)[0]

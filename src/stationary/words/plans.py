@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from stationary.planning.assumed import Assumed
     from stationary.planning.breakdown import Breakdown
     from stationary.planning.limits import Limit
+    from stationary.terms.findings import Finding
     from stationary.terms.growth import Growth
 
 WIDTH, MOST = 80, 20
@@ -220,12 +221,16 @@ def windows_left_out(count: int, why: str) -> str:
     return f"{plural(count, 'window')} {'was' if count == 1 else 'were'} left out: {why}"
 
 
-def checked(count: int, bad: int, unsaid: int) -> str:
+def checked(findings: Sequence[Finding]) -> str:
     """Say how the checks of the data ended."""
-    if not count:
+    if not findings:
         return "The checks are of the data, which show the system before the change."
-    warned_of = f"{bad} of {plural(count, 'check')} {'warns' if bad == 1 else 'warn'}"
-    text = warned_of if bad else "No check warns"
+    bad, unsaid = (
+        sum(each.verdict == verdict for each in findings) for verdict in ("warning", "unknown")
+    )
+    text = "No check warns"
+    if bad:
+        text = f"{bad} of {plural(len(findings), 'check')} {'warns' if bad == 1 else 'warn'}"
     return f"{text}; on {unsaid} the data do not say enough." if unsaid else f"{text}."
 
 
@@ -238,10 +243,10 @@ def odd_window(off: float) -> str:
     )
 
 
-def felt_window(change: float) -> str:
+def felt_window(change: float, without: str = "it") -> str:
     """Say what the limit would be without a window."""
     side = "higher" if change > 0 else "lower"
-    return f"Without it the limit would be {percent(abs(change))} {side}."
+    return f"Without {without} the limit would be {about(abs(change))} {side}."
 
 
 def warned(found: Plan) -> Iterator[str]:
