@@ -91,7 +91,7 @@ def in_parallel(
 
 def _check(jobs: object, cluster: object, progress: object) -> None:
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs == 0:
-        raise InputError(f"jobs must be a number of processes, or -1 for one a core; got {jobs!r}")
+        raise InputError(f"jobs is a number of processes, or -1 for one per core; got {jobs!r}")
     if not isinstance(cluster, str | None):
         raise InputError(f"cluster must be the address of a Dask scheduler; got {cluster!r}")
     if not (progress is None or callable(progress)):
@@ -203,7 +203,7 @@ class _Run:
         self.alive = time.monotonic()
         self.looked = -math.inf
         self._look()
-        # Tasks, and not data that is lost with the worker that holds it; one a worker, because
+        # Tasks, and not data that is lost with the worker that holds it; one per worker, because
         # Dask brings tasks to where what they need is.
         function = _dumps(_Remote(placed, __version__))
         self.opened = [

@@ -11,7 +11,7 @@ from stationary.terms.slo import Slo
 from stationary.words import unit_of
 
 USUAL = ("loss", "response_time", "p50", "p95", "p99", "mean_queue", "throughput", "utilisation")
-"""Measures that a forecast shows, as a suggestion for a name that is none."""
+"""Measures that a forecast shows, as suggestions where a name is unknown."""
 
 
 def as_names(given: Any, name: str, example: str) -> tuple[str, ...]:

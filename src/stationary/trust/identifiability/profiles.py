@@ -193,8 +193,9 @@ def rates_at_zero(region: Region, started: Scale) -> dict[int, tuple[float, floa
 def ends_of_parameters(
     region: Region, small: dict[int, tuple[float, float]], x: Tensor
 ) -> list[Question]:
-    """Ask for the ends of every parameter, of those at zero for the upper one; none if many.
+    """Ask for the ends of every parameter, of those at zero for the upper one.
 
+    Nothing is asked where there are many parameters.
     The region need not be convex, and a search that starts at one of its corners finds ends that
     one from its middle misses.
     """
