@@ -1,5 +1,6 @@
 """The interface as it was designed: these lines work, and wrong types get a sentence."""
 
+import contextlib
 import inspect
 import subprocess
 import sys
@@ -36,17 +37,21 @@ def test_windows_are_read(windows, tmp_path):
     frame.to_csv(tmp_path / "windows.csv", index=False)
     read = st.read_windows(tmp_path / "windows.csv", x="callrate", counts="Q={}", observe=[0, 1])
     assert read.counts.tolist() == windows.counts[:, :2].tolist()
+    columns = {"load": LOADS, "n0": windows.counts[:, 0], "n1": windows.counts[:, 1]}
+    framed = st.Windows.from_frame(pd.DataFrame(columns), x="load", counts=["n0", "n1"])
+    assert framed.counts.tolist() == read.counts.tolist()
     made = st.Windows(x=LOADS[:, None], counts=windows.counts[:, :2], observe=[0, 1], duration=10.0)
     assert len(made) == len(LOADS)
 
 
 def test_a_plan(windows, tmp_path):
-    plan = st.plan(windows, servers=1, capacity=20, slo=["response_time < 200ms", "loss < 0.1%"])
+    slos = ["response_time < 500ms", "loss < 0.1%"]
+    plan = st.plan(windows, servers=1, capacity=20, slo=slos)
     assert str(plan)
     assert plan.limit.low < plan.limit.load < plan.limit.high
     assert plan.limit.binding.measure in ("response_time", "loss")
-    assert plan.what_if(servers=2).limit.load > plan.limit.load
-    assert len(plan.forecast([80, 100, 120])) == 3
+    assert plan.what_if(servers=5).limit.load > plan.limit.load
+    assert {"loss", "loss_low", "trusted"} <= set(plan.forecast([80, 100, 120], measures="loss"))
     plan.save(tmp_path / "plan")
     assert st.load(tmp_path / "plan").limit.load == plan.limit.load
 
@@ -57,8 +62,9 @@ def test_a_fit(fit, tmp_path):
     forecast = fit.forecast(x=range(30, 61))
     assert isinstance(forecast, pd.DataFrame)
     assert {"load", "loss", "loss_low", "loss_high", "trusted"} <= set(forecast)
-    limit = fit.max_load(loss=0.001, response_time=0.2)
+    limit = fit.max_load(loss=0.001, p99=0.2)
     assert limit.binding in limit.slos
+    fit.report(tmp_path / "report.html", compare=False)
     fit.save(tmp_path / "run")
     assert st.load(tmp_path / "run").estimates == fit.estimates
     assert list(fit.table())[:5] == ["parameter", "estimate", "std_error", "low", "high"]
@@ -112,7 +118,7 @@ def test_a_chain_of_ones_own():
 
 def test_fixed_names():
     names = "MultiDiagonal UpperTriangular Relaxed FromFunction RuleModel from_prism ErlangService"
-    for name in [*names.split(), "BatchArrivals"]:
+    for name in [*names.split(), "BatchArrivals", "FromModule", "PCMC"]:
         assert hasattr(st.models, name)
     assert callable(st.Edges.from_pairs)
     assert callable(st.conditional_nll)
@@ -179,6 +185,14 @@ WRONG = {
     ),
     "a present load": (lambda m, w, f: f.max_load(loss=0.1, present="now"), "present .*'now'"),
     "an experiment": (lambda m, w, f: f.next_experiment("a", loss=0.1), "'a'"),
+    "parameters": (
+        lambda m, w, f: st.models.FromFunction(lambda load, p: {}, states=2, params={"k": "x"}),
+        "'k'.*'x'",
+    ),
+    "rates in a list": (
+        lambda m, w, f: st.models.FromFunction(lambda load, p: [1], states=2, params={"k": 1.0}),
+        "list",
+    ),
     "repeats": (lambda m, w, f: f.bootstrap("many"), "repeats; got 'many'"),
 }
 
@@ -187,6 +201,43 @@ WRONG = {
 def test_a_wrong_type_gets_a_sentence(ask, said, model, windows, fit):
     with pytest.raises(st.errors.InputError, match=said):
         ask(model, windows, fit)
+
+
+CALLS = {
+    "fit": lambda m, w, f: (st.fit, {"model": m, "windows": w}),
+    "compare": lambda m, w, f: (st.compare, {"models": [m], "windows": w, "jobs": 1}),
+    "plan": lambda m, w, f: (st.plan, {"windows": w, "capacity": 20}),
+    "Slo": lambda m, w, f: (st.Slo, {"measure": "loss", "bound": 0.1}),
+    "Slo.parse": lambda m, w, f: (st.Slo.parse, {"text": "loss<1%"}),
+    "Newton": lambda m, w, f: (st.Newton, {}),
+    "Stochastic": lambda m, w, f: (st.Stochastic, {}),
+    "load": lambda m, w, f: (st.load, {"folder": "nowhere"}),
+    "forecast": lambda m, w, f: (f.forecast, {"x": [10.0]}),
+    "max_load": lambda m, w, f: (f.max_load, {"loss": 0.01}),
+    "what_if": lambda m, w, f: (f.what_if, {"servers": 2}),
+    "next_experiment": lambda m, w, f: (f.next_experiment, {"loss": 0.01, "loads": [15.0]}),
+    "bootstrap": lambda m, w, f: (f.bootstrap, {"repeats": 20, "jobs": 1}),
+    "compared": lambda m, w, f: (f.compared, {"jobs": 1}),
+    "identify": lambda m, w, f: (f.identify, {"x": [15.0]}),
+    "table": lambda m, w, f: (f.table, {}),
+    "conf_int": lambda m, w, f: (f.conf_int, {}),
+    "plot": lambda m, w, f: (f.plot, {}),
+    "plot_forecast": lambda m, w, f: (f.plot_forecast, {"x": [10.0]}),
+    "plot_residuals": lambda m, w, f: (f.plot_residuals, {}),
+    "plot_calibration": lambda m, w, f: (f.plot_calibration, {}),
+    "plot_generator": lambda m, w, f: (f.plot_generator, {}),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_whatever_an_argument_is_there_is_an_answer_or_a_sentence(call, model, windows, fit):
+    function, right = call(model, windows, fit)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        for wrong in ("x", object(), ["a"], -2.5):
+            with contextlib.suppress(st.errors.StationaryError):
+                function(**{**right, name: wrong})
 
 
 def test_every_name_at_the_top_can_be_asked_for_first():

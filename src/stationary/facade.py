@@ -23,12 +23,12 @@ from stationary.planning.experiment import Experiment, next_experiment
 from stationary.planning.forecast import forecast, names_for
 from stationary.planning.influence import influence
 from stationary.planning.limits import Limit
-from stationary.planning.prediction import check_window, predictable, prediction
+from stationary.planning.prediction import predictable, prediction
 from stationary.planning.record import Record, Refits
 from stationary.planning.tables import criteria, parameters, ranking
 from stationary.planning.what_if import what_if
 from stationary.terms.findings import Finding
-from stationary.terms.slo import as_slos
+from stationary.terms.slo import as_slos, check_positive
 from stationary.trust.checks import outlying, residuals
 from stationary.trust.identifiability import Identifiability, identify
 from stationary.trust.ladder import ladder_of
@@ -155,7 +155,7 @@ class Plan(Record):
         found = forecast(draws, x, names, level, self.doubt, self.horizon)
         frame = found.frame()
         if window is not None:
-            check_window(window)
+            check_positive(window, "window")
             told = [name for name in names if predictable(draws.first, name)]
             ends = prediction(draws, found.x, told, window, level)
             for end, values in zip(("low", "high"), ends, strict=True):
@@ -165,9 +165,12 @@ class Plan(Record):
     @property
     def limit(self) -> Limit:
         """The largest load that meets the SLOs that the plan was made for."""
+        self._check_asked()
+        return self.limit_of(self.question)
+
+    def _check_asked(self) -> None:
         if not self.question.slos:
             raise InputError("the plan has no SLO: give slo= to st.plan, or ask for max_load(...)")
-        return self.limit_of(self.question)
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -223,6 +226,7 @@ class Plan(Record):
     def influence(self) -> pd.DataFrame:
         """Return by which share the limit would change without each window, the largest first."""
         self.check_observed("the influence of windows")
+        self._check_asked()
         change = influence(self.estimate, self.windows, self.question.slos, self.heaviest)
         frame = pd.DataFrame({"load": self.windows.loads.numpy(), "change": change})
         return frame.sort_values("change", key=abs, ascending=False)

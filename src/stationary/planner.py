@@ -25,7 +25,8 @@ from stationary.output.store import read
 from stationary.planning.limits import check_slos
 from stationary.solvers import Solver
 from stationary.terms.candidates import as_candidates
-from stationary.terms.slo import as_slos, check_level, check_present
+from stationary.terms.measures import as_names
+from stationary.terms.slo import as_slos, check_level, check_positive
 from stationary.trust.baselines import BASELINES
 from stationary.trust.ladder import candidates, default_capacity
 from stationary.trust.study import fit_all
@@ -100,6 +101,7 @@ def fit(
     """
     check_model(model)
     _check_windows(windows)
+    kinds = None if observations is None else as_names(observations, "observations", "states")
     _check_kinds(method=method, gradient=gradient, solver=solver, covariance=covariance)
     stochastic = epochs is not None or not isinstance(gradient, Exact | None)
     if method is not None and (stochastic or gradient is not None):
@@ -108,7 +110,7 @@ def fit(
         options: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
         method = Stochastic(gradient=gradient or Exact(), **options)
     method = method or Newton()
-    windows = windows.informing([model]) if observations is None else windows.using(observations)
+    windows = windows.informing([model]) if kinds is None else windows.using(kinds)
     found, way = estimate(model, windows, method, solver=solver, covariance=covariance, seed=seed)
     if not found.converged:
         why = words.ended(found.ended)
@@ -224,8 +226,9 @@ def plan(
     _check_windows(windows)
     slos = as_slos(slo)
     check_level(level)
-    if present is not None:
-        check_present(present)
+    for name, value in {"the present load": present, "patience": patience}.items():
+        if value is not None:
+            check_positive(value, name)
     said = {"servers": servers, "capacity": capacity, "patience": patience}
     if models is not None and any(value is not None for value in said.values()):
         raise InputError("give models=, or servers=, capacity= and patience=, not both")

@@ -339,8 +339,8 @@ def test_slo_decides_the_exit_code(call, data, fit, slo, code):
     args = ("fit", data, "--model", MODEL, "--observe", "0,1,2", "--slo", slo)
     found, out, _ = call(*args)
     assert found == code
-    verb = "misses" if code else "meets"
-    assert f"The heaviest load in the data, 15, {verb} the limit." in out
+    verb = "is over the limit by" if code else "meets the limit"
+    assert f"The heaviest load in the data, 15, {verb}" in out
     found, out, _ = call(*args, "--json")
     assert found == code
     limit, expected = json.loads(out)["limit"], fit.max_load(loss=float(slo.split("<")[1]))
@@ -372,7 +372,7 @@ def test_of_two_slos_the_second_may_bind_and_fail_the_gate(call, data, fit, run)
             }
         out = call(*command, *TWO)[1]
         assert "response time is missed first" in out
-        assert "misses the limit" in out
+        assert "is over the limit by" in out
 
 
 def test_a_limit_for_programs_has_these_keys(call, run, fit):
@@ -407,8 +407,7 @@ def test_the_present_load_decides_when_it_is_given(call, data, fit):
     code, out, _ = call(*args, 1.1 * limit.load)
     assert code == 1
     present = words.number(1.1 * limit.load, 3)
-    assert f"9% below the present {present}." in out
-    assert f"The present load, {present}, misses the limit." in out
+    assert f"The present load, {present}, is over the limit by 10%." in out
     code, out, _ = call(*args, 0.9 * limit.load, "--json")
     assert code == 0
     answer = json.loads(out)
@@ -525,12 +524,11 @@ def test_a_limit_from_a_run(call, run, fit):
     limit = fit.max_load(loss=0.01)
     code, out, err = call("forecast", run, "--slo", "loss<0.01")
     assert (code, err) == (0, "")
-    assert out.endswith(f"{words.sentence(words.limit(limit))}\n{words.verdict(limit)}\n")
-    assert "The heaviest load in the data, 15, meets the limit." in out
+    assert out.endswith(f"{words.plan_answer(limit, reason=True)}\n{words.headroom(limit)}\n")
+    assert "The heaviest load in the data, 15, may grow by" in out
     code, out, _ = call("forecast", run, "--slo", "loss<0.01", "--present", "20")
     assert code == 1
-    assert "below the present 20." in out
-    assert out.endswith("The present load, 20, misses the limit.\n")
+    assert "The present load, 20, is over the limit by" in out.splitlines()[-1]
 
 
 def test_what_if_decides_the_exit_code_and_stands_beside_what_is(call, run, fit):

@@ -444,8 +444,8 @@ def test_table_has_intervals_of_positive_and_of_real_parameters():
 
 def test_summary_says_what_a_reader_needs():
     _, fit = example()
-    text = words.summary(fit.estimate, fit.windows, 0.999)
-    assert str(fit) == words.summary(fit.estimate, fit.windows)
+    text = words.summary(fit.having(question=fit.asking((), 0.999, None)))
+    assert str(fit) == words.summary(fit)
     for part in (
         "MMmK(servers=1, capacity=19, service_rate=",
         f"{len(fit.windows)} windows, loads 11 to 15, observed 0, 1",

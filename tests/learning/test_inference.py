@@ -10,7 +10,6 @@ import scipy.stats
 import torch
 
 import stationary as st
-from stationary import words
 from stationary.errors import ConvergenceWarning, InputError
 from stationary.learning.covariances import covariance
 from stationary.learning.derivatives import value_and_jacobian
@@ -352,7 +351,7 @@ def test_level_must_be_a_coverage(level):
     fit = st.fit(M.MMmK(servers=1, capacity=19), fast_mix(8))
     for ask in (
         fit.table,
-        lambda v: words.summary(fit.estimate, fit.windows, v),
+        lambda v: fit.asking((), v, None),
         lambda v: fit.forecast([20.0], v),
         lambda v: fit.max_load(level=v, loss=0.01),
     ):

@@ -161,7 +161,7 @@ def test_rules_of_several_slos_name_all_and_are_labelled_by_the_first_to_be_miss
         assert (rule["labels"]["measure"], rule["labels"]["bound"]) == ("mean_queue", "3")
     for rule in several[4:]:
         assert "loss < 0.1% and mean queue < 3" in rule["annotations"]["summary"]
-        assert "mean queue is missed first" in rule["annotations"]["description"]
+        assert "Mean queue is missed first" in rule["annotations"]["description"]
 
 
 @pytest.mark.parametrize(

@@ -254,22 +254,6 @@ def test_a_limit_reads_as_a_sentence():
     assert (sure.trusted, unsure.trusted) == (True, False)
 
 
-@pytest.mark.parametrize(
-    ("load", "present", "text"),
-    [
-        (156.7, 130.0, ", 21% above the present 130"),
-        (156.7, 200.0, ", 22% below the present 200"),
-        (156.7, 156.0, ", 0.4% above the present 156"),
-        (156.7, math.nan, ""),
-        (math.inf, 130.0, ""),
-        (0.0, 130.0, ""),
-    ],
-)
-def test_a_limit_says_how_far_it_is(load, present, text):
-    found = made("loss", 0.001, load, load, load, 0.95, present)
-    assert words.limit(found) == words.limit(replace(found, present=math.nan)) + text
-
-
 def test_headroom_is_over_the_heaviest_load_unless_the_present_one_is_given(fit):
     found = fit.max_load(loss=0.01)
     assert found.present == LOADS.max()

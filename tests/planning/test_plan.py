@@ -51,7 +51,7 @@ def test_it_answers_end_to_end(plan):
     exact = M.MMmK(servers=2, capacity=12, service_rate=10.0).closed_form([found.high])
     assert float(exact[0, -1]) > 0.005
     text = str(plan)
-    for part in ("loss", "response time", "up to a load of", "mmmk", "Take "):
+    for part in ("Loss < 1%", "response time < 0.5", "hold up to", "mmmk", "Take "):
         assert part in text
     assert plan.recommended in plan.fitted
     assert plan.limit == plan.max_load(*SLOS)
@@ -156,8 +156,9 @@ def test_a_comparison_of_five_models_takes_few_fits(fits):
 
 def test_a_plan_without_an_slo_says_so(windows):
     fit = st.fit(M.MMmK(servers=2, capacity=12), windows)
-    with pytest.raises(InputError, match="no SLO"):
-        _ = fit.limit
+    for ask in (lambda: fit.limit, fit.influence, fit.breakdown):
+        with pytest.raises(InputError, match="no SLO"):
+            ask()
 
 
 def test_the_present_load_and_the_level_are_the_plans(windows):

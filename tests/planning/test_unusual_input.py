@@ -89,32 +89,6 @@ def test_a_limit_needs_positive_loads():
         st.fit(model, seen).max_load(p_b=0.9)
 
 
-WRONG = {
-    "epochs": lambda w: st.fit(M.MMmK(), w, epochs="ten"),
-    "epochs none": lambda w: st.Stochastic(epochs=None),
-    "clip": lambda w: st.Stochastic(clip="a"),
-    "rule": lambda w: st.Stochastic(rule="adam"),
-    "starts": lambda w: st.Newton(starts="3"),
-    "half a start": lambda w: st.Newton(starts=2.5),
-    "servers": lambda w: st.plan(w, servers="a"),
-    "level": lambda w: st.plan(w, level=2.0),
-    "slo of nothing": lambda w: st.plan(w, slo="lost<1%"),
-    "folder": lambda w: st.load(None),
-    "params": lambda w: M.FromFunction(lambda load, p: {}, states=2, params=5),
-    "a parameter": lambda w: M.FromFunction(lambda load, p: {}, states=2, params={"k": "x"}),
-    "rates": lambda w: M.FromFunction(lambda load, p: [1], states=2, params={"k": 1.0}),
-    "bound": lambda w: st.Slo("loss", "a"),
-    "text": lambda w: st.Slo.parse(5),
-    "measure": lambda w: M.MMmK().measure(3),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_types_get_a_sentence(name, windows):
-    with pytest.raises(InputError):
-        WRONG[name](windows)
-
-
 def test_present_may_be_a_number_of_numpy(windows):
     fit = st.fit(M.MMmK(capacity=8), windows)
     assert fit.max_load(loss=0.01, present=np.int64(10)).present == 10

@@ -60,23 +60,11 @@ def in_parallel(
 ) -> list[R]:
     """Return the function of every item, in their order.
 
-    Work that is done before processes would have started stays in this one.
-
-    Parameters
-    ----------
-    function : callable
-        Of one item.
-    items : sequence
-        What to apply it to.
-    jobs : int
-        Processes on this machine; -1 for one a core.
-    cluster : str, optional
-        Address of a Dask scheduler to run on instead.
-    progress : callable, optional
-        See `Progress`.
+    Work that is done before processes would have started stays in this one. There are ``jobs``
+    processes, one per core where that is -1, or else the tasks run on the Dask cluster whose
+    scheduler has this address.
     """
-    if jobs == 0:
-        raise InputError("jobs must be a number of processes, or -1 for one a core; got 0")
+    _check(jobs, cluster, progress)
     results: dict[int, R] = {}
 
     def keep(place: int, result: R) -> None:
@@ -101,6 +89,17 @@ def in_parallel(
     return [results[k] for k in range(len(items))]
 
 
+def _check(jobs: object, cluster: object, progress: object) -> None:
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs == 0:
+        raise InputError(f"jobs is a number of processes, or -1 for one per core; got {jobs!r}")
+    if not isinstance(cluster, str | None):
+        raise InputError(f"cluster must be the address of a Dask scheduler; got {cluster!r}")
+    if not (progress is None or callable(progress)):
+        raise InputError(
+            f"progress must be a function of how many tasks are done and a text; got {progress!r}"
+        )
+
+
 def as_ready(
     function: Callable[[T], R],
     items: Sequence[T],
@@ -110,11 +109,8 @@ def as_ready(
 ) -> Generator[tuple[int, R], None, None]:
     """Yield the place and the function of every item, in the order in which they are ready.
 
-    Parameters
-    ----------
-    function, items, jobs, cluster
-        As for `in_parallel`. On a cluster, tasks that were lost with a worker run again; what was
-        not yielded when the caller closes this, or is interrupted, is taken off it.
+    On a cluster, tasks that were lost with a worker run again; what was not yielded when the caller
+    closes this, or is interrupted, is taken off it.
     """
     if not items:
         return
@@ -207,7 +203,7 @@ class _Run:
         self.alive = time.monotonic()
         self.looked = -math.inf
         self._look()
-        # Tasks, and not data that is lost with the worker that holds it; one a worker, because
+        # Tasks, and not data that is lost with the worker that holds it; one per worker, because
         # Dask brings tasks to where what they need is.
         function = _dumps(_Remote(placed, __version__))
         self.opened = [

@@ -27,7 +27,7 @@ from stationary.errors import InputError, did_you_mean, hide_passwords
 from stationary.ingest.formats import format_names
 from stationary.terms.candidates import pairs, parse_candidates
 from stationary.terms.measures import USUAL, check_bounds, check_measures
-from stationary.terms.slo import as_slos, check_level, check_present
+from stationary.terms.slo import as_slos, check_level, check_positive
 from stationary.terms.spans import parse_span
 
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ class Asking:
         if self.present is not None and not slos and not of_run:
             raise InputError("--present is the load that must meet a limit: give one with --slo")
         if self.present is not None:
-            check_present(self.present)
+            check_positive(self.present, "the present load")
         if level is not None:
             check_level(level)
 

@@ -103,9 +103,7 @@ def _show(plan: Plan, known: Identifiability) -> None:
     for finding in findings:
         text = f"  {_MARKS[finding.verdict]} {finding.check}: {words.finding(finding)}"
         prose(text, hang=" " * 10)
-    unknown = sum(finding.verdict == "unknown" for finding in findings)
-    if unknown:
-        say(words.unchecked(unknown, len(findings)))
+    prose(words.checked(findings))
     say("\nIs the answer determined?")
     prose(words.identifiability(known))
     say("\nUp to which load can it be trusted?")

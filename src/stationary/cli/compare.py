@@ -142,7 +142,7 @@ def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None, wide: boo
         answering = [name for name, weight in plan.weights.items() if weight > 0]
         say()
         prose(words.limit_of(limit, answering))
-        prose(words.verdict(limit))
+        prose(words.headroom(limit))
         say()
         for line in words.grounds(plan, limit):
             say(line)

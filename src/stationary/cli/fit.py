@@ -261,22 +261,12 @@ def _watched(method: Method) -> Iterator[Method]:
 
 def _show(plan: Plan, limit: Limit | None, output: Path | None) -> None:
     from stationary import words
-    from stationary.cli._show import table
 
-    level = plan.question.level
-    prose(words.summary(plan.estimate, plan.windows, level))
-    if plan.refits is not None:
-        say()
-        rows = [
-            [row["parameter"], *(words.number(row[k]) for k in ("std_error", "low", "high"))]
-            for row in plan.table(level).to_dict("records")
-        ]
-        columns = ["parameter", "std error", "low", "high"]
-        table(f"{words.refits(plan.refits)} ({100 * level:g}% intervals)", columns, rows)
+    prose(words.summary(plan))
     if limit is not None:
         say()
-        prose(words.sentence(words.limit(limit)))
-        prose(words.verdict(limit))
+        prose(words.plan_answer(limit, reason=True))
+        prose(words.headroom(limit))
     if output is not None:
         say(f"\nsaved in {output}; next: stationary check {output}, then")
         say(f"stationary forecast {output} --x LOW:HIGH:STEP, or stationary report {output}")

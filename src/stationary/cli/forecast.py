@@ -176,10 +176,10 @@ def _show(limit: Limit, now: Limit | None, change: Change | None, test: Experime
     from stationary.cli._show import table
 
     number = words.number
-    prose(words.sentence(words.limit(limit)))
+    prose(words.plan_answer(limit, reason=True))
     if now is not None and change is not None:
         prose(words.changed_limit(now, limit, change))
-    prose(words.verdict(limit))
+    prose(words.headroom(limit))
     if test is not None:
         columns = ["load", "interval of the limit then", "width then / now", "meets the limit"]
         rows = [

@@ -70,7 +70,7 @@ def rules(
     else:
         with replacing(output) as part:
             part.write_text(text, encoding="utf-8")
-        prose(words.sentence(words.limit(limit)))
+        prose(words.plan_answer(limit, reason=True))
         say(f"Wrote {output}. Next: promtool check rules {output}, then reload Prometheus.")
     if limit.doubt is not None:
         say(f"WARNING: {words.untrusted(limit)}", err=True)

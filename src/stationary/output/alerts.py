@@ -73,7 +73,7 @@ def alert_rules(
     _check(limit)
     vouched, binding = min(limit.low, limit.tested), limit.binding
     shared = {"measure": _escaped(binding.measure), "bound": f"{binding.bound:g}", **labels}
-    notes = {"description": _escaped(words.headline(limit))}
+    notes = {"description": _escaped(words.plan_answer(limit))}
     if not limit.trusted:
         shared["trusted"] = "no"
         notes["warning"] = _escaped(words.untrusted(limit))

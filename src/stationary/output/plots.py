@@ -246,6 +246,8 @@ def save_figure(ax: Axes, path: str | os.PathLike[str], about: str = "") -> None
 def _axes(ax: Axes | None) -> Axes:
     if ax is None:
         return Figure(figsize=(8, 5), layout="constrained").add_subplot()
+    if not isinstance(ax, Axes):
+        raise InputError(f"ax must be axes of matplotlib; got {ax!r:.80}")
     return ax
 
 

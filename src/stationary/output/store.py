@@ -189,14 +189,9 @@ def _read_windows(
 def read(
     folder: str | os.PathLike[str], model: Model | Sequence[Model] | None = None
 ) -> dict[str, Any]:
-    """Return the fields of a saved plan.
+    """Return the fields of a plan that `write` wrote.
 
-    Parameters
-    ----------
-    folder : path
-        What `write` wrote.
-    model : Model or sequence of Model, optional
-        Models of the user's own in the plan: their code is not in the folder.
+    Models of the user's own must be passed: their code is not in the folder.
     """
     path = as_folder(folder)
     own = () if model is None else (model,) if isinstance(model, Model) else model

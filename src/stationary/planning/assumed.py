@@ -60,22 +60,11 @@ def assumed(
     answer: float,
     missing: tuple[str, ...],
 ) -> tuple[Assumed, ...]:
-    """Return what draws of a queue take as given.
+    """Return what draws of a queue take as given, those of the main model first.
 
-    Parameters
-    ----------
-    parts : sequence of Part
-        Draws of the models that answer, the main one first.
-    windows : Windows, optional
-        The data; none for a system that was not observed.
-    slos : tuple of Slo
-        What must hold; without any, no effects are computed.
-    near : float
-        A load to search limits from.
-    answer : float
-        The limit on the load; zero where there is none, so that nothing moves it.
-    missing : tuple of str
-        Names of what the user did not say.
+    Effects on the limit are computed where there is one, an ``answer`` above zero; those of other
+    servers where the system was observed. Limits are searched from the load ``near``, and
+    ``missing`` names what the user did not say.
     """
     part, model = parts[0], parts[0].model
     if not isinstance(model, ServerQueue):

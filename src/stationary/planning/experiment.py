@@ -14,7 +14,7 @@ from stationary import words
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.draws import Draws, from_estimate
-from stationary.learning.estimate import Estimate
+from stationary.learning.estimate import Estimate, check_whole
 from stationary.learning.inference import Covariance, Link
 from stationary.planning.forecast import forecast, half_width
 from stationary.planning.information import Information
@@ -103,8 +103,7 @@ def next_experiment(
         Coverage of the intervals.
     """
     check_level(level)
-    if isinstance(more, bool) or not isinstance(more, int) or more < 1:
-        raise InputError(f"windows must be a whole number of at least 1; got {more!r}")
+    check_whole(more, "windows")
     if isinstance(loads, str):
         raise InputError(f"loads must be numbers; an SLO is given as loss=0.01; got {loads!r}")
     if estimate.model.weights:
@@ -131,6 +130,8 @@ def next_experiment(
         spread = np.linspace(lightest, 1.5 * answer.load, _CANDIDATES)
         loads = [float(f"{load:.3g}") for load in spread]
     candidates = np.unique(estimate.model.as_inputs(loads, least=1)[:, 0].numpy())
+    if candidates[-1] > FARTHEST * heaviest:
+        raise InputError(f"no test is made at so heavy a load; got {candidates[-1]:g}")
     known = Information.of(estimate, windows)
     after = np.array([answer.interval(cov) for cov in known.after(candidates, more)])
     table = pd.DataFrame(
@@ -161,7 +162,7 @@ def _limit(estimate: Estimate, slos: Sequence[Slo], heaviest: float, level: floa
     now = limit(_draws(estimate, estimate.covariance), slos, heaviest, level)
     now = replace(now, present=heaviest)
     if now.status is not Status.FOUND:
-        clause = words.limit(now, present=False, reason=False)
+        clause = words.limit(now, reason=False)
         raise InputError(f"{clause}: there is no limit that a test could narrow")
 
     def interval(cov: Covariance) -> tuple[float, float, float]:

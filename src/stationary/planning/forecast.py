@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from stationary._support.types import Array
 from stationary.errors import InputError
 from stationary.learning.draws import Draws
 from stationary.learning.inference import KNOWN, OPEN, Link
+from stationary.terms.measures import as_names
 from stationary.terms.slo import check_level
 from stationary.terms.trust import Doubt, Horizon, Reason
 
@@ -81,22 +82,9 @@ def forecast(
 ) -> Forecast:
     """Forecast measures at every input, with intervals.
 
-    The value is that of the estimates for one model, and the median of the draws for several.
-
-    Parameters
-    ----------
-    draws : Draws
-        Models and their parameters.
-    x : sequence, array [G, d], mapping or DataFrame
-        Inputs.
-    measures : sequence of str, optional
-        What to forecast; by default the measures that all models show.
-    level : float
-        Coverage of the intervals.
-    doubt : Doubt, optional
-        A reason not to trust any row, such as a fit that did not converge.
-    horizon : Horizon, optional
-        Beyond it no row is trusted.
+    The value is that of the estimates for one model, and the median of the draws for several. By
+    default the measures are those that all models show. No row is trusted where there is a
+    ``doubt``, such as a fit that did not converge, and none beyond the ``horizon``.
     """
     check_level(level)
     names = names_for(draws, measures)
@@ -154,23 +142,13 @@ def _summary(
 
 def names_for(draws: Draws, measures: Any = None) -> tuple[str, ...]:
     """Return the names of measures to forecast, by default all, or raise if there are none."""
-    names = draws.measures if measures is None else as_names(measures)
+    names = draws.measures if measures is None else as_names(measures, "measures", "loss")
     if not names:
         raise InputError(
             "the model has no measures, so there is nothing to forecast: override "
             "Model.measures, or pass measures= to FromFunction"
         )
     draws.check_measures(names)
-    return names
-
-
-def as_names(measures: Any) -> tuple[str, ...]:
-    """Return the names of one or several measures, or raise."""
-    if not isinstance(measures, Iterable):
-        raise InputError(f"measures must be names, as in measures=['loss']; got {measures!r}")
-    names = (measures,) if isinstance(measures, str) else tuple(measures)
-    if not names:
-        raise InputError("there is nothing to forecast: name a measure, as in measures=['loss']")
     return names
 
 

@@ -28,16 +28,7 @@ _STEP = 1e-3
 def influence(estimate: Estimate, windows: Windows, slos: tuple[Slo, ...], near: float) -> Array:
     """Return by which share ``[M]`` the limit would change without each of the windows.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        The model that answers, fitted to all windows.
-    windows : Windows
-        The data.
-    slos : tuple of Slo
-        What must hold.
-    near : float
-        A load to search limits from.
+    The estimate is of all of them, and limits are searched from the load ``near``.
     """
     minimum = Minimum(Likelihood(estimate.model, windows), windows, estimate.theta)
     scale, part = minimum.likelihood.scale, from_estimate(estimate)

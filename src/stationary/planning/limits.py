@@ -136,17 +136,9 @@ def check_slos(models: Sequence[Model], slos: Sequence[Slo]) -> None:
     for slo in slos:
         for model in models:
             measure = model.measure(slo.measure)
-            units = {
-                "time": measure.time or measure.high == math.inf,
-                "share": (measure.low, measure.high) == (0.0, 1.0),
-            }
-            if not units.get(slo.unit, True):
-                raise InputError(f"{slo.measure} is not a {slo.unit}: give its bound as a number")
-            if not measure.low < slo.bound < measure.high:
-                raise InputError(
-                    f"a bound on {slo.measure} must lie between {measure.low:g} and "
-                    f"{measure.high:g}; got {slo.bound!r}"
-                )
+            units = {"time"} if measure.time or measure.high == math.inf else set()
+            units |= {"share"} if (measure.low, measure.high) == (0.0, 1.0) else set()
+            slo.check(units, measure.low, measure.high)
 
 
 def limit(
@@ -157,26 +149,12 @@ def limit(
     doubt: Doubt | None = None,
     horizon: Horizon | None = None,
 ) -> Limit:
-    """Find the largest load that meets all SLOs.
+    """Find the largest load that meets all SLOs, from a load ``near`` it.
 
     Each draw has its own root; the interval is made of their quantiles. The load is that of the
     estimates for one model, and the median of the draws for several. Where a measure rises and
-    falls, it is the first load beyond which an SLO is broken.
-
-    Parameters
-    ----------
-    draws : Draws
-        Models and their parameters.
-    slos : sequence of Slo
-        What must hold.
-    near : float
-        A load to search from, such as the heaviest observed.
-    level : float
-        Coverage of the interval.
-    doubt : Doubt, optional
-        A reason not to trust the answer, such as a fit that did not converge.
-    horizon : Horizon, optional
-        A limit beyond it is not trusted.
+    falls, it is the first load beyond which an SLO is broken. The answer is not trusted where there
+    is a ``doubt``, such as a fit that did not converge, nor beyond the ``horizon``.
     """
     check_level(level)
     check_slos([part.model for part in draws.parts], slos)

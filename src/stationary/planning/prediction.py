@@ -17,9 +17,7 @@ follows how often the queue is so long that requests take longer.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from numbers import Real
 
 import numpy as np
 import torch
@@ -28,7 +26,6 @@ from torch import Tensor
 
 from stationary._support.threads import one_thread
 from stationary._support.types import Array
-from stationary.errors import InputError
 from stationary.learning.draws import Draws, Part, shuffled_points
 from stationary.learning.solved_points import UNSOLVABLE
 from stationary.models import Model, Point
@@ -44,12 +41,6 @@ _SEED = 1 << 22
 """Apart from the seeds of other draws."""
 
 
-def check_window(window: object) -> None:
-    """Raise unless this is the length of a window."""
-    if not isinstance(window, Real) or not 0 < float(window) < math.inf:
-        raise InputError(f"window must be a positive length of time; got {window!r}")
-
-
 def predictable(model: Model, name: str) -> bool:
     """Whether what a window shows of a measure can be told."""
     timed = name == "response_time" or percentile_of(name) is not None
@@ -59,20 +50,9 @@ def predictable(model: Model, name: str) -> bool:
 def prediction(
     draws: Draws, x: Tensor, names: Sequence[str], window: float, level: float
 ) -> tuple[Array, Array]:
-    """Return the ends ``[G, K]`` between which windows of a length will lie; NaN if not known.
+    """Return the ends ``[G, K]`` between which a share of ``level`` of the windows will lie.
 
-    Parameters
-    ----------
-    draws : Draws
-        Models and their parameters.
-    x : Tensor [G, d]
-        Inputs.
-    names : sequence of str
-        Measures.
-    window : float
-        Length of a window.
-    level : float
-        Share of windows between the ends.
+    Windows are of one length; ends are NaN for measures of which this is not known.
     """
     parts = draws.thinned(_COUNT).parts
     shown = np.concatenate([_shown(part, x, names, window) for part in parts])

@@ -22,7 +22,7 @@ from stationary.models.latency import percentile_of
 from stationary.planning.limits import Limit, check_slos, limit
 from stationary.planning.lost import lost_already
 from stationary.planning.what_if import Change
-from stationary.terms.slo import Slo, as_slos, check_level, check_present
+from stationary.terms.slo import Slo, as_slos, check_level, check_positive
 from stationary.terms.trust import Doubt, Horizon, Reason
 from stationary.trust.study import Comparison, Study, comparison, study
 
@@ -147,7 +147,10 @@ class Record:
         weights = self.comparison.weights
         names = [name for name, weight in weights.items() if weight > 0]
         if not names:
-            raise InputError("the data determine none of the models, so there is nothing to pool")
+            raise InputError(
+                "the data determine none of the models, so there is no answer: record heavier "
+                "loads, or observe more states"
+            )
         total = sum(weights[name] for name in names)
         parts = (
             from_estimate(self.fitted[name], weights[name] / total, self.seed + k, name)
@@ -239,7 +242,10 @@ class Record:
         checked = as_slos(slos)
         if checked:
             check_slos([part.model for part in self.draws.parts], checked)
-        present = self.question.present if present is None else check_present(present)
+        if present is None:
+            present = self.question.present
+        else:
+            check_positive(present, "the present load")
         return Question(checked, present, level, self.question.missing)
 
     @cached_property

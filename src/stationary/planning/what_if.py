@@ -7,15 +7,14 @@ assumption.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import Any
 
 from stationary.errors import InputError
 from stationary.learning.draws import Draws, Part, faster
 from stationary.models import Relaxed
+from stationary.terms.slo import check_positive
 from stationary.terms.trust import Horizon
 
 
@@ -46,23 +45,14 @@ class Change:
 def what_if(draws: Draws, options: Mapping[str, Any], speed: float | None) -> tuple[Draws, Change]:
     """Return the draws of a changed system, and what changed.
 
-    Parameters
-    ----------
-    draws : Draws
-        Of the system as it is.
-    options : mapping
-        New values of the model's options, such as ``servers`` or ``capacity``.
-    speed : float, optional
-        Every server works this many times as fast.
+    Options of the model take new values, and every server may work at a multiple of its speed.
     """
     if speed is None and not options:
         raise InputError(
             "what_if needs something that changes, such as servers=5, capacity=30 or faster=1.2"
         )
-    if speed is not None and (not isinstance(speed, Real) or not 0 < speed < math.inf):
-        raise InputError(
-            f"faster must be positive and finite, as in 1.2 for a fifth faster; got {speed!r}"
-        )
+    if speed is not None:
+        check_positive(speed, "faster", ", as in 1.2 for a fifth faster")
     pairs: list[tuple[Part, Part]] = []
     refused: dict[str, InputError] = {}
     # Options before and after, and the error if all models refuse, are of the heaviest model.

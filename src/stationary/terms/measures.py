@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from stationary.errors import InputError, did_you_mean
 from stationary.terms.slo import Slo
 from stationary.words import unit_of
 
 USUAL = ("loss", "response_time", "p50", "p95", "p99", "mean_queue", "throughput", "utilisation")
-"""Measures that a forecast shows, as a suggestion for a name that is none."""
+"""Measures that a forecast shows, as suggestions where a name is unknown."""
+
+
+def as_names(given: Any, name: str, example: str) -> tuple[str, ...]:
+    """Return one or several names that an argument has, or raise."""
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    names = tuple(given) if several else (given,)
+    if not names or not all(isinstance(each, str) for each in names):
+        raise InputError(f"{name} must be names, as in {name}=['{example}']; got {given!r:.80}")
+    return names
 
 
 def check_measures(names: Iterable[str]) -> None:
@@ -25,10 +35,4 @@ def check_bounds(slos: Iterable[Slo]) -> None:
     for slo in slos:
         check_measures([slo.measure])
         unit = unit_of(slo.measure)
-        if slo.unit not in ("", unit):
-            raise InputError(f"{slo.measure} is not a {slo.unit}: give its bound as a number")
-        most = 1.0 if unit == "share" else math.inf
-        if not 0 < slo.bound < most:
-            raise InputError(
-                f"a bound on {slo.measure} must lie between 0 and {most:g}; got {slo.bound!r}"
-            )
+        slo.check({unit or ""}, 0.0, 1.0 if unit == "share" else math.inf)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -66,6 +66,16 @@ class Slo:
         unit = "share" if match[3] == "%" else "time" if match[3] else ""
         return cls(match[1], number * _UNITS.get(match[3], 1.0), unit)
 
+    def check(self, units: Collection[str], low: float, high: float) -> None:
+        """Raise unless a measure of these units, between these ends, may have this bound."""
+        if self.unit and self.unit not in units:
+            raise InputError(f"{self.measure} is not a {self.unit}: give its bound as a number")
+        if not low < self.bound < high:
+            raise InputError(
+                f"a bound on {self.measure} must lie between {low:g} and {high:g}; got "
+                f"{self.bound!r}"
+            )
+
     def __str__(self) -> str:
         return f"{self.measure} <= {self.bound:g}"
 
@@ -102,9 +112,9 @@ def check_level(level: float) -> None:
         raise InputError(f"level must lie between 0 and 1, as in 0.95; got {level!r}")
 
 
-def check_present(present: float) -> float:
-    """Return the present load, or raise unless it is one."""
-    number = isinstance(present, Real) and not isinstance(present, bool)
-    if not number or not 0 < present < math.inf:
-        raise InputError(f"the present load must be positive and finite; got {present!r}")
-    return float(present)
+def check_positive(value: float, name: str, example: str = "") -> float:
+    """Return a number, or raise unless it is positive and finite."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not 0 < value < math.inf:
+        raise InputError(f"{name} must be positive and finite{example}; got {value!r}")
+    return float(value)

@@ -12,24 +12,16 @@ from stationary.terms.findings import Finding
 
 
 class Reach(StrEnum):
-    """What decided how far a model may be trusted."""
+    """What decided how far a model may be trusted; `words` has a sentence for each."""
 
     PASSED = "passed"
-    """Fitted to light loads, it forecast the heavier ones that were measured."""
     MISFIT = "misfit"
-    """It does not fit the loads it saw."""
     FAILED = "failed"
-    """Fitted to light loads, it got the heavier ones wrong."""
     THIN = "thin"
-    """Fitted to light loads, it may have got the heavier ones wrong: too little data."""
     NO_REFIT = "no refit"
-    """It could not be fitted to light loads alone."""
     TOO_FEW = "too few"
-    """Too few windows, or different loads, to hold the heaviest out."""
     TOO_LARGE = "too large"
-    """The chain is too large to be fitted again."""
     FINDING = "finding"
-    """A check of the data warns."""
 
 
 @dataclass(frozen=True)
@@ -62,25 +54,17 @@ class Horizon:
 
 
 class Reason(StrEnum):
-    """Why an answer is not trusted."""
+    """Why an answer is not trusted; `words` has a sentence for each."""
 
     NOT_CONVERGED = "not converged"
     NO_MODEL = "no model"
-    """No model that was compared is to be trusted."""
     HORIZON = "horizon"
-    """It lies beyond the load up to which the model was tested."""
     OPEN = "open"
-    """The data leave it open by more than a factor of ten."""
     UNSOLVED = "unsolved"
-    """The chain could not be solved for too many draws."""
     UNDEFINED = "undefined"
-    """The measure is not a number there."""
     NO_ERRORS = "no standard errors"
-    """The standard errors could not be computed."""
     LOST = "lost"
-    """More requests were lost at lighter loads than its bound allows."""
     ROUNDING = "rounding"
-    """The probability is smaller than the error of the solver that a large chain needs."""
 
 
 @dataclass(frozen=True)
@@ -109,26 +93,17 @@ class Doubt:
 
 
 class Chosen(StrEnum):
-    """How a comparison of models ended."""
+    """How a comparison of models ended; `words` has a sentence for each."""
 
     BEST = "best"
-    """The model forecast the held-out loads best."""
     SIMPLEST = "simplest"
-    """It is the simplest of those that forecast them as well as the best."""
     GENERAL = "general"
-    """It has the usual models as special cases, and predicted the held-out loads well enough."""
     ONLY = "only"
-    """There was no other to compare it with."""
     NONE_USABLE = "none usable"
-    """No model converged with all of its parameters determined."""
     RIVAL = "rival"
-    """A forecast that needs no model does better."""
     MISFIT = "misfit"
-    """The best does not fit the loads it saw."""
     WRONG = "wrong"
-    """The best misplaces too many counts."""
     UNTESTED = "untested"
-    """Too few windows, or different loads, to hold the heaviest out."""
 
 
 @dataclass(frozen=True)

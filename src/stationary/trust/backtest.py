@@ -156,20 +156,9 @@ def horizon(
     """How far beyond the heaviest load a fitted model may be trusted.
 
     The lightest cut that the model passes, with all heavier ones, sets the factor. A model that
-    does not fit the loads it saw is trusted at none. Warnings of checks take more away.
-
-    Parameters
-    ----------
-    whole : Estimate
-        Of all windows.
-    scores : sequence of Score or None
-        Of the refit below each cut on the windows above it; None where it could not be refitted.
-    places : sequence of float
-        The cuts, lightest first.
-    windows : Windows
-        The data.
-    findings : sequence of Finding
-        What checks of the data found.
+    does not fit the loads it saw is trusted at none. Warnings of checks take more away. Scores are
+    of the refit below each of the places on the windows above it, lightest first; None where there
+    was no refit.
     """
     heaviest = float(windows.loads.max())
     found = _misfit(whole, windows) or _tested(whole, scores, places, windows)

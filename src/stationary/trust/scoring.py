@@ -86,18 +86,10 @@ def recommend(
     the simplest within one standard error of the best. None is taken where a forecast that needs no
     model does clearly better: then the models miss something that the data show.
 
-    Parameters
-    ----------
-    scores : mapping
-        Of every forecast, also of those without a model.
-    parameters : mapping
-        Number of parameters of the models that can be used.
-    fitting : collection of str
-        Those of them that fit the loads they saw: no other is taken.
-    held : sequence of Windows
-        The held-out windows at each cut, lightest cut first.
-    general : mapping of str to float
-        Models that have others as special cases, and how likely each of them is.
+    Scores are of every forecast, also of those without a model; ``parameters`` are how many each
+    usable model has. Only those that are ``fitting`` the loads they saw are taken. Held-out windows
+    are those above each cut, lightest first. Models that have others as special cases are
+    ``general``, with how likely each of them is.
     """
     if not parameters:
         return Choice(Chosen.NONE_USABLE)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stationary.words.findings import clause
-from stationary.words.measures import bounds
+from stationary.words.measures import bound, bounds
 from stationary.words.numbers import (
     about,
     listed,
@@ -75,46 +75,26 @@ _HARDLY = 0.05
 """Shrinkage of an interval below which a test is not worth while."""
 
 
+def interval(level: float) -> str:
+    """Name an interval by its coverage, as in ``95% interval``."""
+    return f"{100 * level:g}% interval"
+
+
 def up_to(found: Limit, unit: str = "", named: str = "") -> str:
     """Return a limit and its interval, with its name: ``up to 94.2 req/s (83.2 to 107)``."""
-    if found.load == 0:
-        text = "at no load"
-    elif found.load == math.inf:
-        text = "at any load"
-    else:
-        text = f"up to {number(found.load, 3)}{f' {unit}' if unit else ''}"
+    text = {0.0: "at no load", math.inf: "at any load"}.get(found.load, "")
+    text = text or f"up to {number(found.load, 3)}{unit and f' {unit}'}"
     if found.low != found.high:
         high = "any" if found.high == math.inf else number(found.high, 3)
         text += f" ({named}{number(found.low, 3)} to {high})"
     return text
 
 
-def holds(found: Limit, unit: str = "") -> str:
-    """Say up to which load the SLOs hold, as a clause."""
-    hold = "holds" if len(found.slos) == 1 else "hold" if found.load else "hold together"
-    return f"{bounds(found.slos)} {hold} {up_to(found, unit, f'{100 * found.level:g}% interval ')}"
-
-
-def limit(found: Limit, present: bool = True, reason: bool = True) -> str:
-    """Return the answer as a clause: the load, its interval, headroom, and why not to trust it.
-
-    Parameters
-    ----------
-    found : Limit
-        The answer.
-    present : bool
-        Whether to compare it with the present load.
-    reason : bool
-        Whether to say why it is not to be trusted.
-    """
+def limit(found: Limit, unit: str = "", reason: bool = True) -> str:
+    """Return the answer as a clause: the load, its interval, and the reason not to trust it."""
     several = len(found.slos) > 1
-    between = 0 < found.load < math.inf
-    text = holds(found)
-    if present and between and math.isfinite(found.headroom):
-        side = "above" if found.headroom >= 0 else "below"
-        text += f", {about(abs(found.headroom))} {side} the present {number(found.present, 3)}"
-    if several and between:
-        text += f"; {plain(found.binding.measure)} is missed first"
+    hold = "holds" if not several else "hold" if found.load else "hold together"
+    text = f"{bounds(found.slos)} {hold} {up_to(found, unit, f'{interval(found.level)} ')}"
     if found.met_again:
         text += f"; some heavier loads meet {'them' if several else 'it'} again"
     if found.failed:
@@ -124,14 +104,24 @@ def limit(found: Limit, present: bool = True, reason: bool = True) -> str:
     return text
 
 
-def verdict(found: Limit) -> str:
-    """Say whether the load that a limit is compared with meets it."""
-    verb = "cannot be said to meet"
-    if found.met_at(found.present):
-        verb = "meets"
-    elif found.trusted or found.present > found.high:
-        verb = "misses"
-    return f"{whose(found)}, {verb} the limit."
+def missed_first(found: Limit, alone: Sequence[Limit] = ()) -> str:
+    """Say which of several SLOs is missed first; nothing of a single one."""
+    if len(found.slos) < 2:
+        return ""
+    others = [each for each in alone if each.binding.measure != found.binding.measure]
+    first = f"{plain(found.binding.measure)} is missed first"
+    if others:
+        rest = [f"{bound(each.binding)} alone would hold {up_to(each)}" for each in others]
+        first += f"; {listed(rest, most=len(rest))}"
+    return sentence(first)
+
+
+def plan_answer(
+    found: Limit, alone: Sequence[Limit] = (), unit: str = "", reason: bool = False
+) -> str:
+    """Return the answer in one or two sentences; ``alone`` are the limits of each SLO by itself."""
+    parts = sentence(limit(found, unit, reason)), missed_first(found, alone)
+    return " ".join(filter(None, parts))
 
 
 def whose(found: Limit) -> str:
@@ -143,7 +133,7 @@ def whose(found: Limit) -> str:
 def limit_of(found: Limit, models: Sequence[str]) -> str:
     """Return the answer as a sentence that says whose it is: one model's, or that of several."""
     whom = models[0] if len(models) == 1 else f"{len(models)} models, by weight"
-    return sentence(f"{whom}: {limit(found)}")
+    return " ".join(filter(None, (sentence(f"{whom}: {limit(found)}"), missed_first(found))))
 
 
 def changed_limit(now: Limit, then: Limit, made: Change) -> str:

@@ -40,7 +40,7 @@ def explanation(found: Plan) -> str:
 
 def _answer(found: Plan) -> Iterator[str]:
     limit = found.limit
-    yield plans.plan_answer(limit, found.limits, found.recipe.get("unit", ""))
+    yield answers.plan_answer(limit, found.limits, found.recipe.get("unit", ""))
     yield headlines.headroom(limit)
     if limit.doubt is not None:
         yield headlines.untrusted(limit)
@@ -110,10 +110,7 @@ def _windows(found: Plan) -> Iterator[str]:
     frame = found.influence().head(_MOST_WINDOWS)
     felt = frame[frame["change"].abs() > _FELT]
     for window, row in felt.iterrows():
-        side = "higher" if row["change"] > 0 else "lower"
-        yield (
-            f"Without window {int(window) + 1}, at load {number(row['load'], 3)}, the limit would "
-            f"be {about(abs(row['change']))} {side}."
-        )
+        which = f"window {int(window) + 1}, at load {number(row['load'], 3)},"
+        yield plans.felt_window(row["change"], which)
     if felt.empty:
         yield f"No single window moves the limit by more than {percent(_FELT)}."

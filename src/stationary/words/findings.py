@@ -4,7 +4,8 @@
 and without a full stop. The first one says what was found and can stand inside another sentence;
 the others give its cause and what to do. They are templates, filled with the facts of the finding:
 ``{load}`` as it is, ``{load:number}`` to four digits, ``{load:2}`` to two, ``{share:percent}``,
-``{name:plain}`` without underscores. Where words depend on the facts, a function makes the clauses.
+``{name:plain}`` without underscores, ``{rises:+time}`` a count of things, and one word or the other
+for ``{more:fuller|emptier}``. Where more depends on the facts, a function makes the clauses.
 """
 
 from __future__ import annotations
@@ -34,11 +35,6 @@ def finding(found: Finding) -> str:
     return " ".join(map(sentence, _clauses(found)))
 
 
-def unchecked(count: int, findings: int) -> str:
-    """Say how many checks the data were not enough for."""
-    return f"{count} of {findings} could not be checked on these data."
-
-
 def clause(found: Finding) -> str:
     """Return the first clause of a finding, to stand inside another sentence."""
     return _clauses(found)[0]
@@ -59,6 +55,11 @@ class _Template(Formatter):
     def format_field(self, value: Any, spec: str) -> str:
         if spec.isdigit():
             return number(value, int(spec))
+        if spec.startswith("+"):
+            return plural(value, spec[1:])
+        if "|" in spec:
+            true, _, false = spec.partition("|")
+            return true if value else false
         words: dict[str, Callable[[Any], str]] = {
             "number": number,
             "percent": percent,
@@ -74,87 +75,9 @@ def _fill(text: str, facts: Facts) -> str:
 # Clauses that depend on the facts.
 
 
-def _few(facts: Facts) -> Clauses:
-    count = facts["windows"]
-    there = f"{'is' if count == 1 else 'are'} {count}"
-    return (
-        f"this check needs at least {facts['fewest']} windows, and there {there}",
-        "record more windows",
-    )
-
-
-def _few_light(facts: Facts) -> Clauses:
-    needs, _ = _few(facts)
-    return needs.replace("windows", "windows at light load"), "record more windows at light load"
-
-
-def _window_length(facts: Facts) -> str:
-    about = "about " if facts["estimated"] else ""
-    return about + _fill("{duration:3} against {relaxation:2}, at load {load:number}", facts)
-
-
-def _long_enough(facts: Facts) -> Clauses:
-    return (
-        f"a window lasts {number(facts['times'], 3)} times as long as the system takes to forget "
-        f"its state ({_window_length(facts)}), which is long enough",
-    )
-
-
-def _too_short(facts: Facts) -> Clauses:
-    resemble = "successive windows of one run resemble one another"
-    if facts["intervals_allow"]:
-        resemble = (
-            f"the intervals allow for this, because they use the spread between windows, but "
-            f"{resemble}"
-        )
-    return (
-        f"a window lasts only {number(facts['times'], 3)} times as long as the system takes to "
-        f"forget its state ({_window_length(facts)}), which is too short for a steady state",
-        resemble,
-        f"windows of {number(facts['enough'], 2)} or longer would help",
-    )
-
-
-def _difference(facts: Facts) -> str:
-    """By how much some windows are fuller or emptier than others."""
-    size = number(facts["size"], 2)
-    if facts["unit"] == "requests":
-        return f"show {size} {'more' if facts['more'] else 'fewer'} requests on average"
-    return f"show a mean category that is {size} places {'higher' if facts['more'] else 'lower'}"
-
-
-def _drifted(facts: Facts) -> Clauses:
-    return (
-        f"at equal load the last windows {_difference(facts)} than the first, so the system "
-        f"changed while it was recorded",
-        "fit the latest part alone, or find out what changed",
-    )
-
-
-def _few_moves(facts: Facts) -> Clauses:
-    return (
-        f"the load rises {plural(facts['rises'], 'time')} and falls "
-        f"{plural(facts['falls'], 'time')} from one window to the next, {_CONFOUNDED}",
-        _MIXED,
-    )
-
-
-def _remembers(facts: Facts) -> Clauses:
-    return (
-        f"at equal load, windows just after a rise of load {_difference(facts)} than those just "
-        f"after a fall",
-        "either the system remembers the window before, or the load of a window is measured with "
-        "errors",
-        "lengthen the windows, or leave out the time after a change of load",
-    )
-
-
-def _queue(facts: Facts) -> str:
-    return f"{facts['category']} or more" if facts["or_more"] else str(facts["category"])
-
-
 def _long_queues(facts: Facts) -> Clauses:
-    observed, expected, queue = facts["observed"], facts["expected"], _queue(facts)
+    observed, expected = facts["observed"], facts["expected"]
+    queue = _fill("{category}{or_more: or more|}", facts)
     times = "more than 1000 times"
     if observed < 1000 * expected:
         times = f"{number(observed / expected, 2)} times"
@@ -162,20 +85,11 @@ def _long_queues(facts: Facts) -> Clauses:
     seen = f"the system held {queue} requests {times} as often as with {arrivals}"
     if facts["sampling"] == "arrival":
         seen = f"{times} as many requests as with {arrivals} found {queue} others"
-    if facts.get("times"):
+    if facts["times"]:
         seen = f"response times of {queue} are {times} as frequent as with {arrivals}"
     return (
         f"at light load (up to {number(facts['load'])}), {seen}, so arrivals come in bursts or "
         f"service times vary widely",
-    )
-
-
-def _usual_queues(facts: Facts) -> Clauses:
-    more = "hardly" if facts["slightly"] else "no"
-    what = "response times" if facts.get("times") else "queues"
-    return (
-        f"at light load (up to {number(facts['load'])}), {what} of {_queue(facts)} are {more} more "
-        f"frequent than the model says",
     )
 
 
@@ -239,6 +153,11 @@ def measure_range(facts: Facts) -> str:
 
 
 _MIXED = "record loads in mixed order"
+_WINDOW = (
+    "{times:3} times as long as the system takes to forget its state "
+    "({estimated:about |}{duration:3} against {relaxation:2}, at load {load:number})"
+)
+_DIFFERENCE = "are {more:fuller|emptier} by {size:2} {unit}"
 _CONFOUNDED = "so the effect of earlier windows cannot be separated from that of the load"
 _CUT_SHORT = (
     "the search for its ends reached its limit of work, so that the range may be wider",
@@ -251,7 +170,10 @@ _ANY_CHECK: dict[str, Clauses | Callable[[Facts], Clauses]] = {
         "pooled while they were read",
         "read a part of them without pooling to run it",
     ),
-    "few_windows": _few,
+    "few_windows": (
+        "this check needs at least {fewest} windows, and has {windows}",
+        "record more windows",
+    ),
     "no_states": (
         "no window counts states of the system, which this check needs",
         "record how many requests are in the system",
@@ -273,8 +195,13 @@ _SENTENCES: dict[str, dict[str, Clauses | Callable[[Facts], Clauses]]] = {
             "the fitted model moves so slowly that the time it takes to forget its state cannot be "
             "computed",
         ),
-        "long_enough": _long_enough,
-        "too_short": _too_short,
+        "long_enough": (f"a window lasts {_WINDOW}, which is long enough",),
+        "too_short": (
+            f"a window lasts only {_WINDOW}, which is too short for a steady state",
+            "{intervals_allow:the intervals allow for this, because they use the spread between "
+            "windows, but |}successive windows of one run resemble one another",
+            "windows of {enough:2} or longer would help",
+        ),
     },
     "drift": {
         "ordered_by_load": (
@@ -283,7 +210,11 @@ _SENTENCES: dict[str, dict[str, Clauses | Callable[[Facts], Clauses]]] = {
             _MIXED,
         ),
         "no_drift": ("nothing drifts from the first to the last of {windows} windows",),
-        "drifted": _drifted,
+        "drifted": (
+            f"at equal load the last windows {_DIFFERENCE} than the first, so the system changed "
+            f"while it was recorded",
+            "fit the latest part alone, or find out what changed",
+        ),
     },
     "serial correlation": {
         "uncorrelated": (
@@ -298,10 +229,20 @@ _SENTENCES: dict[str, dict[str, Clauses | Callable[[Facts], Clauses]]] = {
         ),
     },
     "hysteresis": {
-        "few_moves": _few_moves,
+        "few_moves": (
+            "the load rises {rises:+time} and falls {falls:+time} from one window to the next, "
+            f"{_CONFOUNDED}",
+            _MIXED,
+        ),
         "same_change": (f"every load comes after the same change of load, {_CONFOUNDED}", _MIXED),
         "no_memory": ("windows just after a rise of load look like those just after a fall",),
-        "remembers": _remembers,
+        "remembers": (
+            f"at equal load, windows just after a rise of load {_DIFFERENCE} than those just after "
+            f"a fall",
+            "either the system remembers the window before, or the load of a window is measured "
+            "with errors",
+            "lengthen the windows, or leave out the time after a change of load",
+        ),
     },
     "overtaking": {
         "no_requests": ("there are no service times of single requests to tell",),
@@ -347,9 +288,15 @@ _SENTENCES: dict[str, dict[str, Clauses | Callable[[Facts], Clauses]]] = {
             "build up",
             "observe three or more to see bursts",
         ),
-        "few_light_windows": _few_light,
+        "few_light_windows": (
+            "this check needs at least {fewest} windows at light load, and has {windows}",
+            "record more windows at light load",
+        ),
         "long_queues": _long_queues,
-        "usual_queues": _usual_queues,
+        "usual_queues": (
+            "at light load (up to {load:number}), {times:response times|queues} of {category}"
+            "{or_more: or more|} are {slightly:hardly|no} more frequent than the model says",
+        ),
     },
     "service rate": {
         "load_not_positive": (

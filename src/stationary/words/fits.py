@@ -9,13 +9,10 @@ from stationary.words import answers, headlines
 from stationary.words.numbers import listed, plural, sentence
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from stationary.data.windows import Windows
     from stationary.facade import Plan
     from stationary.learning.estimate import Ended, Estimate
     from stationary.learning.inference import Covariance
-    from stationary.models import Model
 
 _ENDED = {
     "converged": "no step improves the likelihood noticeably",
@@ -136,17 +133,11 @@ def not_fitted(why: str) -> str:
     return f"not fitted: {why}"
 
 
-def summary(
-    estimate: Estimate,
-    windows: Windows,
-    level: float = 0.95,
-    table: pd.DataFrame | None = None,
-    model: Model | None = None,
-) -> str:
-    """Estimates, standard errors, likelihood, convergence and warnings, as text."""
-    table = estimate.table(level) if table is None else table
-    model = estimate.model if model is None else model
-    most = 30
+def summary(found: Plan) -> str:
+    """Estimates, standard errors, likelihood, convergence and warnings of a fit, as text."""
+    estimate, windows, model = found.estimate, found.windows, found.model
+    level, most = found.question.level, 30
+    table = found.table(level)
     shown = (
         table.head(most)
         .drop(columns="determined")
@@ -173,6 +164,7 @@ def summary(
             f"{100 * level:g}%"
         )
         * cov.computed,
+        *([] if found.refits is None else [f"intervals: {headlines.refits(found.refits)}"]),
         *(f"WARNING: {note}" for note in warnings(estimate, windows)),
     ]
     return "\n".join(lines)
@@ -183,16 +175,13 @@ def plan(found: Plan) -> str:
     lines = []
     if found.question.slos:
         limit = found.limit
-        lines += [sentence(answers.limit(limit)), answers.verdict(limit), ""]
+        lines += [answers.plan_answer(limit, reason=True), headlines.headroom(limit), ""]
     if found.pooled:
         table = found.ranking().drop(columns="note")
         lines.append(table.to_string(index=False, float_format=lambda v: f"{v:.4g}", na_rep="-"))
         lines.append(answers.choice(found.comparison.choice))
     else:
-        level = found.question.level
-        lines.append(summary(found.estimate, found.windows, level, found.table(level), found.model))
-        if found.refits is not None:
-            lines.append(f"intervals: {headlines.refits(found.refits)}")
+        lines.append(summary(found))
     if found.change is not None:
         lines.append(sentence(answers.what_if(found.change)))
     return "\n".join(lines)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from stationary.words.answers import choice, doubt, limit, verdict, whose
+from stationary.words.answers import choice, doubt, interval, whose
 from stationary.words.measures import bounds
 from stationary.words.numbers import about, listed, number, percent, plain, plural, sentence
 
@@ -22,16 +22,16 @@ Facts = tuple[tuple[str, str], ...]
 """Numbers, each with its name in front."""
 
 
-def headline(found: Limit) -> str:
-    """Return the largest load and its interval, in one sentence."""
-    return sentence(limit(found, present=False, reason=False))
-
-
 def headroom(found: Limit) -> str:
     """Say how far the load that a limit is compared with may grow."""
     present = whose(found)
     if not found.trusted:
-        return verdict(found)
+        verb = "cannot be said to meet"
+        if found.met_at(found.present):
+            verb = "meets"
+        elif found.present > found.high:
+            verb = "misses"
+        return f"{present}, {verb} the limit."
     if found.load == math.inf:
         return f"{present}, meets the limit, and so does any other."
     if found.load == 0:
@@ -72,11 +72,6 @@ def _load(load: float, unit: str = "") -> str:
 
 def _present(given: bool) -> str:
     return "present load" if given else "heaviest load in the data"
-
-
-def interval(level: float) -> str:
-    """Name an interval by its coverage, as in ``95% interval``."""
-    return f"{100 * level:g}% interval"
 
 
 def covers(found: Limit) -> str:
@@ -135,26 +130,13 @@ def untrusted(found: Limit) -> str:
     return sentence(f"the largest load is not to be trusted: {doubt(found.doubt)}")
 
 
-def pooled(found: Limit) -> str:
-    """Say what all models answer by weight."""
-    return sentence(f"all models, by weight: {limit(found, present=False)}")
-
-
 def cautions(
     found: Limit | None, findings: Sequence[Finding], determined: bool, other: str
 ) -> list[str]:
     """Return why not to act on an answer as it stands; empty if there is no known reason.
 
-    Parameters
-    ----------
-    found : Limit, optional
-        The answer.
-    findings : sequence of Finding
-        What the checks of the data found.
-    determined : bool
-        Whether the data determine all of the answer, as far as is known.
-    other : str
-        What a comparison says in favour of another model; may be empty.
+    A comparison may speak for another model; ``determined`` is whether the data determine all of
+    the answer, as far as is known.
     """
     notes = []
     # A fit that did not converge warns of that itself.

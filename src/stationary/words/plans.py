@@ -9,9 +9,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from stationary.words import answers, headlines
-from stationary.words.answers import up_to
 from stationary.words.findings import clause
-from stationary.words.measures import bound
 from stationary.words.numbers import (
     about,
     listed,
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from stationary.planning.assumed import Assumed
     from stationary.planning.breakdown import Breakdown
     from stationary.planning.limits import Limit
+    from stationary.terms.findings import Finding
     from stationary.terms.growth import Growth
 
 WIDTH, MOST = 80, 20
@@ -80,38 +79,6 @@ def grounds(found: Plan, limit: Limit) -> list[str]:
     return lines
 
 
-def plan_answer(found: Limit, alone: Sequence[Limit] = (), unit: str = "") -> str:
-    """Return the answer of a plan in one or two sentences.
-
-    Parameters
-    ----------
-    found : Limit
-        The largest load that meets all SLOs.
-    alone : sequence of Limit
-        That of each SLO by itself.
-    unit : str
-        Unit of loads, such as ``req/s``.
-    """
-    return " ".join(filter(None, (holds(found, unit), missed_first(found, alone))))
-
-
-def holds(found: Limit, unit: str = "") -> str:
-    """Say up to which load the SLOs hold."""
-    return sentence(answers.holds(found, unit))
-
-
-def missed_first(found: Limit, alone: Sequence[Limit] = ()) -> str:
-    """Say which of several SLOs is missed first; nothing of a single one."""
-    if len(found.slos) < 2:
-        return ""
-    others = [each for each in alone if each.binding.measure != found.binding.measure]
-    first = f"{plain(found.binding.measure)} is missed first"
-    if others:
-        rest = [f"{bound(each.binding)} alone would hold {up_to(each)}" for each in others]
-        first += f"; {listed(rest, most=9)}"
-    return sentence(first)
-
-
 def used_up(found: Limit, growth: Growth, today: date) -> str:
     """Say when a load that grows reaches the limit; empty if there is no limit to reach."""
     if not 0 < found.load < math.inf:
@@ -137,7 +104,7 @@ def rests_on(windows: Windows, unit: str = "") -> str:
         kinds = [_AT_TIMES if kind == _KINDS["states"] else kind for kind in kinds]
     return (
         f"{listed(kinds)} in {plural(windows.recorded, 'window')}{length}, at loads of "
-        f"{loads}{f' {unit}' if unit else ''}"
+        f"{loads}{unit and f' {unit}'}"
     )
 
 
@@ -176,12 +143,7 @@ def unobserved(found: Plan) -> str:
 def assumed(found: Sequence[Assumed], answer: float = math.nan) -> str:
     """Return what an answer takes as given, and where the limit would be otherwise, as clauses.
 
-    Parameters
-    ----------
-    found : sequence of Assumed
-        What it takes as given.
-    answer : float
-        The limit, to say where another assumption would hardly move it.
+    Where it would hardly move from the answer, that is said instead.
     """
     parts = []
     for each in found:
@@ -246,25 +208,11 @@ def plan_screen(
 ) -> str:
     """Return the answer of a plan on one screen of 80 columns and at most 20 lines.
 
-    Parameters
-    ----------
-    found : Plan
-        What was learnt.
-    limit : Limit
-        Its answer.
-    alone : sequence of Limit
-        That of each SLO by itself.
-    notes : sequence of str
-        What else a reader should know, the most important first.
-    advice : str
-        What to do next.
-    growth : Growth, optional
-        How the load grows.
-    today : date, optional
-        From when it does.
+    ``alone`` are the limits of each SLO by itself; notes, the most important first, are shown as
+    far as there is room; advice is what to do next.
     """
     unit = found.recipe.get("unit", "")
-    first = [plan_answer(limit, alone, unit), headlines.headroom(limit)]
+    first = [answers.plan_answer(limit, alone, unit), headlines.headroom(limit)]
     if growth is not None and limit.trusted:
         first.append(used_up(limit, growth, today or date.today()))
     lines = [line for text in filter(None, first) for line in wrap(text, WIDTH)]
@@ -299,12 +247,16 @@ def windows_left_out(count: int, why: str) -> str:
     return f"{plural(count, 'window')} {'was' if count == 1 else 'were'} left out: {why}"
 
 
-def checked(count: int, bad: int, unsaid: int) -> str:
+def checked(findings: Sequence[Finding]) -> str:
     """Say how the checks of the data ended."""
-    if not count:
+    if not findings:
         return "The checks are of the data, which show the system before the change."
-    warned_of = f"{bad} of {plural(count, 'check')} {'warns' if bad == 1 else 'warn'}"
-    text = warned_of if bad else "No check warns"
+    bad, unsaid = (
+        sum(each.verdict == verdict for each in findings) for verdict in ("warning", "unknown")
+    )
+    text = "No check warns"
+    if bad:
+        text = f"{bad} of {plural(len(findings), 'check')} {'warns' if bad == 1 else 'warn'}"
     return f"{text}; on {unsaid} the data do not say enough." if unsaid else f"{text}."
 
 
@@ -317,10 +269,10 @@ def odd_window(off: float) -> str:
     )
 
 
-def felt_window(change: float) -> str:
+def felt_window(change: float, without: str = "it") -> str:
     """Say what the limit would be without a window."""
     side = "higher" if change > 0 else "lower"
-    return f"Without it the limit would be {percent(abs(change))} {side}."
+    return f"Without {without} the limit would be {about(abs(change))} {side}."
 
 
 def warned(found: Plan) -> Iterator[str]:

@@ -79,7 +79,7 @@ def answer(
     unit = plan.recipe.get("unit", "")
     alone = plan.limits if given and given == plan.question.slos else ()
     return Answer(
-        words.holds(limit, unit),
+        words.sentence(words.limit(limit, unit, reason=False)),
         words.headroom(limit),
         words.limit_facts(limit, unit),
         limit.binding.measure,

@@ -116,7 +116,8 @@ def _of_all_models(
         frame = forecast_at(every, loads, answer.question.level, [answer.measure])
         if answer.limit is None:
             return frame, ""
-        return frame, words.pooled(every.limit_of(answer.question))
+        names = [name for name, weight in every.weights.items() if weight > 0]
+        return frame, words.limit_of(every.limit_of(answer.question), names)
     return None, ""
 
 

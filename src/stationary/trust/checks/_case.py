@@ -1,15 +1,15 @@
-"""What a check is given, and what it returns."""
+"""What a check is given, and what it returns: a finding, which `diagnose` names after the check."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from stationary.data.windows import Windows
 from stationary.learning.estimate import Estimate
-from stationary.terms.findings import Untrusted, Verdict
+from stationary.terms.findings import Finding, Untrusted, Verdict
 from stationary.trust.checks._residuals import Residuals
 
 LEVEL = 0.01
@@ -29,24 +29,14 @@ class Case:
         return Residuals.of(self.estimate, self.windows)
 
 
-class Outcome(NamedTuple):
-    """How a check ended: a `Finding` without the name of the check."""
-
-    verdict: Verdict
-    code: str
-    facts: dict[str, Any]
-    p_value: float = math.nan
-    untrusted: Untrusted = Untrusted.NONE
-
-
-def unknown(code: str, **facts: Any) -> Outcome:
+def unknown(code: str, **facts: Any) -> Finding:
     """Return that the data do not say enough."""
-    return Outcome(Verdict.UNKNOWN, code, facts)
+    return Finding("", Verdict.UNKNOWN, code, facts)
 
 
-def passed(code: str, p_value: float = math.nan, **facts: Any) -> Outcome:
+def passed(code: str, p_value: float = math.nan, **facts: Any) -> Finding:
     """Return that nothing speaks against the data."""
-    return Outcome(Verdict.OK, code, facts, p_value)
+    return Finding("", Verdict.OK, code, facts, p_value)
 
 
 def warning(
@@ -54,6 +44,6 @@ def warning(
     p_value: float = math.nan,
     untrusted: Untrusted = Untrusted.NONE,
     **facts: Any,
-) -> Outcome:
+) -> Finding:
     """Return that something does, and which forecasts it speaks against."""
-    return Outcome(Verdict.WARNING, code, facts, p_value, untrusted)
+    return Finding("", Verdict.WARNING, code, facts, p_value, untrusted)

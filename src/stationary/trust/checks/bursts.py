@@ -11,8 +11,8 @@ import numpy as np
 import scipy.stats
 
 from stationary.models import Queue
-from stationary.terms.findings import Untrusted, Verdict
-from stationary.trust.checks._case import LEVEL, Case, Outcome, passed, unknown, warning
+from stationary.terms.findings import Finding, Untrusted, Verdict
+from stationary.trust.checks._case import LEVEL, Case, passed, unknown, warning
 
 _DISPERSED = 1.2
 """Index of dispersion from which totals vary more than Poisson ones to a degree that matters."""
@@ -30,7 +30,7 @@ _TIMES_MORE, _MORE = 1.5, 0.001
 """Ratio and difference of shares from which more deep queues than expected matter."""
 
 
-def check(case: Case) -> Outcome:
+def check(case: Case) -> Finding:
     """Test whether totals vary more than Poisson ones, and whether light load builds queues.
 
     Its facts hold the ``parts`` that speak, each with a code and facts of its own; its code is that
@@ -51,13 +51,13 @@ def check(case: Case) -> Outcome:
     return _joined(calm, partial(passed, p_value=p_value))
 
 
-def _joined(parts: list[Outcome], outcome: Callable[..., Outcome]) -> Outcome:
+def _joined(parts: list[Finding], outcome: Callable[..., Finding]) -> Finding:
     if not parts:  # an alarm of one test that the level for two does not bear out
         return outcome("no_bursts")
     return outcome(parts[0].code, parts=[{"code": part.code, **part.facts} for part in parts])
 
 
-def _totals(case: Case) -> Outcome | None:
+def _totals(case: Case) -> Finding | None:
     """Index of dispersion of the requests in a window; None where it does not apply."""
     windows, residuals = case.windows, case.residuals
     if not windows.by_arrivals or residuals.duration is None:
@@ -78,7 +78,7 @@ def _totals(case: Case) -> Outcome | None:
     return passed("totals_poisson", p_value, dispersion=dispersion)
 
 
-def _light_load(case: Case) -> Outcome:
+def _light_load(case: Case) -> Finding:
     """Test the lightest third of the windows for more long queues than the model has there."""
     residuals = case.residuals
     places = int(residuals.depth.max()) + 1

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stationary.terms.findings import Untrusted
-from stationary.trust.checks._case import LEVEL, Case, Outcome, passed, unknown, warning
+from stationary.terms.findings import Finding, Untrusted
+from stationary.trust.checks._case import LEVEL, Case, passed, unknown, warning
 from stationary.trust.checks._rank_tests import shift_along
 
 
-def check(case: Case) -> Outcome:
+def check(case: Case) -> Finding:
     """Test whether residuals at equal load go up or down in the order of recording."""
     position = case.residuals.position.astype(float)
     shift = shift_along(case.residuals, position)

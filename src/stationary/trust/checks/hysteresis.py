@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from stationary.trust.checks._case import LEVEL, Case, Outcome, passed, unknown, warning
+from stationary.terms.findings import Finding
+from stationary.trust.checks._case import LEVEL, Case, passed, unknown, warning
 from stationary.trust.checks._rank_tests import shift_along
 
 _FEWEST_MOVES = 5
 """Windows after a rise of load, and after a fall, that the test needs."""
 
 
-def check(case: Case) -> Outcome:
+def check(case: Case) -> Finding:
     """Test whether windows just after a rise of load differ from those just after a fall.
 
     At equal load the regressor is, with its sign changed, the load of the window before: a large

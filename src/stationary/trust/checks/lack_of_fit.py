@@ -16,8 +16,8 @@ import scipy.stats
 
 from stationary._support.types import Array
 from stationary.data import Latencies
-from stationary.terms.findings import Untrusted
-from stationary.trust.checks._case import LEVEL, Case, Outcome, passed, unknown, warning
+from stationary.terms.findings import Finding, Untrusted
+from stationary.trust.checks._case import LEVEL, Case, passed, unknown, warning
 from stationary.trust.checks._residuals import FEWEST, Residuals
 
 _MOST_GROUPS = 5
@@ -30,7 +30,7 @@ _OF_TIMES = 0.03
 and a forecast rests on how times grow with the load."""
 
 
-def check(case: Case) -> Outcome:
+def check(case: Case) -> Finding:
     """Test whether at some load a category is more or less frequent than the model says."""
     table = shares_by_load(case.residuals)
     table = table[table[["observed", "predicted"]].max(axis=1) > _ABSOLUTE]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from stationary.data import ServiceTimes
 from stationary.data.service_times import OVERTAKING
-from stationary.trust.checks._case import Case, Outcome, passed, unknown, warning
+from stationary.terms.findings import Finding
+from stationary.trust.checks._case import Case, passed, unknown, warning
 
 NEEDS_COUNTS = False
 
 
-def check(case: Case) -> Outcome:
+def check(case: Case) -> Finding:
     """Look for service times that come out negative, because a later request left first."""
     kinds = (*case.windows.observations, *case.windows.aside)
     times = next((kind for kind in kinds if isinstance(kind, ServiceTimes)), None)

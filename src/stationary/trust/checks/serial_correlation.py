@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from stationary.trust.checks._case import LEVEL, Case, Outcome, passed, warning
+from stationary.terms.findings import Finding
+from stationary.trust.checks._case import LEVEL, Case, passed, warning
 from stationary.trust.checks._rank_tests import (
     autocorrelation,
     orthonormal,
@@ -17,7 +18,7 @@ from stationary.trust.checks._rank_tests import (
 )
 
 
-def check(case: Case) -> Outcome:
+def check(case: Case) -> Finding:
     """Test whether successive windows resemble one another more than windows far apart."""
     residuals, windows = case.residuals, len(case.residuals)
     # A trend is drift, which has its own check.

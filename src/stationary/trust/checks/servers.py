@@ -12,7 +12,8 @@ from stationary.errors import StationaryError
 from stationary.learning.estimate import Estimate
 from stationary.learning.fitting import estimate
 from stationary.models.queues import Service
-from stationary.trust.checks._case import Case, Outcome, passed, unknown, warning
+from stationary.terms.findings import Finding
+from stationary.trust.checks._case import Case, passed, unknown, warning
 from stationary.trust.evidence import log_evidence
 
 _CLEARLY = 10.0
@@ -22,7 +23,7 @@ _NEAR = 2.0
 """Other numbers are tried up to this factor away, and one server."""
 
 
-def check(case: Case) -> Outcome:
+def check(case: Case) -> Finding:
     """Compare the number of servers with others that the requests allow."""
     model, windows = case.estimate.model, case.windows
     times = next((kind for kind in windows.observations if isinstance(kind, ServiceTimes)), None)

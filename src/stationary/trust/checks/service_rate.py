@@ -24,14 +24,14 @@ from stationary.learning.derivatives import by_input
 from stationary.learning.estimate import Estimate
 from stationary.models import Point
 from stationary.models.queues import ServerQueue
-from stationary.terms.findings import Untrusted
-from stationary.trust.checks._case import LEVEL, Case, Outcome, passed, unknown, warning
+from stationary.terms.findings import Finding, Untrusted
+from stationary.trust.checks._case import LEVEL, Case, passed, unknown, warning
 
 _LARGE = 0.05
 """Relative change for twice the load from which it matters."""
 
 
-def check(case: Case) -> Outcome:
+def check(case: Case) -> Finding:
     """Test whether the service rate that the windows imply changes with load."""
     loads, estimate = case.residuals.loads, case.estimate
     if not (loads > 0).all():

@@ -9,7 +9,8 @@ import torch
 
 from stationary.models import Queue
 from stationary.spectrum import spectral_gap
-from stationary.trust.checks._case import Case, Outcome, passed, unknown, warning
+from stationary.terms.findings import Finding
+from stationary.trust.checks._case import Case, passed, unknown, warning
 from stationary.trust.checks._residuals import has_counts
 
 NEEDS_COUNTS = False
@@ -25,7 +26,7 @@ _WORK = 1e9
 """Multiplications, about, that eigenvalues at several loads may take."""
 
 
-def check(case: Case) -> Outcome:
+def check(case: Case) -> Finding:
     """Compare the length of a window with the time the fitted chain takes to forget its state."""
     lasts, states = duration(case), len(case.estimate.model.states)
     if lasts is None:

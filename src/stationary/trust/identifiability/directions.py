@@ -84,16 +84,9 @@ def open_directions(
 ) -> tuple[Direction, ...]:
     """Return a readable basis of the flat space of a Hessian, then of what is nearly flat.
 
-    Parameters
-    ----------
-    hessian : ndarray [P, P]
-        Second derivatives of the negative log-likelihood.
-    model : Model
-        Names the parameters.
-    groups : sequence of ndarray of int
-        Parameters that may belong together, each one alone first; those in none are left out.
-    flat, nearly : float
-        Curvature below which a direction is flat, and below which it is nearly so.
+    The Hessian is of the negative log-likelihood, and a direction is flat where its curvature is
+    below ``flat``. Groups are parameters that may belong together, each one alone first; those in
+    none are left out.
     """
     kept = np.unique(np.concatenate(groups)) if groups else np.zeros(0, dtype=int)
     curvature, inner = np.linalg.eigh(hessian[np.ix_(kept, kept)])
@@ -114,14 +107,8 @@ def open_directions(
 def groups_of(likelihood: Likelihood, z: Array, kept: Array) -> list[Array]:
     """Parameters alone, then those of the edges out of a state, into a state, and all of them.
 
-    Parameters
-    ----------
-    likelihood : Likelihood
-        Model and inputs.
-    z : ndarray [P]
-        Where to look which rates a parameter moves.
-    kept : ndarray [P] of bool
-        Parameters to group; the others stay as they are.
+    Which rates a parameter moves is seen at ``z``. Parameters that are not ``kept`` are in no
+    group.
     """
     model = likelihood.model
     _, moves = value_and_jacobian(

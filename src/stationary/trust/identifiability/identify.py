@@ -28,6 +28,8 @@ from stationary.learning.likelihood import Likelihood
 from stationary.models import Model
 from stationary.models.measures import Measure
 from stationary.terms.findings import Finding, Verdict
+from stationary.terms.measures import as_names
+from stationary.terms.slo import check_positive
 from stationary.trust.identifiability.directions import (
     Direction,
     common_factor,
@@ -179,8 +181,7 @@ def identify(
     if dispersion is None:
         dispersion = max(estimate.covariance.inflation, 1.0)
     for name, value in (("nats", nats), ("dispersion", dispersion)):
-        if not (value > 0 and math.isfinite(value)):
-            raise InputError(f"{name} must be positive and finite; got {value!r}")
+        check_positive(value, name)
     model, bound = estimate.model, nats * dispersion
     likelihood = Likelihood(model, windows, estimate.solver)
     z = likelihood.scale.free(estimate.theta).numpy()
@@ -247,9 +248,7 @@ def _measures(model: Model, windows: Windows, names: Sequence[str] | None) -> di
         timed = any(kind.kind == "latencies" for kind in windows.observations)
         usual = ("loss", "p99" if timed and "p99" in model.measures else "response_time")
         names = [name for name in usual if name in model.measures] or model.measures
-    if not names:
-        raise InputError(f"measures must name some of {', '.join(model.measures)}; got none")
-    return {name: model.measure(name) for name in names}
+    return {name: model.measure(name) for name in as_names(names, "measures", "loss")}
 
 
 @torch.no_grad()

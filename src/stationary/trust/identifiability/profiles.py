@@ -56,17 +56,11 @@ class _StopSearch(Exception):  # noqa: N818  # a signal, not an error
 
 
 def explore(region: Region, centre: Array, lines: Sequence[Array]) -> None:
-    """Widen the ends of every question as far as they go.
+    """Widen the ends of every question of a region as far as they go.
 
-    Parameters
-    ----------
-    region : Region
-        What to explore; its ``ends`` are the result.
-    centre : ndarray [P]
-        A point of the region at which no parameter is so small that nothing depends on it.
-    lines : sequence of ndarray [P]
-        Directions to walk along first, which the likelihood may leave open; the largest entry of
-        each is 1.
+    The ``centre`` is a point at which no parameter is so small that nothing depends on it. The
+    ``lines``, with a largest entry of 1 each, are walked along first: the likelihood may leave them
+    open.
     """
     region.visit(centre)
     curvature, basis = np.linalg.eigh(finite_hessian(region.likelihood, centre) / region.bound)
@@ -180,14 +174,7 @@ def rates_at_zero(region: Region, started: Scale) -> dict[int, tuple[float, floa
 
     On a log scale nothing depends on a rate this small, as if it were not known. But it is bounded
     if, on the way back to where it started, the fit gets too bad; or beyond, for a rate that is
-    next to nothing.
-
-    Parameters
-    ----------
-    region : Region
-        Around the best fit.
-    started : Scale
-        Of the fit's covariance: it takes small rates in units of where they started.
+    next to nothing. The scale on which it ``started`` takes small rates in units of where that was.
     """
 
     def excess(level: float, k: int, allowed: float) -> float:
@@ -206,8 +193,9 @@ def rates_at_zero(region: Region, started: Scale) -> dict[int, tuple[float, floa
 def ends_of_parameters(
     region: Region, small: dict[int, tuple[float, float]], x: Tensor
 ) -> list[Question]:
-    """Ask for the ends of every parameter, of those at zero for the upper one; none if many.
+    """Ask for the ends of every parameter, of those at zero for the upper one.
 
+    Nothing is asked where there are many parameters.
     The region need not be convex, and a search that starts at one of its corners finds ends that
     one from its middle misses.
     """
