@@ -171,6 +171,16 @@ class Edges:
         return {}
 
 
+def centred(g: Tensor, pi: Tensor) -> Tensor:
+    """``g - (pi . g) 1``, as seen from the likeliest state.
+
+    Where nearly all probability is on one state, its entry is the small difference of two large
+    numbers, unless g is taken relative to it first.
+    """
+    g = g - g.gather(-1, pi.argmax(-1, keepdim=True))
+    return g - (pi * g).sum(-1, keepdim=True)
+
+
 @lru_cache(maxsize=8)
 def _complete(n: int) -> Edges:
     # By NumPy: `torch.func` would wrap what torch makes while one of its transforms is at work.

@@ -254,6 +254,15 @@ def test_relaxation_gives_up_and_refuses(device):
         Jacobi(tolerance=0.0)
 
 
+def test_relaxation_refuses_sets_that_hardly_communicate():
+    # It used to settle within each set, at the share of probability it had started with.
+    pairs = [(0, 1), (1, 0), (2, 3), (3, 2), (1, 2), (3, 0)]
+    rates = torch.tensor([1.0, 1.0, 1.0, 1.0, 1e-18, 3e-18], dtype=torch.float64)
+    generator = st.Generator(st.Edges.from_pairs(pairs, 4), rates)
+    with pytest.raises(SolverError, match=r"hardly communicate.*\{0, 1\}, \{2, 3\}"):
+        st.steady_state(generator, solver=Jacobi())
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_randomly_stopped_gradients_of_a_sparse_chain(device):
     edges = some_edges(200, seed=1)

@@ -36,6 +36,7 @@ import torch
 from torch import Tensor
 
 from stationary._support.functions import ChainFunction, is_transforming, primals
+from stationary.edges import centred
 from stationary.generator import Generator
 from stationary.gradients._base import Gradient
 from stationary.solvers import Factor, Solver
@@ -85,7 +86,7 @@ class _SteadyState(ChainFunction):
         rates, pi = ctx.saved_tensors  # raises if the rates were changed in place since
         if not torch.is_grad_enabled() and not is_transforming():
             return ctx.factor.rate_gradient(g), None
-        v = _Poisson.apply(rates, g - (pi * g).sum(-1, keepdim=True), ctx.factor)
+        v = _Poisson.apply(rates, centred(g, pi), ctx.factor)
         return ctx.factor.edges.rate_gradient(pi, v), None
 
     @staticmethod
