@@ -323,9 +323,10 @@ def gth_rate_gradient(src, dst, rates, A, place, pi, g, out, status):
     n, edges = A.shape[1], src.shape[0]
     h, v, steps = np.empty(n), np.empty(n), np.empty(edges)
     for b in range(g.shape[0]):
-        mean = 0.0
+        mean, least = 0.0, 1.0
         for s in range(n):
             mean += pi[b, s] * g[b, s]
+            least = min(least, pi[b, s])
         for s in range(n):
             h[s] = g[b, s] - mean
         _solve_one(A[b], place[b], h, v)
@@ -333,16 +334,19 @@ def gth_rate_gradient(src, dst, rates, A, place, pi, g, out, status):
         for e in range(edges):
             i, j = src[e], dst[e]
             steps[e] = v[j] - v[i]
-            flow = pi[b, i] * rates[b, e]
-            largest = max(largest, flow * abs(steps[e]))
-            rounded = max(rounded, flow * max(abs(v[i]), abs(v[j])))
-        if not rounded <= _CANCELLATION * largest:  # also where v overflowed
+            out[b, e] = pi[b, i] * steps[e]
+            largest = max(largest, rates[b, e] * abs(out[b, e]))
+            rounded = max(rounded, pi[b, i] * rates[b, e] * max(abs(v[i]), abs(v[j])))
+        status[b] = False
+        # Also where v overflowed.
+        cancelled = not (rounded <= _CANCELLATION * largest and largest < np.inf)
+        if cancelled:
             D = _differences(A[b], place[b], pi[b], g[b])
             for e in range(edges):
                 steps[e] = D[place[b, dst[e]], place[b, src[e]]]
-        for e in range(edges):
-            out[b, e] = pi[b, src[e]] * steps[e]
-        status[b] = np.isfinite(mean) and out_of_range(src, rates[b], pi[b], steps, out[b])
+                out[b, e] = pi[b, src[e]] * steps[e]
+        if cancelled or least < TINY:
+            status[b] = np.isfinite(mean) and out_of_range(src, rates[b], pi[b], steps, out[b])
 
 
 @_jit
@@ -451,16 +455,39 @@ def bd_solve_transposed(up, down, rates, pi, rhs, u):
 
 @_jit
 def bd_rate_gradient(up, down, src, rates, pi, g, out, status):
-    """``pi_i (v_j - v_i)`` on every edge of birth-death chains, fused."""
+    """``pi_i (v_j - v_i)`` on every edge of birth-death chains, fused.
+
+    Where no probability underflows, from sums of ``pi h`` over the states beyond an edge: what
+    crosses it in both directions is the same, so that these are ``q_ij dL/dq_ij``.
+    """
     n, edges = pi.shape[1], src.shape[0]
     h, d, steps = np.empty(n), np.empty(n - 1), np.empty(edges)
     for b in range(g.shape[0]):
-        mean = 0.0
+        mean, least, mode = 0.0, 1.0, 0
         for s in range(n):
             mean += pi[b, s] * g[b, s]
+            least = min(least, pi[b, s])
+            if pi[b, s] > pi[b, mode]:
+                mode = s
+        if least >= TINY:
+            beyond = 0.0
+            for k in range(mode):
+                beyond -= pi[b, k] * (g[b, k] - mean)
+                d[k] = beyond
+            beyond = 0.0
+            for k in range(n - 1, mode, -1):
+                beyond += pi[b, k] * (g[b, k] - mean)
+                d[k - 1] = beyond
+            largest = 0.0
+            for k in range(n - 1):
+                out[b, up[k]] = d[k] / rates[b, up[k]]
+                out[b, down[k]] = -d[k] / rates[b, down[k]]
+                largest += abs(out[b, up[k]]) + abs(out[b, down[k]])
+            status[b] = np.isfinite(mean) and not largest < np.inf
+            continue
         for s in range(n):
             h[s] = g[b, s] - mean
-        _bd_increments(up, down, rates[b], pi[b].argmax(), h, d)
+        _bd_increments(up, down, rates[b], mode, h, d)
         for k in range(n - 1):
             steps[up[k]], steps[down[k]] = d[k], -d[k]
         for e in range(edges):
