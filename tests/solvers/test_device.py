@@ -6,6 +6,7 @@ Relaxation runs on the CPU, too, and is held to elimination there.
 import pytest
 import torch
 
+import problems
 import stationary as st
 from stationary.errors import InputError, ReducibleError, SolverError
 from stationary.gradients.series import generator_times
@@ -39,13 +40,8 @@ def some_edges(n, seed):
 
 
 def lattice(side):
-    """Two queues in a row, each with room for side - 1: arrivals, moves, departures."""
-    state = torch.arange(side * side)
-    a, b = state // side, state % side
-    arrive, move, leave = state[a < side - 1], state[(a > 0) & (b < side - 1)], state[b > 0]
-    src = torch.cat([arrive, move, leave])
-    dst = torch.cat([arrive + side, move - side + 1, leave - 1])
-    return st.Edges(src, dst, side * side)
+    """Two queues in a row, each with room for side - 1."""
+    return problems.tandem((side, side), 1.0, [1.0, 1.0]).edges
 
 
 def gradients(edges, rates, device, g, solver):

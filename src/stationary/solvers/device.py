@@ -54,7 +54,7 @@ _SORTED: WeakKeyDictionary[Edges, dict[bool, _Sorted]] = WeakKeyDictionary()
 
 
 def _sorted(edges: Edges, by_source: bool) -> _Sorted:
-    """As `Edges.rows` or `Edges.columns`, but sorted on the device and once."""
+    """Edges by source, as in `Edges.rows`, or by destination; sorted on the device and once."""
     known = _SORTED.setdefault(edges, {})
     if by_source not in known:
         by, other = (edges.src, edges.dst) if by_source else (edges.dst, edges.src)
