@@ -244,7 +244,7 @@ def test_second_derivative_of_a_rare_states_log_probability(solver, arrival, ser
 # gradient on that scale; entrywise accuracy is not to be had, since entries are signed sums.
 
 
-def check_gradients(solver, gen, weight, target, tolerance):
+def check_gradients(solver, gen, weight, target, tolerance, create_graph=False):
     leaf = gen.rates.clone().requires_grad_()
     pi = st.steady_state(st.Generator(gen.edges, leaf), solver).pi
     exact_pi, rows = problems.steady(gen), problems.elasticities(gen)
@@ -256,8 +256,8 @@ def check_gradients(solver, gen, weight, target, tolerance):
         ((pi * weight).sum(), problems.floats(linear)),
         (pi[target].log(), problems.floats([row[target] for row in rows])),
     ):
-        (gradient,) = torch.autograd.grad(loss, leaf, retain_graph=True)
-        error = (gradient * gen.rates - exact).abs().max()
+        (gradient,) = torch.autograd.grad(loss, leaf, retain_graph=True, create_graph=create_graph)
+        error = (gradient.detach() * gen.rates - exact).abs().max()
         assert float(error) <= tolerance * float(exact.abs().max())
 
 
@@ -330,8 +330,11 @@ def test_derivatives_beyond_float64_are_refused_and_the_chain_is_named(solver):
     assert not gradient.isfinite().any()  # a loss that is no number is no fault of the chain
 
 
-@pytest.mark.parametrize("solver", [st.solvers.GTH(), TensorGTH()], ids=name)
-def test_gradients_where_sets_of_states_hardly_communicate(solver):
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize(
+    "solver", [st.solvers.GTH(), st.solvers.SparseGTH(), TensorGTH()], ids=name
+)
+def test_gradients_where_sets_of_states_hardly_communicate(solver, create_graph):
     # v is near 1e15 on one side and 0 on the other, its differences within a side near 1e-3:
     # subtracting would leave no digit of them.
     fast = [(i, j, 1e3) for s in (0, 3) for i in range(s, s + 3) for j in range(s, s + 3) if i != j]
@@ -339,7 +342,7 @@ def test_gradients_where_sets_of_states_hardly_communicate(solver):
     edges = st.Edges.from_pairs([(i, j) for i, j, _ in pairs], 6)
     gen = st.Generator(edges, torch.tensor([q for _, _, q in pairs], dtype=torch.float64))
     weight = torch.tensor([1.0, -2.0, 0.5, 0.3, 2.0, -1.0], dtype=torch.float64)
-    check_gradients(solver, gen, weight, 4, 1e-13)
+    check_gradients(solver, gen, weight, 4, 1e-13, create_graph)
 
 
 def test_gradients_of_a_large_chain():

@@ -81,9 +81,7 @@ class Products:
         """``Q v``: ``sum_j q_ij (v_j - v_i)``."""
         if self._kernels is not None and v.shape[:-1] == self.generator.batch_shape:
             return self._launch(self._kernels[0], *self._by_source, v)
-        src, dst = self.generator.edges.src, self.generator.edges.dst
-        flow = self._rates * (v[..., dst] - v[..., src])
-        return torch.zeros_like(v).index_add(-1, src, flow)
+        return self.generator.edges.times(self._rates, v)
 
     def inflow(self, p: Tensor) -> Tensor:
         """``p`` times the rates: ``sum_i p_i q_ij``, what flows into each state."""
