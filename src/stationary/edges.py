@@ -108,13 +108,12 @@ class Edges:
         The edges out of state i are ``start[i]:start[i+1]``, by destination: SciPy's CSR form
         without the diagonal, whatever the rates. 32-bit where that is enough, as SciPy has it.
         """
-        return _compressed(*self.numpy, self.n)
-
-    @cached_property
-    def columns(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Edges by destination: ``start [n+1]``, sources ``[E]``, and which edge each is."""
         src, dst = self.numpy
-        return _compressed(dst, src, self.n)
+        order = np.lexsort((dst, src))
+        start = np.concatenate([[0], np.cumsum(np.bincount(src, minlength=self.n))])
+        small = max(self.n, len(src)) < np.iinfo(np.int32).max
+        index = np.int32 if small else np.int64
+        return start.astype(index), dst[order].astype(index), order
 
     @cached_property
     def birth_death(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
@@ -171,18 +170,18 @@ class Edges:
         return {}
 
 
+def centred(g: Tensor, pi: Tensor) -> Tensor:
+    """``g - (pi . g) 1``, as seen from the likeliest state.
+
+    Where nearly all probability is on one state, its entry is the small difference of two large
+    numbers, unless g is taken relative to it first.
+    """
+    g = g - g.gather(-1, pi.argmax(-1, keepdim=True))
+    return g - (pi * g).sum(-1, keepdim=True)
+
+
 @lru_cache(maxsize=8)
 def _complete(n: int) -> Edges:
     # By NumPy: `torch.func` would wrap what torch makes while one of its transforms is at work.
     src, dst = np.nonzero(~np.eye(n, dtype=bool))
     return Edges(torch.from_numpy(src), torch.from_numpy(dst), n)
-
-
-def _compressed(
-    by: np.ndarray[Any, Any], other: np.ndarray[Any, Any], n: int
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    small = max(n, len(by)) < np.iinfo(np.int32).max
-    order = np.lexsort((other, by))
-    start = np.concatenate([[0], np.cumsum(np.bincount(by, minlength=n))])
-    index = np.int32 if small else np.int64
-    return start.astype(index), other[order].astype(index), order

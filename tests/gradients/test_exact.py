@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 import problems
 import stationary as st
 from problems import ENTRYWISE, SOLVERS, TensorGTH, mm1k
+from stationary.errors import SolverError
 
 name = repr  # of a solver, in test ids
 
@@ -246,7 +247,7 @@ def test_second_derivative_of_a_rare_states_log_probability(solver, arrival, ser
 # gradient on that scale; entrywise accuracy is not to be had, since entries are signed sums.
 
 
-def check_gradients(solver, gen, weight, target, tolerance):
+def check_gradients(solver, gen, weight, target, tolerance, create_graph=False):
     leaf = gen.rates.clone().requires_grad_()
     pi = st.steady_state(st.Generator(gen.edges, leaf), solver).pi
     exact_pi, rows = problems.steady(gen), problems.elasticities(gen)
@@ -258,8 +259,8 @@ def check_gradients(solver, gen, weight, target, tolerance):
         ((pi * weight).sum(), problems.floats(linear)),
         (pi[target].log(), problems.floats([row[target] for row in rows])),
     ):
-        (gradient,) = torch.autograd.grad(loss, leaf, retain_graph=True)
-        error = (gradient * gen.rates - exact).abs().max()
+        (gradient,) = torch.autograd.grad(loss, leaf, retain_graph=True, create_graph=create_graph)
+        error = (gradient.detach() * gen.rates - exact).abs().max()
         assert float(error) <= tolerance * float(exact.abs().max())
 
 
@@ -294,8 +295,49 @@ def test_birth_death_gradients_with_rates_over_24_decades(rates, target):
     check_gradients(st.solvers.BirthDeath(), gen, weight, target % gen.n, 1e-13)
 
 
-@pytest.mark.parametrize("solver", [st.solvers.GTH(), TensorGTH()], ids=name)
-def test_gradients_where_sets_of_states_hardly_communicate(solver):
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("hub", [0, 2])
+@pytest.mark.parametrize("decades", [3.0, 12.0, 60.0])
+def test_gradients_of_stars(decades, hub, create_graph):
+    # One leaf has nearly all probability: what is left of g without its mean is small there.
+    others = [k for k in range(5) if k != hub]
+    edges = st.Edges.from_pairs([*((hub, k) for k in others), *((k, hub) for k in others)], 5)
+    exponents = torch.rand(8, generator=torch.Generator().manual_seed(hub), dtype=torch.float64)
+    gen = st.Generator(edges, 10 ** (decades * (2 * exponents - 1)))
+    weight = torch.tensor([1.0, -2.0, 0.5, 0.3, 2.0], dtype=torch.float64)
+    leaf = gen.rates.clone().requires_grad_()
+    pi = st.steady_state(st.Generator(edges, leaf), st.solvers.Star()).pi
+    (gradient,) = torch.autograd.grad(pi @ weight, leaf, create_graph=create_graph)
+    with localcontext() as context:
+        context.prec = 60
+        p = problems.steady(gen)
+        mean = sum(Decimal(w) * q for w, q in zip(weight.tolist(), p, strict=True))
+        along = [p[k] * (Decimal(weight[k].item()) - mean) for k in others]
+    exact = problems.floats([*along, *(-a for a in along)])
+    error = (gradient.detach() * gen.rates - exact).abs().max()
+    assert float(error) < 1e-13 * float(exact.abs().max())
+
+
+@pytest.mark.parametrize("solver", [st.solvers.BirthDeath(), st.solvers.GTH()], ids=name)
+def test_derivatives_beyond_float64_are_refused_and_the_chain_is_named(solver):
+    # Two likely states on either side of one of probability 1e-320: v differs by 1e320.
+    edges = st.Edges.from_pairs([(0, 1), (1, 2), (1, 0), (2, 1)], 3)
+    rates = torch.tensor(
+        [[1.0, 1.0, 1.0, 1.0], [1e-160, 1e160, 1e160, 1e-160]], dtype=torch.float64
+    ).requires_grad_()
+    pi = st.steady_state(st.Generator(edges, rates), solver).pi
+    assert pi[1, [0, 2]].tolist() == pytest.approx([0.5, 0.5])
+    with pytest.raises(SolverError, match="chain 1 of the batch is known, but its derivatives"):
+        torch.autograd.grad(pi[:, 0].sum(), rates)
+    (gradient,) = torch.autograd.grad(pi[:, 0].sum() * torch.nan, rates)
+    assert not gradient.isfinite().any()  # a loss that is no number is no fault of the chain
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize(
+    "solver", [st.solvers.GTH(), st.solvers.SparseGTH(), TensorGTH()], ids=name
+)
+def test_gradients_where_sets_of_states_hardly_communicate(solver, create_graph):
     # v is near 1e15 on one side and 0 on the other, its differences within a side near 1e-3:
     # subtracting would leave no digit of them.
     fast = [(i, j, 1e3) for s in (0, 3) for i in range(s, s + 3) for j in range(s, s + 3) if i != j]
@@ -303,7 +345,7 @@ def test_gradients_where_sets_of_states_hardly_communicate(solver):
     edges = st.Edges.from_pairs([(i, j) for i, j, _ in pairs], 6)
     gen = st.Generator(edges, torch.tensor([q for _, _, q in pairs], dtype=torch.float64))
     weight = torch.tensor([1.0, -2.0, 0.5, 0.3, 2.0, -1.0], dtype=torch.float64)
-    check_gradients(solver, gen, weight, 4, 1e-13)
+    check_gradients(solver, gen, weight, 4, 1e-13, create_graph)
 
 
 def test_gradients_of_a_large_chain():

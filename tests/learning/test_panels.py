@@ -31,6 +31,11 @@ def test_counts_without_chance_give_the_chain_itself():
     np.testing.assert_allclose(panel_transitions(counts), P, atol=1e-8)
 
 
+def test_the_unit_of_counts_does_not_matter():
+    counts = panel(np.random.default_rng(5), 40, 30)
+    np.testing.assert_allclose(panel_transitions(1e200 * counts), panel_transitions(counts))
+
+
 def test_it_is_the_least_sum_of_squares_among_stochastic_matrices():
     counts = panel(np.random.default_rng(3), 40, 30)
     found = panel_transitions(counts).numpy()
@@ -110,6 +115,10 @@ def test_sums_of_the_counts_determine_the_steady_state_only():
         ([[1, 2], [-1, 4]], 0.0, "not negative"),
         ([[0, 0], [1, 4]], 0.0, "not all zero"),
         ([[1, 2], [2, 1]], 1.5, "between 0"),
+        ([], 0.0, "two or more"),
+        ([[5, 5]] * 4, 0.0, "vary in 1 of 2 directions"),
+        ([[5, 5, 0], [4, 6, 0], [6, 4, 0]], 0.0, "vary in 2 of 3 directions"),
+        ([[1, 0], [0, 1], [1, 0]], 1.0, "explains all of the counts"),
     ],
 )
 def test_what_is_wrong_is_said(counts, noise, words):

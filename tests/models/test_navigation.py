@@ -97,6 +97,24 @@ def test_views_that_no_walk_has_are_refused():
         navigation_scores(edges, torch.ones(4))
     with pytest.raises(InputError, match="not negative"):
         navigation_scores(edges, torch.tensor([1.0, -1.0, 1.0]))
+    with pytest.raises(InputError, match="tensor of numbers"):
+        navigation_scores(edges, [1.0, 1.0, 1.0])
+    with pytest.raises(InputError, match="tolerance must be positive"):
+        navigation_scores(edges, torch.ones(3), tolerance=0.0)
+
+
+@pytest.mark.parametrize("views", [[1.0, 2.0], [4.0, 1.0, 1.0, 1.0, 1.0], [9.0, 1.0, 1.0, 1.0]])
+def test_a_majority_of_the_views_on_one_page_has_no_scores(views):
+    # They run away, which must end in the same error.
+    with pytest.raises(SolverError, match=r"no scores were found.*leave out links"):
+        navigation_scores(st.Edges.complete(len(views)), torch.tensor(views).double())
+
+
+@pytest.mark.parametrize("unit", [1e-320, 1e300, 4e307])
+def test_the_unit_of_views_does_not_matter(unit):
+    edges = st.Edges.from_pairs([(0, 1), (0, 2), (1, 0), (2, 0), (1, 2)], 3)
+    found = navigation_scores(edges, unit * torch.tensor([4.0, 2.0, 3.0]).double())
+    torch.testing.assert_close(found.scores, torch.ones(3).double(), rtol=1e-3, atol=0.0)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ Relaxation runs on the CPU, too, and is held to elimination there.
 import pytest
 import torch
 
+import problems
 import stationary as st
 from stationary.errors import InputError, ReducibleError, SolverError
 from stationary.gradients.series import generator_times
@@ -39,13 +40,8 @@ def some_edges(n, seed):
 
 
 def lattice(side):
-    """Two queues in a row, each with room for side - 1: arrivals, moves, departures."""
-    state = torch.arange(side * side)
-    a, b = state // side, state % side
-    arrive, move, leave = state[a < side - 1], state[(a > 0) & (b < side - 1)], state[b > 0]
-    src = torch.cat([arrive, move, leave])
-    dst = torch.cat([arrive + side, move - side + 1, leave - 1])
-    return st.Edges(src, dst, side * side)
+    """Two queues in a row, each with room for side - 1."""
+    return problems.tandem((side, side), 1.0, [1.0, 1.0]).edges
 
 
 def gradients(edges, rates, device, g, solver):
@@ -252,6 +248,15 @@ def test_relaxation_gives_up_and_refuses(device):
         Jacobi(damping=1.0)
     with pytest.raises(InputError, match="tolerance"):
         Jacobi(tolerance=0.0)
+
+
+def test_relaxation_refuses_sets_that_hardly_communicate():
+    # It used to settle within each set, at the share of probability it had started with.
+    pairs = [(0, 1), (1, 0), (2, 3), (3, 2), (1, 2), (3, 0)]
+    rates = torch.tensor([1.0, 1.0, 1.0, 1.0, 1e-18, 3e-18], dtype=torch.float64)
+    generator = st.Generator(st.Edges.from_pairs(pairs, 4), rates)
+    with pytest.raises(SolverError, match=r"hardly communicate.*\{0, 1\}, \{2, 3\}"):
+        st.steady_state(generator, solver=Jacobi())
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -17,21 +17,8 @@ LIGHT, SATURATED = (0.5, 0.6, 0.7), (0.98, 1.0, 1.02)
 
 
 def lattice(queues, capacity, loads):
-    """Queues in series with room for ``capacity`` each, arrivals at rate 1; a full one blocks."""
-    shape = (capacity + 1,) * queues
-    levels = np.indices(shape).reshape(queues, -1)
-    state = np.arange(levels.shape[1])
-    step = [(capacity + 1) ** (queues - 1 - k) for k in range(queues)]
-    moves = [(levels[0] < capacity, step[0], 1.0)]
-    for k in range(queues):
-        free = levels[k + 1] < capacity if k + 1 < queues else True
-        onward = step[k + 1] if k + 1 < queues else 0
-        moves.append(((levels[k] > 0) & free, onward - step[k], 1 / loads[k]))
-    src = np.concatenate([state[may] for may, _, _ in moves])
-    dst = np.concatenate([state[may] + by for may, by, _ in moves])
-    rates = np.concatenate([np.full(np.sum(may), rate) for may, _, rate in moves])
-    edges = st.Edges(torch.from_numpy(src), torch.from_numpy(dst), len(state))
-    return st.Generator(edges, torch.from_numpy(rates))
+    """Queues in series with room for ``capacity`` each, arrivals at rate 1."""
+    return problems.tandem((capacity + 1,) * queues, 1.0, [1 / load for load in loads[:queues]])
 
 
 def random_chain(n, each, decades, seed):

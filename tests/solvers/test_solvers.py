@@ -113,12 +113,23 @@ def test_likely_states_behind_states_that_underflow(solver):
     assert float((pi[seen] / exact[seen] - 1).abs().max()) < 1e-11
 
 
-@pytest.mark.parametrize("solver", [*ENTRYWISE[:-1]], ids=name)  # Auto goes on to another one
+@pytest.mark.parametrize("solver", [st.solvers.SparseGTH(), TensorGTH()], ids=name)
 def test_rates_too_far_apart_are_refused_not_guessed(solver):
     Q = torch.zeros(3, 3, dtype=torch.float64)
     Q[0, 1], Q[1, 0], Q[1, 2], Q[2, 1] = 1e200, 1e-200, 1.0, 1.0
     with pytest.raises(SolverError, match="too far apart"):
         st.steady_state(st.Generator.from_dense(Q), solver)
+
+
+@pytest.mark.parametrize("solver", [st.solvers.GTH(), st.solvers.Auto()], ids=name)
+@hypothesis.given(gen=problems.ergodic_chains(decades=300.0))
+@hypothesis.settings(max_examples=60)
+def test_rates_over_600_decades_are_solved_all_the_same(solver, gen):
+    pi = st.steady_state(gen, solver).pi
+    exact = problems.steady(gen)
+    seen = [k for k, p in enumerate(exact) if p > Decimal("1e-290")]
+    assert relative_error(pi[seen], [exact[k] for k in seen]) < 1e-14
+    assert bool(pi.isfinite().all())
 
 
 def test_lu_refuses_what_it_cannot_solve():
@@ -487,6 +498,17 @@ def test_stars_entrywise_with_their_derivatives(hub):
     torch.testing.assert_close(found[0][1:], found[1][1:], rtol=1e-9, atol=1e-12)
     exact = problems.steady(st.Generator(edges, rates[1]))
     assert relative_error(found[0][0][1], exact) < 1e-14
+
+
+def test_stars_with_ratios_beyond_float64():
+    edges = st.Edges.from_pairs([(0, 1), (0, 2), (0, 3), (1, 0), (2, 0), (3, 0)], 4)
+    rates = torch.tensor([1e200, 3e200, 1e-200, 1e-200, 1e-200, 1.0], dtype=torch.float64)
+    pi = st.steady_state(st.Generator(edges, rates), st.solvers.Star()).pi
+    torch.testing.assert_close(pi, torch.tensor([0.0, 0.25, 0.75, 0.0], dtype=torch.float64))
+    # Each weight fits, their sum does not: it used to make all of them zero.
+    rates = torch.tensor([1e308, 1e308, 1e308, 1.0, 1.0, 1.0], dtype=torch.float64)
+    pi = st.steady_state(st.Generator(edges, rates), st.solvers.Star()).pi
+    torch.testing.assert_close(pi[1:], torch.full((3,), 1 / 3, dtype=torch.float64))
 
 
 def test_stars_without_a_way_back_go_to_another_solver():

@@ -40,6 +40,8 @@ def panel_transitions(counts: Any, noise: float = 0.0) -> Tensor:
     ----------
     counts : array_like [T, n] or sequence of them
         How many were in each state at each time; several panels of one chain are added up.
+        Times at which all counts are in the same proportions show one direction only: as many as
+        there are states must differ.
     noise : float
         Variance of the error of a count over the count: 0 where everybody was counted, ``1 - r``
         where each was counted with probability r, 1 for Poisson noise.
@@ -55,15 +57,26 @@ def panel_transitions(counts: Any, noise: float = 0.0) -> Tensor:
     if not 0 <= noise <= 1:
         raise InputError(f"noise must be between 0 (exact counts) and 1 (Poisson); got {noise!r}")
     panels = _panels(counts)
-    now, later = (np.concatenate([panel[part] for panel in panels]) for part in _PAIRS)
-    square = now.T @ now - noise * np.diag(now.sum(0))
+    unit = max(panel.max() for panel in panels)  # so that no square overflows
+    now, later = (np.concatenate([panel[part] for panel in panels]) / unit for part in _PAIRS)
+    shown = np.linalg.matrix_rank(now)
+    if shown < now.shape[1]:
+        raise InputError(
+            f"the counts do not determine the chain: they vary in {shown} of {now.shape[1]} "
+            f"directions; count at more times, or leave out states that nobody is ever in"
+        )
+    square = now.T @ now - noise / unit * np.diag(now.sum(0))
     # What is subtracted may exceed what there is, in directions that say nothing.
     curvature, axes = np.linalg.eigh(square)
+    if curvature[-1] <= 0:
+        raise InputError(
+            f"noise={noise:g} explains all of the counts: there is nothing left to learn from"
+        )
     return torch.from_numpy(_least(np.maximum(curvature, 0.0), axes, now.T @ later))
 
 
 def _panels(counts: Any) -> list[Array]:
-    several = isinstance(counts, Sequence) and np.ndim(counts[0]) == 2
+    several = isinstance(counts, Sequence) and len(counts) > 0 and np.ndim(counts[0]) == 2
     panels = [as_table(panel, "counts").numpy() for panel in (counts if several else [counts])]
     for panel in panels:
         if panel.ndim != 2 or len(panel) < 2 or panel.shape[1] != panels[0].shape[1]:

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from stationary.edges import Edges
+from stationary.edges import Edges, centred
 from stationary.generator import Generator
 
 TOLERANCE = 1e-8
@@ -78,8 +78,7 @@ class Factor(ABC):
 
     def rate_gradient(self, g: Tensor) -> Tensor:
         """``dL/dq_ij = pi_i (v_j - v_i)`` ``[..., E]`` from ``g = dL/dpi``; kernels may fuse it."""
-        v = self.solve(g - (self.pi * g).sum(-1, keepdim=True))
-        return self.edges.rate_gradient(self.pi, v)
+        return self.edges.rate_gradient(self.pi, self.solve(centred(g, self.pi)))
 
 
 @dataclass(frozen=True)

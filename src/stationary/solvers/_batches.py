@@ -60,6 +60,23 @@ def batch_of(rows: Array, batch_shape: Sequence[int]) -> Tensor:
     return torch.from_numpy(rows.reshape(*batch_shape, rows.shape[-1]))
 
 
+def raise_lost_gradient(lost: Array) -> NoReturn:
+    """Say of which chain ``[B]`` the steady state is known, but not its derivatives."""
+    which = f"chain {lost.argmax()} of the batch" if len(lost) > 1 else "the chain"
+    raise SolverError(
+        f"the steady state of {which} is known, but its derivatives are not: its rates are too far "
+        f"apart for float64; leave out transitions that never happen"
+    )
+
+
+def in_range(gradient: Tensor, g: Tensor) -> Tensor:
+    """Return a gradient that is finite wherever ``g = dL/dpi`` is, or raise."""
+    lost = g.isfinite().all(-1) > gradient.isfinite().all(-1)
+    if bool(lost.any()):
+        raise_lost_gradient(lost.reshape(-1).cpu().numpy())
+    return gradient
+
+
 def raise_failure(generator: Generator, status: Array) -> NoReturn:
     """Say which chain of the batch has several closed classes and which, or overflowed."""
     index = generator.unravel(int(status.argmax()))

@@ -9,12 +9,14 @@ If j < i are both in row k, then j is in row i: every update finds its place in 
 
 from __future__ import annotations
 
+import math
+
 import numba
 import numpy as np
 
+from stationary.solvers._kernels import NOTHING, TINY, add, out_of_range
+
 _jit = numba.njit(cache=True, nogil=True, error_model="numpy")
-_BIG = 2.0**300
-_SMALL = 2.0**-300
 _CANCELLATION = 1e4  # how much larger than its differences v may be
 
 
@@ -80,18 +82,26 @@ def slots(start, index, source, target):
 
 @_jit
 def eliminate(start, index, lower, upper, pivots):
-    """Eliminate last to first, in place; whether no pivot was lost to under- or overflow."""
+    """Eliminate last to first, in place; whether no product was lost to under- or overflow."""
     n = len(pivots)
     for k in range(n - 1, 0, -1):
         a0, a1 = start[k], start[k + 1]
-        pivot = 0.0
+        pivot, least_rate, least_share = 0.0, np.inf, np.inf
         for a in range(a0, a1):
             pivot += lower[a]
+            if lower[a] > 0.0:
+                least_rate = min(least_rate, lower[a])
         if not 0.0 < pivot < np.inf:
             return False
         pivots[k] = pivot
         for a in range(a0, a1):
-            upper[a] /= pivot
+            if upper[a] > 0.0:
+                upper[a] /= pivot
+                least_share = min(least_share, upper[a])
+                if not upper[a] < np.inf:
+                    return False
+        if least_share * least_rate < TINY:
+            return False
         for a in range(a0 + 1, a1):
             p = start[index[a]]
             for b in range(a0, a):
@@ -110,26 +120,17 @@ def distribution(start, index, upper, pi):
     that lies behind those would come out as impossible.
     """
     n = len(pi)
-    exponent = np.zeros(n, dtype=np.int64)  # pi[k] stands for pi[k] * _BIG ** exponent[k]
+    far = np.zeros(n, dtype=np.int64)  # pi[k] stands for pi[k] * 2 ** far[k]
     pi[0] = 1.0
     for k in range(1, n):
-        top = np.int64(-(2**62))
+        total, exponent = 0.0, NOTHING
         for a in range(start[k], start[k + 1]):
-            if upper[a] > 0.0:
-                top = max(top, exponent[index[a]])
-        total = 0.0
-        for a in range(start[k], start[k + 1]):
-            below = top - exponent[index[a]]
-            if upper[a] > 0.0 and below < 4:  # what is smaller by more is lost in the sum
-                total += pi[index[a]] * upper[a] * _SMALL**below
-        if total > _BIG:
-            total, top = total * _SMALL, top + 1
-        elif total < _SMALL:
-            total, top = total * _BIG, top - 1
-        pi[k], exponent[k] = total, top
-    top = exponent.max()
+            j = index[a]
+            total, exponent = add(total, exponent, pi[j] * upper[a], far[j])
+        pi[k], far[k] = total, exponent
+    top = far.max()
     for k in range(n):
-        pi[k] *= _SMALL ** min(top - exponent[k], 4)
+        pi[k] = math.ldexp(pi[k], max(far[k] - top, -1100))
     pi /= pi.sum()
 
 
@@ -194,21 +195,25 @@ def differences(start, index, lower, upper, pivots, pi, g):
 
 @_jit
 def rate_gradient(pattern, factor, edges, pi, g, out):
-    """``pi_i (v_j - v_i)`` on every edge, with ``-Q v = g - (pi . g)``."""
+    """``pi_i (v_j - v_i)`` on every edge, with ``-Q v = g - (pi . g)``; whether it is in range."""
     start, index = pattern
     lower, upper, pivots = factor
     source, target, slot, rates = edges
-    v = g - pi @ g
+    mean = pi @ g
+    v = g - mean
     solve(start, index, lower, upper, pivots, v)
     largest, rounded = 0.0, 0.0
+    steps = np.empty(len(source))
     for e in range(len(source)):
         i, j = source[e], target[e]
-        out[e] = pi[i] * (v[j] - v[i])
+        steps[e] = v[j] - v[i]
         flow = pi[i] * rates[e]
-        largest = max(largest, flow * abs(v[j] - v[i]))
+        largest = max(largest, flow * abs(steps[e]))
         rounded = max(rounded, flow * max(abs(v[i]), abs(v[j])))
     if not rounded <= _CANCELLATION * largest:  # also where v overflowed
         apart = differences(start, index, lower, upper, pivots, pi, g)
         for e in range(len(source)):
-            i, j = source[e], target[e]
-            out[e] = pi[i] * (apart[slot[e]] if j > i else -apart[slot[e]])
+            steps[e] = apart[slot[e]] if target[e] > source[e] else -apart[slot[e]]
+    for e in range(len(source)):
+        out[e] = pi[source[e]] * steps[e]
+    return not (np.isfinite(mean) and out_of_range(source, rates, pi, steps, out))

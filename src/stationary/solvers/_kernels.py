@@ -25,6 +25,10 @@ taken: eliminating state k says that ``v_k = w_k / pivot_k + sum_j p_kj v_j``, a
 states before it, so that ``v_k - v_i = w_k / pivot_k + sum_j p_kj (v_j - v_i)`` builds every
 difference up from smaller ones, in ``O(n^3)`` instead of ``O(n^2)``. It is done for chains that
 need it. Both ways the error is measured against the largest ``q_ij dL/dq_ij``.
+
+Products of rates may leave the range of float64 although probabilities do not. Elimination looks
+for that, one comparison per state, and is then done once more with an exponent for every number.
+Derivatives that leave the range are refused.
 """
 
 from __future__ import annotations
@@ -35,48 +39,57 @@ import numba
 import numpy as np
 
 OK, FAILED, NO_ADJOINT = 0, 1, 2
-"""Failed: reducible, or rates too far apart for float64, for the adjoint alone or altogether."""
+"""Failed: several closed classes. No adjoint: rates too far apart for float64."""
 _BLOCK = 48
 _UNBLOCKED = 96  # below this many states, plain rank-one updates beat the matrix product
 RARE_GROUND = 1e-3
 _CANCELLATION = 1e4  # how much larger than its differences v may be
 _BIG = 2.0**300
 _SMALL = 2.0**-300
-_LOST = 2.0**-960  # below it, what flows on from a state may be lost to underflow
+TINY = 2.0**-1022  # the least number with all its digits
+_LEAST = 2.0**-1074  # the least of all
+_DIGITS = 1e-12  # share of a gradient that may be missing from it
+_FADING = 2.0**-960  # below it, what flows on from a state may be lost to underflow
+_LOST = -1  # in place of a state's place
+NOTHING = -(2**40)  # exponent of zero
 
 _jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 @_jit
-def _eliminate(A, reached):
-    """Eliminate last to first, in place; note which states are entered by those before them.
+def _eliminate(A):
+    """Eliminate last to first, in place.
 
-    Return the place of the first state whose pivot is zero or overflowed; 0 if there is none.
+    Return the place of the first state whose pivot is zero, 0 if there is none, or `_LOST` as soon
+    as a product may have under- or overflowed.
     """
     n = A.shape[0]
-    reached[0] = True
     block = n if n <= _UNBLOCKED else _BLOCK
     hi = n
     while hi > 1:
         lo = max(hi - block, 1)
         for k in range(hi - 1, lo - 1, -1):
-            pivot = 0.0
+            pivot, least_rate, least_share = 0.0, np.inf, np.inf
             for j in range(k):
                 pivot += A[k, j]
-            if not 0.0 < pivot < np.inf:
+                if 0.0 < A[k, j] < least_rate:
+                    least_rate = A[k, j]
+            if pivot == 0.0:
                 return k
             A[k, k] = pivot
-            entered = False
             for i in range(k):
                 if A[i, k] > 0.0:
-                    entered = True
                     f = A[i, k] / pivot
+                    least_share = min(least_share, f)
+                    if not f < np.inf:
+                        return _LOST
                     A[i, k] = f
                     # Rows of the block need every column for their pivots; the others wait for
                     # the matrix product below.
                     for j in range(0 if i >= lo else lo, k):
                         A[i, j] += f * A[k, j]
-            reached[k] = entered
+            if least_share * least_rate < TINY or not pivot < np.inf:
+                return _LOST
         if lo > 1:
             A[:lo, :lo] += np.dot(
                 np.ascontiguousarray(A[:lo, lo:hi]), np.ascontiguousarray(A[lo:hi, :lo])
@@ -94,62 +107,99 @@ def _distribution(A, pi):
     for i in range(n):
         if pi[i] > _BIG:
             pi *= _SMALL
-        if pi[i] < _LOST:
-            _far_distribution(A, pi)
+        if not _FADING < pi[i] < np.inf:
+            far_distribution(A, np.zeros((n, n), dtype=np.int64), pi)
             break
         for k in range(i + 1, n):
             pi[k] += pi[i] * A[i, k]
     pi /= pi.sum()
 
 
+# Numbers beyond float64: a mantissa and an exponent of two, the least there is for zero.
+
+
 @_jit
-def _far_distribution(A, pi):
-    """Solve ``pi (I - U) = e_0`` with an exponent of its own for every state.
+def add(a, exponent_a, b, exponent_b):
+    """``a 2^exponent_a + b 2^exponent_b``."""
+    if a == 0.0 or (b != 0.0 and exponent_a < exponent_b):
+        a, exponent_a, b, exponent_b = b, exponent_b, a, exponent_a
+    if b != 0.0 and exponent_a - exponent_b < 1100:
+        a += math.ldexp(b, exponent_b - exponent_a)
+    a, exponent = math.frexp(a)
+    return a, exponent_a + exponent if a != 0.0 else NOTHING
+
+
+@_jit
+def _eliminate_far(A, exponents):
+    """As `_eliminate`, with an exponent for every entry; twenty times slower."""
+    for k in range(A.shape[0] - 1, 0, -1):
+        pivot, exponent = 0.0, NOTHING
+        for j in range(k):
+            pivot, exponent = add(pivot, exponent, A[k, j], exponents[k, j])
+        if pivot == 0.0:
+            return k
+        A[k, k], exponents[k, k] = pivot, exponent
+        for i in range(k):
+            if A[i, k] > 0.0:
+                A[i, k] /= pivot
+                exponents[i, k] -= exponent
+                for j in range(k):
+                    A[i, j], exponents[i, j] = add(
+                        A[i, j],
+                        exponents[i, j],
+                        A[i, k] * A[k, j],
+                        exponents[i, k] + exponents[k, j],
+                    )
+    return 0
+
+
+@_jit
+def far_distribution(A, exponents, pi):
+    """As `_distribution`, with an exponent for every state.
 
     Two likely sets of states may be joined only by states so rare that they underflow: without
     the exponents, all that lies behind them would come out as impossible.
     """
     n = A.shape[0]
-    exponent = np.zeros(n, dtype=np.int64)  # pi[k] stands for pi[k] * _BIG ** exponent[k]
+    far = np.zeros(n, dtype=np.int64)
     pi[0] = 1.0
     for k in range(1, n):
-        top = np.int64(-(2**62))
+        total, exponent = 0.0, NOTHING
         for i in range(k):
-            if A[i, k] > 0.0:
-                top = max(top, exponent[i])
-        total = 0.0
-        for i in range(k):
-            if A[i, k] > 0.0:
-                total += pi[i] * A[i, k] * _SMALL ** (top - exponent[i])
-        if total > _BIG:
-            total, top = total * _SMALL, top + 1
-        if total < _SMALL:
-            total, top = total * _BIG, top - 1
-        pi[k], exponent[k] = total, top
-    top = exponent.max()
+            total, exponent = add(total, exponent, pi[i] * A[i, k], far[i] + exponents[i, k])
+        pi[k], far[k] = total, exponent
+    top = far.max()
     for k in range(n):
-        pi[k] *= _SMALL ** (top - exponent[k])
+        pi[k] = math.ldexp(pi[k], max(far[k] - top, -1100))
+    pi /= pi.sum()
 
 
 @_jit
-def _factor_one(src, dst, rates, place, A, reached):
+def _factor_one(src, dst, rates, place, A, pi):
+    """Eliminate a chain and find its ``pi``; return the place of a pivot of zero, if there is one.
+
+    Where products under- or overflow it is done again with exponents, and then rounded.
+    """
     A[:] = 0.0
     for e in range(src.shape[0]):
         A[place[src[e]], place[dst[e]]] = rates[e]
-    return _eliminate(A, reached)
-
-
-@_jit
-def _is_lost(src, dst, rates, place, reached):
-    """Whether a state is reached from the ground, though elimination underflowed on the way."""
-    inside = place == 0
-    grown = True
-    while grown:
-        grown = False
-        for e in range(src.shape[0]):
-            if rates[e] > 0.0 and inside[src[e]] and not inside[dst[e]]:
-                inside[dst[e]] = grown = True
-    return (inside & ~reached[place]).any()
+    zero = _eliminate(A)
+    if zero == 0:
+        _distribution(A, pi)
+    if zero != _LOST:
+        return zero
+    exponents = np.full(A.shape, NOTHING)
+    A[:] = 0.0
+    for e in range(src.shape[0]):
+        i, j = place[src[e]], place[dst[e]]
+        A[i, j], exponents[i, j] = add(rates[e], 0, 0.0, NOTHING)
+    zero = _eliminate_far(A, exponents)
+    if zero == 0:
+        far_distribution(A, exponents, pi)
+        for i in range(A.shape[0]):
+            for j in range(A.shape[0]):
+                A[i, j] = math.ldexp(A[i, j], min(max(exponents[i, j], -1100), 1100))
+    return zero
 
 
 @_jit
@@ -159,27 +209,22 @@ def gth_factor(src, dst, rates, A, pi, place, status):
     ``place`` is the position of each state in the elimination.
     """
     n = A.shape[1]
-    reached = np.empty(n, dtype=np.bool_)
+    spare = np.empty(n)
     for b in range(rates.shape[0]):
         place[b] = np.arange(n)
-        ground = _factor_one(src, dst, rates[b], place[b], A[b], reached)
         status[b] = OK
+        ground = _factor_one(src, dst, rates[b], place[b], A[b], pi[b])
         if ground != 0:
             place[b, 0], place[b, ground] = ground, 0
-            if _factor_one(src, dst, rates[b], place[b], A[b], reached) != 0:
+            if _factor_one(src, dst, rates[b], place[b], A[b], pi[b]) != 0:
                 status[b] = FAILED
                 continue
-        if not reached.all() and _is_lost(src, dst, rates[b], place[b], reached):
-            status[b] = FAILED
-            continue
-        _distribution(A[b], pi[b])
-        if not np.isfinite(pi[b].sum()):
-            status[b] = FAILED
-            continue
         pi[b, 0], pi[b, ground] = pi[b, ground], pi[b, 0]  # from places to states
         if pi[b, ground] < RARE_GROUND * pi[b].max():
             place[b, np.argsort(-pi[b], kind="mergesort")] = np.arange(n)
-            if _factor_one(src, dst, rates[b], place[b], A[b], reached) != 0:
+            _factor_one(src, dst, rates[b], place[b], A[b], spare)
+        for k in range(1, n):
+            if not TINY <= A[b, k, k] < np.inf:
                 status[b] = NO_ADJOINT
 
 
@@ -257,29 +302,51 @@ def _differences(A, place, pi, g):
 
 
 @_jit
-def gth_rate_gradient(src, dst, rates, A, place, pi, g, out):
+def out_of_range(src, rates, pi, steps, out):
+    """Whether a gradient ``out = pi_i steps`` overflowed, or needs states that underflow.
+
+    The last: where ``pi_i`` has lost digits, or all, and yet ``v`` differs so much across an edge
+    that this matters beside the largest ``q_ij dL/dq_ij``.
+    """
+    total, largest, unseen = 0.0, 0.0, 0.0
+    for e in range(src.shape[0]):
+        total += abs(out[e])
+        largest = max(largest, rates[e] * abs(out[e]))
+        if pi[src[e]] < TINY:
+            unseen = max(unseen, rates[e] * _LEAST * abs(steps[e]))
+    return not total < np.inf or (largest > 0.0 and unseen > _DIGITS * largest)
+
+
+@_jit
+def gth_rate_gradient(src, dst, rates, A, place, pi, g, out, status):
     """``pi_i (v_j - v_i)`` on every edge, with ``-Q v = g - (pi . g)``, fused."""
-    n = A.shape[1]
-    h = np.empty(n)
-    v = np.empty(n)
+    n, edges = A.shape[1], src.shape[0]
+    h, v, steps = np.empty(n), np.empty(n), np.empty(edges)
     for b in range(g.shape[0]):
-        mean = 0.0
+        mean, least = 0.0, 1.0
         for s in range(n):
             mean += pi[b, s] * g[b, s]
+            least = min(least, pi[b, s])
         for s in range(n):
             h[s] = g[b, s] - mean
         _solve_one(A[b], place[b], h, v)
         largest, rounded = 0.0, 0.0
-        for e in range(src.shape[0]):
+        for e in range(edges):
             i, j = src[e], dst[e]
-            out[b, e] = pi[b, i] * (v[j] - v[i])
-            flow = pi[b, i] * rates[b, e]
-            largest = max(largest, flow * abs(v[j] - v[i]))
-            rounded = max(rounded, flow * max(abs(v[i]), abs(v[j])))
-        if not rounded <= _CANCELLATION * largest:  # also where v overflowed
+            steps[e] = v[j] - v[i]
+            out[b, e] = pi[b, i] * steps[e]
+            largest = max(largest, rates[b, e] * abs(out[b, e]))
+            rounded = max(rounded, pi[b, i] * rates[b, e] * max(abs(v[i]), abs(v[j])))
+        status[b] = False
+        # Also where v overflowed.
+        cancelled = not (rounded <= _CANCELLATION * largest and largest < np.inf)
+        if cancelled:
             D = _differences(A[b], place[b], pi[b], g[b])
-            for e in range(src.shape[0]):
-                out[b, e] = pi[b, src[e]] * D[place[b, dst[e]], place[b, src[e]]]
+            for e in range(edges):
+                steps[e] = D[place[b, dst[e]], place[b, src[e]]]
+                out[b, e] = pi[b, src[e]] * steps[e]
+        if cancelled or least < TINY:
+            status[b] = np.isfinite(mean) and out_of_range(src, rates[b], pi[b], steps, out[b])
 
 
 @_jit
@@ -387,18 +454,42 @@ def bd_solve_transposed(up, down, rates, pi, rhs, u):
 
 
 @_jit
-def bd_rate_gradient(up, down, rates, pi, g, out):
-    """``pi_i (v_j - v_i)`` on every edge of birth-death chains, fused."""
-    n = pi.shape[1]
-    h = np.empty(n)
-    d = np.empty(n - 1)
+def bd_rate_gradient(up, down, src, rates, pi, g, out, status):
+    """``pi_i (v_j - v_i)`` on every edge of birth-death chains, fused.
+
+    Where no probability underflows, from sums of ``pi h`` over the states beyond an edge: what
+    crosses it in both directions is the same, so that these are ``q_ij dL/dq_ij``.
+    """
+    n, edges = pi.shape[1], src.shape[0]
+    h, d, steps = np.empty(n), np.empty(n - 1), np.empty(edges)
     for b in range(g.shape[0]):
-        mean = 0.0
+        mean, least, mode = 0.0, 1.0, 0
         for s in range(n):
             mean += pi[b, s] * g[b, s]
+            least = min(least, pi[b, s])
+            if pi[b, s] > pi[b, mode]:
+                mode = s
+        if least >= TINY:
+            beyond = 0.0
+            for k in range(mode):
+                beyond -= pi[b, k] * (g[b, k] - mean)
+                d[k] = beyond
+            beyond = 0.0
+            for k in range(n - 1, mode, -1):
+                beyond += pi[b, k] * (g[b, k] - mean)
+                d[k - 1] = beyond
+            largest = 0.0
+            for k in range(n - 1):
+                out[b, up[k]] = d[k] / rates[b, up[k]]
+                out[b, down[k]] = -d[k] / rates[b, down[k]]
+                largest += abs(out[b, up[k]]) + abs(out[b, down[k]])
+            status[b] = np.isfinite(mean) and not largest < np.inf
+            continue
         for s in range(n):
             h[s] = g[b, s] - mean
-        _bd_increments(up, down, rates[b], pi[b].argmax(), h, d)
+        _bd_increments(up, down, rates[b], mode, h, d)
         for k in range(n - 1):
-            out[b, up[k]] = pi[b, k] * d[k]
-            out[b, down[k]] = -pi[b, k + 1] * d[k]
+            steps[up[k]], steps[down[k]] = d[k], -d[k]
+        for e in range(edges):
+            out[b, e] = pi[b, src[e]] * steps[e]
+        status[b] = np.isfinite(mean) and out_of_range(src, rates[b], pi[b], steps, out[b])

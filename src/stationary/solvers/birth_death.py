@@ -13,7 +13,13 @@ from stationary.errors import InputError
 from stationary.generator import Generator
 from stationary.solvers import _kernels
 from stationary.solvers._base import Accuracy, Factor, Solver
-from stationary.solvers._batches import batch_of, in_threads, raise_failure, rows_of
+from stationary.solvers._batches import (
+    batch_of,
+    in_threads,
+    raise_failure,
+    raise_lost_gradient,
+    rows_of,
+)
 
 
 @dataclass(frozen=True)
@@ -47,8 +53,10 @@ class _BirthDeathFactor(Factor):
             raise_failure(generator, status)
         self.pi = batch_of(self._pi, generator.batch_shape)
 
-    def _run(self, kernel: Callable[..., None], *rows: Array) -> None:
-        in_threads(kernel, self._paths, (self._rates, *rows), 4 * self.edges.n)
+    def _run(
+        self, kernel: Callable[..., None], *rows: Array, shared: tuple[Array, ...] = ()
+    ) -> None:
+        in_threads(kernel, (*self._paths, *shared), (self._rates, *rows), 4 * self.edges.n)
 
     def solve(self, h: Tensor) -> Tensor:
         v = np.empty_like(self._pi)
@@ -61,6 +69,9 @@ class _BirthDeathFactor(Factor):
         return batch_of(u, b.shape[:-1])
 
     def rate_gradient(self, g: Tensor) -> Tensor:
-        out = np.empty_like(self._rates)
-        self._run(_kernels.bd_rate_gradient, self._pi, rows_of(g), out)
+        out, lost = np.empty_like(self._rates), np.empty(len(self._rates), dtype=bool)
+        src = self.edges.numpy[:1]
+        self._run(_kernels.bd_rate_gradient, self._pi, rows_of(g), out, lost, shared=src)
+        if lost.any():
+            raise_lost_gradient(lost)
         return batch_of(out, g.shape[:-1])

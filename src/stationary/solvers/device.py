@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from stationary.edges import Edges
-from stationary.errors import InputError, SolverError
+from stationary.errors import InputError, ReducibleError, SolverError
 from stationary.generator import Generator
 from stationary.solvers._base import Accuracy, Factor, Solver
 from stationary.solvers._cuda import Kernel, kernels
@@ -54,7 +54,7 @@ _SORTED: WeakKeyDictionary[Edges, dict[bool, _Sorted]] = WeakKeyDictionary()
 
 
 def _sorted(edges: Edges, by_source: bool) -> _Sorted:
-    """As `Edges.rows` or `Edges.columns`, but sorted on the device and once."""
+    """Edges by source, as in `Edges.rows`, or by destination; sorted on the device and once."""
     known = _SORTED.setdefault(edges, {})
     if by_source not in known:
         by, other = (edges.src, edges.dst) if by_source else (edges.dst, edges.src)
@@ -81,9 +81,7 @@ class Products:
         """``Q v``: ``sum_j q_ij (v_j - v_i)``."""
         if self._kernels is not None and v.shape[:-1] == self.generator.batch_shape:
             return self._launch(self._kernels[0], *self._by_source, v)
-        src, dst = self.generator.edges.src, self.generator.edges.dst
-        flow = self._rates * (v[..., dst] - v[..., src])
-        return torch.zeros_like(v).index_add(-1, src, flow)
+        return self.generator.edges.times(self._rates, v)
 
     def inflow(self, p: Tensor) -> Tensor:
         """``p`` times the rates: ``sum_i p_i q_ij``, what flows into each state."""
@@ -133,7 +131,7 @@ class Jacobi(Solver):
     ----------
     tolerance : float
         Error, estimated from the last steps, at which to stop: of every probability relative to
-        itself, of the adjoint relative to its largest entry.
+        itself, of the adjoint the sum over all ``q_ij dL/dq_ij`` relative to their sum.
     most : int
         Steps after which to give up.
     damping : float
@@ -186,6 +184,28 @@ def _relative(change: Tensor, pi: Tensor) -> Tensor:
     return change.abs() / pi.clamp_min(torch.finfo(pi.dtype).tiny / 1e-16)
 
 
+def _of_largest(change: Tensor, x: Tensor) -> Tensor:
+    """Size of a change over the largest entry."""
+    return change.abs().amax(-1) / x.abs().amax(-1).clamp_min(torch.finfo(x.dtype).tiny)
+
+
+def _refuse_sets_apart(generator: Generator, exits: Tensor) -> None:
+    """Raise where sets of states communicate so rarely that no step would show it.
+
+    The iteration would settle within each set, at whatever share of probability it started with.
+    """
+    rates = generator.rates.detach()
+    share = rates / exits[..., generator.edges.src].clamp_min(torch.finfo(rates.dtype).tiny)
+    seen = Generator(generator.edges, rates.where(share > _ROUNDING, 0.0))
+    try:
+        seen.recurrent()
+    except ReducibleError as error:
+        generator.recurrent()  # names the classes if there really are several
+        raise SolverError(
+            f"relaxation cannot tell how likely sets of states are that hardly communicate: {error}"
+        ) from None
+
+
 class _JacobiFactor(Factor):
     accuracy = Accuracy.NORMWISE
 
@@ -196,6 +216,7 @@ class _JacobiFactor(Factor):
         exits = generator.exit_rates().detach()  # a state that nothing leaves is the closed class
         self._share = solver.damping / exits.where(exits > 0, 1.0)
         self._exits = exits
+        _refuse_sets_apart(generator, exits)
         recurrent = generator.recurrent()
         start = torch.ones_like(exits) if recurrent is None else recurrent.to(exits)
         start = start / start.sum(-1, keepdim=True)  # a transient state stays at zero
@@ -211,7 +232,17 @@ class _JacobiFactor(Factor):
             v = v + self._share * (h + self._products.times(v))
             return v - (self.pi * v).sum(-1, keepdim=True)  # a constant means nothing, but grows
 
-        return self._settle(h, step)
+        edges, flows = self.edges, self.pi[..., self.edges.src] * self._generator.rates.detach()
+
+        def across(v: Tensor) -> Tensor:  # what a gradient reads off v
+            return (flows * (v[..., edges.dst] - v[..., edges.src]).abs()).sum(-1)
+
+        def size(change: Tensor, v: Tensor) -> Tensor:
+            tiny = torch.finfo(v.dtype).tiny
+            read = across(change) / across(v).clamp_min(tiny)
+            return torch.maximum(read, _of_largest(change, v))
+
+        return self._solver.settle(torch.zeros_like(h), step, size)
 
     def precondition(self, r: Tensor) -> Tensor:
         """One step of the iteration for ``v``, from zero."""
@@ -222,15 +253,7 @@ class _JacobiFactor(Factor):
             u = u + self._share * (b + self._products.inflow(u) - self._exits * u)
             return u - self.pi * u.sum(-1, keepdim=True)
 
-        return self._settle(b, step)
-
-    def _settle(self, rhs: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
-        tiny = torch.finfo(rhs.dtype).tiny
-        return self._solver.settle(
-            torch.zeros_like(rhs),
-            step,
-            lambda change, x: change.abs() / x.abs().amax(-1, keepdim=True).clamp_min(tiny),
-        )
+        return self._solver.settle(torch.zeros_like(b), step, _of_largest)
 
     def select(self, chains: Tensor) -> Factor:
         rates = self._generator.rates.detach()[chains]

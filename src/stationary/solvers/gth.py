@@ -9,11 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary._support.types import Array
 from stationary.errors import SolverError
 from stationary.generator import Generator
 from stationary.solvers import _kernels
 from stationary.solvers._base import Accuracy, Factor, Solver
-from stationary.solvers._batches import batch_of, in_threads, raise_failure, rows_of
+from stationary.solvers._batches import (
+    batch_of,
+    in_range,
+    in_threads,
+    raise_failure,
+    raise_lost_gradient,
+    rows_of,
+)
 from stationary.solvers.fused import FusedFactor, pair_for
 
 
@@ -68,28 +76,24 @@ class _CompiledFactor(Factor):
     def solve_transposed(self, b: Tensor) -> Tensor:
         return self._substitute(_kernels.gth_solve_transposed, b)
 
-    def _check_adjoint(self) -> None:
-        if (self._status == _kernels.NO_ADJOINT).any():
-            raise SolverError(
-                "the steady state is known, but its derivatives are not: the chain's rates are too "
-                "far apart for float64; leave out transitions that never happen"
-            )
+    def _run(self, kernel: Callable[..., None], shared: tuple[Array, ...], *rows: Array) -> None:
+        """Run a kernel on the factors, unless they are out of range."""
+        lost = self._status == _kernels.NO_ADJOINT
+        if lost.any():
+            raise_lost_gradient(lost)
+        in_threads(kernel, shared, rows, 2 * self.edges.n**2)
 
     def _substitute(self, kernel: Callable[..., None], rhs: Tensor) -> Tensor:
-        self._check_adjoint()
         out = np.empty_like(self._pi)
-        in_threads(kernel, (), (self._A, self._place, rows_of(rhs), out), 2 * out.shape[1] ** 2)
+        self._run(kernel, (), self._A, self._place, rows_of(rhs), out)
         return batch_of(out, rhs.shape[:-1])
 
     def rate_gradient(self, g: Tensor) -> Tensor:
-        self._check_adjoint()
-        out = np.empty((len(self._pi), len(self.edges)))
-        in_threads(
-            _kernels.gth_rate_gradient,
-            self.edges.numpy,
-            (self._rates, self._A, self._place, self._pi, rows_of(g), out),
-            2 * self.edges.n**2,
-        )
+        out, lost = np.empty_like(self._rates), np.empty(len(self._rates), dtype=bool)
+        factors = (self._rates, self._A, self._place, self._pi)
+        self._run(_kernels.gth_rate_gradient, self.edges.numpy, *factors, rows_of(g), out, lost)
+        if lost.any():
+            raise_lost_gradient(lost)
         return batch_of(out, g.shape[:-1])
 
 
@@ -113,7 +117,10 @@ class _TensorFactor(Factor):
             A, pi = self._around(self._swapped(pi).argmax(-1, keepdim=True), Q)
         self.pi = self._swapped(pi)
         if not bool(pi.isfinite().all()):
-            raise SolverError("elimination overflowed: the rates of a chain are too far apart")
+            raise SolverError(
+                "the rates of a chain are too far apart for float64 on this device: elimination "
+                "under- or overflowed; move them to the CPU, where GTH() keeps exponents apart"
+            )
         eye = torch.eye(n, dtype=A.dtype, device=A.device)
         self._upper = eye - A.triu(1)
         self._lower = 2 * torch.diag_embed(A.diagonal(dim1=-2, dim2=-1)) - A.tril()
@@ -159,17 +166,25 @@ class _TensorFactor(Factor):
             D[..., k, :k] = (row + w[..., k, None]) / pivot
             D[..., :k, k] = -D[..., k, :k]
         places = self._order[..., self.edges.src] * self.edges.n + self._order[..., self.edges.dst]
-        return self.pi[..., self.edges.src] * -D.flatten(-2).gather(-1, places)
+        return in_range(self.pi[..., self.edges.src] * -D.flatten(-2).gather(-1, places), g)
 
 
 def _eliminate(A: Tensor) -> tuple[Tensor, Tensor]:
-    """Eliminate in place; return ``U``, pivots and ``-L`` in one matrix, and ``pi``."""
+    """Eliminate in place; return ``U``, pivots and ``-L`` in one matrix, and ``pi``.
+
+    Not a number where a product under- or overflowed, or a pivot is zero.
+    """
     n = A.shape[-1]
+    least = torch.ones_like(A[..., 0, 0])
     for k in range(n - 1, 0, -1):
         pivot = A[..., k, :k].sum(-1)
         A[..., k, k] = pivot
+        enters = A[..., :k, k] > 0
         A[..., :k, k] /= pivot[..., None]
         A[..., :k, :k] += A[..., :k, k, None] * A[..., k, None, :k]
+        share = A[..., :k, k].where(enters, torch.inf).amin(-1)
+        rate = A[..., k, :k].where(A[..., k, :k] > 0, torch.inf).amin(-1)
+        least = torch.minimum(least, share * rate)
     A[..., 0, 0] = 1.0  # the ground's pivot, which no equation uses
     pi = torch.zeros_like(A[..., 0])
     pi[..., 0] = 1.0
@@ -182,4 +197,5 @@ def _eliminate(A: Tensor) -> tuple[Tensor, Tensor]:
             last = torch.logsumexp(logs + A[..., :k, k].log(), -1, keepdim=True)
             logs = torch.cat([logs, last], -1)
         pi = torch.softmax(logs, -1)
-    return A, pi / pi.sum(-1, keepdim=True)
+    pi = pi / pi.sum(-1, keepdim=True)
+    return A, pi.where(least[..., None] >= _kernels.TINY, torch.nan)

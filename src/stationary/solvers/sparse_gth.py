@@ -23,7 +23,7 @@ from stationary.errors import InputError, SolverError
 from stationary.generator import Generator
 from stationary.solvers import _elimination_kernels as kernels
 from stationary.solvers._base import Accuracy, Factor, Solver
-from stationary.solvers._batches import batch_of, raise_failure, rows_of
+from stationary.solvers._batches import batch_of, raise_failure, raise_lost_gradient, rows_of
 from stationary.solvers._chain import ChainsFactor, Solved
 from stationary.solvers._dissection import neighbours
 from stationary.solvers._kernels import RARE_GROUND
@@ -179,21 +179,22 @@ class _Eliminated(Solved):
         kernel(*self._how.rows, *self._factor, placed)
         return placed[self._how.place]
 
-    def rate_gradient(self, g: Array) -> Array:
-        """``pi_i (v_j - v_i)`` on every edge."""
+    def rate_gradient(self, g: Array, out: Array) -> bool:
+        """Write ``pi_i (v_j - v_i)`` of every edge; return whether it is in range."""
         how = self._how
         pi, placed = np.empty(len(g)), np.empty(len(g))
         pi[how.place], placed[how.place] = self.pi, g
-        out = np.empty(len(self._rates))
         edges = (how.source, how.target, how.slot, self._rates)
-        kernels.rate_gradient(how.rows, self._factor, edges, pi, placed, out)
-        return out
+        return bool(kernels.rate_gradient(how.rows, self._factor, edges, pi, placed, out))
 
 
 class _SparseFactor(ChainsFactor):
     accuracy = Accuracy.ENTRYWISE
 
     def rate_gradient(self, g: Tensor) -> Tensor:
-        pairs = zip(self._chains, rows_of(g), strict=True)
-        rows = [chain.rate_gradient(row) for chain, row in pairs]
-        return batch_of(np.array(rows).reshape(len(rows), len(self.edges)), g.shape[:-1])
+        out = np.empty((len(self._chains), len(self.edges)))
+        rows = zip(self._chains, rows_of(g), out, strict=True)
+        lost = ~np.array([chain.rate_gradient(row, to) for chain, row, to in rows], dtype=bool)
+        if lost.any():
+            raise_lost_gradient(lost)
+        return batch_of(out, g.shape[:-1])

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from stationary.edges import StarEdges
+from stationary.edges import StarEdges, centred
 from stationary.errors import InputError, SolverError
 from stationary.generator import Generator
 from stationary.solvers._base import Accuracy, Factor, Solver
+from stationary.solvers._batches import in_range
 
 
 @dataclass(frozen=True)
@@ -30,21 +31,28 @@ class Star(Solver):
 
 class _StarFactor(Factor):
     accuracy = Accuracy.ENTRYWISE
-    by_chain = ("_back",)
+    by_chain = ("_out", "_back")
 
     def __init__(self, generator: Generator, star: StarEdges) -> None:
         self.edges, self._star = generator.edges, star
         rates = generator.rates.detach()
-        self._back = rates[..., star.back]
-        ratio = rates[..., star.out] / self._back
-        if not bool((ratio < torch.inf).all()):
-            generator.recurrent()  # raises if there are several closed classes
-            raise SolverError(
-                "Star() needs a rate back to the hub from every state, and rates not too far "
-                "apart; use GTH()"
-            )
-        self.pi = self._joined(torch.ones_like(ratio[..., :1]), ratio)
-        self.pi = self.pi / self.pi.sum(-1, keepdim=True)
+        self._out, self._back = rates[..., star.out], rates[..., star.back]
+        weights = self._joined(torch.ones_like(self._out[..., :1]), self._out / self._back)
+        if not bool((weights.sum(-1) < torch.inf).all()):
+            if not bool((self._back > 0).all()):
+                generator.recurrent()  # raises if there are several closed classes
+                raise SolverError("Star() needs a rate back to the hub from every state; use GTH()")
+            weights = self._far_weights()
+        self.pi = weights / weights.sum(-1, keepdim=True)
+
+    def _far_weights(self) -> Tensor:
+        """Weights that do not fit into float64, with their mantissas and exponents apart."""
+        (rate, up), (back, down) = torch.frexp(self._out), torch.frexp(self._back)
+        exponents = (up - down).where(self._out > 0, -(2**20))
+        exponents = self._joined(torch.zeros_like(exponents[..., :1]), exponents)
+        mantissas = self._joined(torch.ones_like(rate[..., :1]), rate / back)
+        below = exponents - exponents.amax(-1, keepdim=True)
+        return torch.ldexp(mantissas, below.clamp_min(-1100))
 
     def _joined(self, hub: Tensor, leaves: Tensor) -> Tensor:
         """One vector over the states from the hub's entry and those of the others."""
@@ -61,9 +69,11 @@ class _StarFactor(Factor):
         return self.solve(b)  # here, too, each state is coupled to the hub alone, which is zero
 
     def rate_gradient(self, g: Tensor) -> Tensor:
-        star = self._star
-        v = (g[..., star.leaves] - (self.pi * g).sum(-1, keepdim=True)) / self._back
+        star, pi = self._star, self.pi
+        h = centred(g, pi)[..., star.leaves]
+        along = pi[..., star.leaves] * h  # q dL/dq of the two edges of a leaf, but for the sign
+        unused = pi[..., star.hub, None] * h / self._back
         out = g.new_empty(*g.shape[:-1], len(self.edges))
-        out[..., star.out] = self.pi[..., star.hub, None] * v
-        out[..., star.back] = -self.pi[..., star.leaves] * v
-        return out
+        out[..., star.out] = torch.where(self._out > 0, along / self._out, unused)
+        out[..., star.back] = -along / self._back
+        return in_range(out, g)

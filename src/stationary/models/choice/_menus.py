@@ -126,9 +126,9 @@ def centred(logs: Tensor) -> Tensor:
 
 
 def as_items(items: Iterable[Any]) -> tuple[str, ...]:
-    """Return names of items, checked."""
-    if isinstance(items, str) or not isinstance(items, Iterable):
-        raise InputError(f"items must be a list of names; got {items!r}")
+    """Return names of items, checked; of a string, its letters."""
+    if not isinstance(items, Iterable):
+        raise InputError(f"items must be names, as in ['car', 'bus']; got {items!r}")
     names = tuple(map(str, items))
     if len(names) < 2 or len(set(names)) < len(names):
         raise InputError(f"items must be two or more different names; got {list(names)!r:.80}")

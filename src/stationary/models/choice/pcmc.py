@@ -12,7 +12,8 @@ joined to one another at all are its limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from numbers import Real
 
 import numpy as np
 import torch
@@ -66,14 +67,12 @@ class PCMC(ChoiceModel):
         spread: float | None = 5.0,
         rate: Sequence[float] | None = None,
     ) -> None:
-        if not isinstance(items, Iterable):
-            raise InputError(f"items must be names, as in ['car', 'bus']; got {items!r}")
-        items = as_items(list(items))
+        items = as_items(items)
         n = len(items)
-        if rank is not None and not 1 <= rank < n:
+        if rank is not None and rank not in range(1, n):
             raise InputError(f"rank must be a whole number from 1 to {n - 1}; got {rank!r}")
-        if spread is not None and not spread > 0:
-            raise InputError(f"spread must be positive; got {spread!r}")
+        if spread is not None and not (isinstance(spread, Real) and 0 < spread < np.inf):
+            raise InputError(f"spread must be positive and finite, or None; got {spread!r}")
         edges = Edges.complete(n)
         if rank is None:
             pairs = zip(edges.src.tolist(), edges.dst.tolist(), strict=True)

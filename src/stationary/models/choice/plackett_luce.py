@@ -48,7 +48,7 @@ class PlackettLuce(ChoiceModel):
     needs_wins = True
 
     def __init__(self, items: Sequence[str | int], strength: Sequence[float] | None = None) -> None:
-        items = as_items(list(items))
+        items = as_items(items)
         value = [0.0] * len(items) if strength is None else list(strength)
         leaves = range(1, len(items) + 1)
         super().__init__(
