@@ -25,29 +25,21 @@ def windows(view: View, asked: Asked) -> dict[str, Any]:
     off, change = np.full(len(found), np.nan), np.full(len(found), np.nan)
     try:
         found.check_single("this page")
-        rows = Residuals.of(plan.estimate, found)
-        off[rows.position] = rows.standardised_shift
+        residuals = Residuals.of(plan.estimate, found)
+        off[residuals.position] = residuals.standardised_shift
     except InputError as error:
         note = words.sentence(str(error))
     if plan.question.slos and not found.is_pooled:
         frame = plan.influence()
         change[frame.index.to_numpy()] = frame["change"].to_numpy()
-    table = zip(
-        found.loads.tolist(), found.size.tolist(), off.tolist(), change.tolist(), strict=True
-    )
-    return {
-        "note": note,
-        "windows": [
-            {
-                "load": load,
-                "count": count,
-                "off": far,
-                "change": moved,
-                "reasons": [
-                    *([words.odd_window(far)] if abs(far) > _FAR else []),
-                    *([words.felt_window(moved)] if abs(moved) > _FELT else []),
-                ],
-            }
-            for load, count, far, moved in table
-        ],
-    }
+    names = ("load", "count", "off", "change")
+    columns = (each.tolist() for each in (found.loads, found.size, off, change))
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    for row in rows:
+        row["reasons"] = _reasons(row["off"], row["change"])
+    return {"note": note, "windows": rows}
+
+
+def _reasons(off: float, change: float) -> list[str]:
+    odd = [words.odd_window(off)] if abs(off) > _FAR else []
+    return [*odd, words.felt_window(change)] if abs(change) > _FELT else odd

@@ -85,15 +85,19 @@ class Jobs:
 
     def start(self, task: dict[str, Any], made: Callable[[], None] = lambda: None) -> str:
         """Start to make a plan; return the name of the job."""
-        self.check_free()
         name = secrets.token_hex(8)
         self._known[name] = Job(task, made)
         return name
 
+    @property
+    def running(self) -> str:
+        """The name of the one that is being made; empty if there is none."""
+        return next((name for name, job in self._known.items() if job.running), "")
+
     def check_free(self) -> None:
         """Raise where a plan is being made already."""
-        if any(job.running for job in self._known.values()):
-            raise InputError("a plan is being made already: wait for it, or cancel it")
+        if self.running:
+            raise InputError("a plan is being made already: wait for it, or cancel it under New")
 
     def get(self, name: str) -> Job:
         """Return a job, or raise."""

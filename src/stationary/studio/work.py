@@ -25,11 +25,13 @@ from stationary.errors import InputError, StationaryError, hide_passwords
 from stationary.facade import Plan
 from stationary.ingest import Columns, Cut, Source, Unit, windows_from_events
 from stationary.planner import compare, fit, load, plan
+from stationary.studio.answers import labelled
 from stationary.terms.candidates import parse_candidates
 from stationary.terms.slo import as_slos
 from stationary.terms.spans import parse_span
 
-Say = Callable[[str], None]
+Say = Callable[..., None]
+"""Takes a text, what is being done; and ``notes``, what is to be known of the data."""
 
 
 def make(task: dict[str, Any], say: Say) -> Plan:
@@ -40,8 +42,8 @@ def make(task: dict[str, Any], say: Say) -> Plan:
     task : dict
         ``source`` and what a person said of it, or ``plan`` and the windows to go ``without``; and
         the ``output``, where the plan is saved.
-    say : callable
-        Takes a text: what is being done.
+    say : Say
+        Is told how far it is.
     """
     made = _again(task, say) if "plan" in task else _from_source(task, say)
     say("finding the limits")
@@ -62,7 +64,8 @@ def _from_source(task: dict[str, Any], say: Say) -> Plan:
     windows, notes = _read(task, known)
     if task.get("patience"):
         known["patience"] = parse_span(task["patience"], "patience")
-    say("fitting models")
+    rests = words.sentence(words.rests_on(windows, task.get("load_unit", "")))
+    say("fitting models", notes=[rests, *(words.sentence(labelled(note)) for note in notes)])
     made = plan(windows, slo=slos, progress=_models(say), **known)
     recipe = {
         "command": "stationary studio",
@@ -141,10 +144,11 @@ def main() -> None:
             print(json.dumps(facts), flush=True)
 
     try:
-        made = make(task, lambda text: tell(text=text))
-        tell(plan=Path(task["output"]).name, notes=made.recipe.get("notes", "").split("\n"))
+        make(task, lambda text, **facts: tell(text=text, **facts))
+        tell(plan=Path(task["output"]).name)
     except StationaryError as error:
-        tell(error=str(error).replace(task.get("source", "\0"), task.get("name", "")))
+        text = labelled(str(error))
+        tell(error=text.replace(task.get("source", "\0"), task.get("name", "")))
     except Exception as error:  # noqa: BLE001  # as the command line says it
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", prefix="stationary-error-", suffix=".txt", delete=False
