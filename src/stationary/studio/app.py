@@ -41,7 +41,6 @@ _PAGES = {
 }
 """Pages of a plan, and what they are called."""
 
-
 _FILES: dict[str, tuple[Callable[..., str], str]] = {
     "report.html": (slow.report, "text/html"),
     "forecast.csv": (slow.table, "text/csv"),

@@ -185,6 +185,7 @@ id("load").addEventListener("change", () => {
   if (value > 0) setLoad(value, true);
 });
 
+showHeadline(data.answer);
 draw();
 performance.mark("first curve");
 read();

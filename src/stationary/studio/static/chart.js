@@ -8,7 +8,7 @@ import { number } from "./words.js";
 
 const MARGIN = { top: 14, right: 16, bottom: 40, left: 58 };
 const DECADES = 3; // how far below its bound a share is drawn on a logarithmic axis
-const APART = 15; // pixels between the names of curves
+const [WIDE, APART] = [70, 15]; // pixels of the name of a curve, and to the next one
 
 export class Chart {
   // place: an element to fill; options: id, label, format(value), unit of loads, share,
@@ -106,7 +106,7 @@ export class Chart {
       ...this.box(...(view.seen ?? [0, 0]), "seen"),
       ...this.box(view.tested ?? Infinity, Infinity, "far"),
       ...this.y.ticks(5).flatMap(across),
-      ...this.x.ticks(Math.max(4, Math.round(right / 110))).flatMap(along),
+      ...this.x.ticks(Math.max(4, Math.round((right - left) / 90))).flatMap(along),
       node("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }),
       node("text", label, options.unit ? `${name} (${options.unit})` : name),
     ];
@@ -155,10 +155,10 @@ export class Chart {
       })
       .filter((each) => each.name && Number.isFinite(each.y))
       .sort((one, other) => one.y - other.y);
-    let least = this.top;
-    return ends.map(({ name, tone, x, y }) => {
-      const place = { x, y: Math.max(y, least), "text-anchor": "end" };
-      least = place.y + APART;
+    return ends.map(({ name, tone, x, y }, k) => {
+      const above = ends[k - 1];
+      if (above && Math.abs(x - above.x) < WIDE) ends[k].y = Math.max(y, above.y + APART);
+      const place = { x, y: ends[k].y, "text-anchor": "end" };
       return node("text", { class: `name ${tone}`, ...place }, name);
     });
   }

@@ -51,7 +51,8 @@ export function figure(name) {
 
 export function showHeadline(text) {
   // A bound stays on one line.
-  id("answer").textContent = text.replaceAll(" < ", "\u00a0<\u00a0");
+  const whole = (bound) => bound.replaceAll(" ", "\u00a0");
+  id("answer").textContent = text.replace(/ < \S+( (us|ms|s|min)\b)?/g, whole);
 }
 
 export function showAnswer({ answer, headroom, facts = [], cautions = [] }) {
