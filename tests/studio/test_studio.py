@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from multiprocessing.context import SpawnProcess
 
@@ -28,14 +29,6 @@ from stationary.studio.uploads import Uploads, check
 from stationary.studio.work import make
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def plan():
-    truth = st.models.MMmK(servers=2, capacity=12, service_rate=10.0)
-    loads = [4.0, 6.0, 8.0, 10.0, 12.0] * 8
-    seen = st.simulate(truth, x=loads, duration=50.0, seed=0)
-    return st.plan(seen, servers=2, capacity=12, slo=["loss < 1%", "p99 < 800ms"])
 
 
 @pytest.fixture(scope="module")
@@ -352,6 +345,27 @@ def test_the_name_of_an_upload_is_no_path(tmp_path):
     assert uploads.preview(key)["likely"]["response"] == "response"
 
 
+def test_windows_are_told_from_requests(tmp_path):
+    uploads = Uploads(tmp_path / "studio")
+    for head, holds in (
+        ("start,load,sent,Q=0,Q=1", "windows"),  # as ingest writes them
+        ("load,Q=0,Q=1", "windows"),
+        ("start,load,duration", "requests"),
+    ):
+        file = tmp_path / "table.csv"
+        file.write_text(f"{head}\n" + ",".join("1" * (head.count(",") + 1)) + "\n")
+        assert uploads.preview(uploads.register(file, file.name))["holds"] == holds
+
+
+def test_a_plan_that_fails_leaves_no_folder_where_the_server_is_gone(tmp_path):
+    task = {"plan": str(tmp_path / "nothing"), "without": [1], "output": str(tmp_path / "new")}
+    (tmp_path / "new").mkdir()
+    command = [sys.executable, "-m", "stationary.studio.work"]
+    done = subprocess.run(command, input=json.dumps(task), capture_output=True, text=True)
+    assert "error" in json.loads(done.stdout)
+    assert not (tmp_path / "new").exists()
+
+
 def test_what_unpacks_to_little_is_read(tmp_path):
     file = tmp_path / "small.csv.gz"
     file.write_bytes(gzip.compress(b"0" * 2**20))
@@ -394,6 +408,15 @@ def test_wrong_columns_get_a_sentence(studio, tmp_path):
     body = b"when,took\n" + b"".join(b"%d,0.1\n" % k for k in range(99))
     key = json.loads(studio.post("api/uploads?name=odd.csv", body)[2])["upload"]
     task = {"upload": key, "columns": {"arrival": "when", "response": "nothing"}}
+    for wrong, named in (
+        ({"servers": "one"}, "servers"),
+        ({"slo": ["loss<soon"]}, "loss<soon"),
+        ({"patience": "ages"}, "patience"),
+        ({"window": [1]}, "window"),
+        ({"columns": 5}, "reload"),
+    ):
+        status, _, text = studio.post("api/plans", {**task, **wrong})
+        assert (status, named in text) == (400, True)
     error = follow(studio, json.loads(studio.post("api/plans", task)[2])["job"])["error"]
     assert "odd.csv" in error
     assert "nothing" in error

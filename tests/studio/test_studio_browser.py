@@ -26,14 +26,6 @@ PAGES = ["answer", "what-if", "data", "models", "checks"]
 
 
 @pytest.fixture(scope="module")
-def plan():
-    truth = st.models.MMmK(servers=2, capacity=12, service_rate=10.0)
-    loads = [4.0, 6.0, 8.0, 10.0, 12.0] * 8
-    seen = st.simulate(truth, x=loads, duration=50.0, seed=0)
-    return st.plan(seen, servers=2, capacity=12, slo=["loss < 1%", "p99 < 800ms"])
-
-
-@pytest.fixture(scope="module")
 def studio(plan, tmp_path_factory):
     saved = tmp_path_factory.mktemp("plans") / "checkout"
     plan.save(saved)

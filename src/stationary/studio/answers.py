@@ -96,7 +96,6 @@ class View:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._systems: dict[tuple[tuple[str, float], ...], Draws] = {}
         self._now: dict[Any, dict[str, list[float]]] = {}
         self._limits: dict[Question, Limit] = {}
         inputs = plan.model.inputs
@@ -209,19 +208,11 @@ class View:
             self._now = {key: _values(self.centre, loads, names)}
         curves = {"load": loads, "now": self._now[key]}
         if asked.changes:
-            curves["changed"] = _values(self._changed(asked), loads, names)
+            changes = dict(asked.changes)
+            speed = changes.pop("faster", None)
+            system, _ = what_if(self.centre, changes, speed)
+            curves["changed"] = _values(system, loads, names)
         return curves
-
-    def _changed(self, asked: Asked) -> Draws:
-        """The estimates of a changed system; systems are kept, because a slider comes back."""
-        changes = dict(asked.changes)
-        speed, draws = changes.pop("faster", None), self.centre
-        if changes:
-            key = tuple(sorted(changes.items()))
-            if key not in self._systems:
-                self._systems[key] = what_if(draws, changes, None)[0]
-            draws = self._systems[key]
-        return draws if speed is None else what_if(draws, {}, speed)[0]
 
     def limit_now(self, question: Question) -> Limit:
         """Return the limit of the unchanged system, which stays while a slider moves."""
@@ -233,9 +224,7 @@ class View:
         """Return the plan of the system and the SLOs that are asked for."""
         self.check(asked)
         question = replace(self.plan.question, slos=asked.slos or self.slos)
-        changes = dict(asked.changes)
-        speed = changes.pop("faster", None)
-        plan = self.plan.what_if(faster=speed, **changes) if asked.changes else self.plan
+        plan = self.plan.what_if(**dict(asked.changes)) if asked.changes else self.plan
         return plan.having(question=question)
 
 

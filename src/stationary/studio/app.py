@@ -31,6 +31,7 @@ from stationary.studio.answers import Asked, View
 from stationary.studio.jobs import Jobs
 from stationary.studio.library import Library
 from stationary.studio.uploads import MOST, TOO_LARGE, Uploads
+from stationary.studio.work import known_of
 
 _PAGES = {
     "answer": "Answer",
@@ -52,10 +53,10 @@ _LOAD = "sum(rate(http_requests_total[5m]))"
 """The load in PromQL, where nobody says it."""
 
 _SAID = (
-    *("holds", "columns", "time_unit", "window", "lost_status"),
-    *("servers", "capacity", "patience", "slo", "title", "load_unit"),
+    *("holds", "time_unit", "window", "lost_status"),
+    *("servers", "capacity", "patience", "title", "load_unit"),
 )
-"""What a person says of a file; no path is among it."""
+"""What a person says of a file, beside its columns and what must hold; no path is among it."""
 
 _LONGEST = 2**20
 """Bytes of a question."""
@@ -236,8 +237,13 @@ class Studio:
         key = str(task.pop("upload", ""))
         file, name = self.uploads.get(key)
         self.jobs.check_free()
-        output = self.library.new(str(task.get("title") or name.partition(".")[0]))
-        given = {key: task[key] for key in _SAID if key in task}
+        columns, slo = task.get("columns", {}), task.get("slo", [])
+        if not isinstance(columns, dict) or not isinstance(slo, list):
+            raise InputError(_NOT_OURS)
+        given: dict[str, Any] = {key: str(task[key]) for key in _SAID if task.get(key)}
+        given |= {"columns": columns, "slo": list(map(str, slo))}
+        known_of(given)  # what is wrong is said at once
+        output = self.library.new(given.get("title") or name.partition(".")[0])
         job = self.jobs.start(
             {**given, "source": str(file), "name": name, "output": str(output)},
             partial(self.uploads.forget, key),

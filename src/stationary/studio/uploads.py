@@ -125,7 +125,8 @@ class Uploads:
             what: next((lower[each] for each in names if each in lower), "")
             for what, names in _LIKELY.items()
         }
-        holds = "windows" if likely["load"] and not likely["arrival"] else "requests"
+        times = likely["response"] or likely["completion"]
+        holds = "windows" if likely["load"] and not times else "requests"
         return {
             "upload": key,
             "name": name,
