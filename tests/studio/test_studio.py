@@ -114,6 +114,17 @@ def test_sentences_name_fields_of_the_page_and_not_options():
     assert labelled("set --patience, not --json") == "set Patience, not --json"
 
 
+def test_the_data_of_a_saved_what_if_are_of_the_system_as_it_was(plan, tmp_path):
+    plan.what_if(servers=3).save(tmp_path / "three")
+    found = windows(View(st.load(tmp_path / "three")), Asked())
+    assert "the data are of the system as it was" in found["note"]
+    assert [row["load"] for row in found["windows"]] == plan.windows.loads.tolist()
+    assert not any(row["reasons"] for row in found["windows"])
+    task = {"plan": str(tmp_path / "three"), "without": [0], "output": str(tmp_path / "new")}
+    with pytest.raises(InputError, match="plan that was observed"):
+        make(task, lambda *given, **facts: None)
+
+
 def test_a_plan_of_two_inputs_is_sent_to_the_report():
     def rates(load, temperature, p):
         return {(0, 1): load, (1, 0): p.mend * temperature}

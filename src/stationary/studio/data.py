@@ -21,17 +21,19 @@ _FELT = 0.02
 def windows(view: View, asked: Asked) -> dict[str, Any]:
     """Return the windows in recorded order, with the reason where one is out of the ordinary."""
     plan = view.asked(asked)
-    found, note = plan.windows, ""
+    found = plan.windows
     off, change = np.full(len(found), np.nan), np.full(len(found), np.nan)
-    try:
-        found.check_single("this page")
-        residuals = Residuals.of(plan.estimate, found)
-        off[residuals.position] = residuals.standardised_shift
-    except InputError as error:
-        note = words.sentence(str(error))
-    if plan.question.slos and not found.is_pooled:
+    note = "" if plan.change is None else words.sentence(words.what_if(plan.change))
+    if plan.change is None and plan.question.slos and not found.is_pooled:
         frame = plan.influence()
         change[frame.index.to_numpy()] = frame["change"].to_numpy()
+    if plan.change is None:
+        try:
+            found.check_single("this page")
+            residuals = Residuals.of(plan.estimate, found)
+            off[residuals.position] = residuals.standardised_shift
+        except InputError as error:
+            note = words.sentence(str(error))
     names = ("load", "count", "off", "change")
     columns = (each.tolist() for each in (found.loads, found.size, off, change))
     rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -113,6 +113,8 @@ def _again(task: dict[str, Any], say: Say) -> Plan:
             f"this plan was fitted by {earlier.recipe['method']}, which the studio does not "
             f"repeat: use 'stationary fit' on a file without these windows"
         )
+    if earlier.change is not None:
+        raise InputError(f"{words.what_if(earlier.change)}: take the plan that was observed")
     keep = np.ones(len(earlier.windows), bool)
     without = [k for k in task["without"] if isinstance(k, int) and 0 <= k < len(keep)]
     keep[without] = False
