@@ -8,15 +8,19 @@ import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
 import sys
+from multiprocessing.context import SpawnProcess
 
 import numpy as np
 import pytest
+from starlette.requests import Request
 from studios import log_of, running, wait_for
 
 import stationary as st
 from stationary.errors import InputError, RunError
-from stationary.studio.answers import Asked, View, bands, said
+from stationary.studio.answers import Asked, View, bands, labelled, said
+from stationary.studio.app import Studio
 from stationary.studio.data import windows
 from stationary.studio.jobs import Job
 from stationary.studio.library import Library
@@ -25,14 +29,6 @@ from stationary.studio.uploads import Uploads, check
 from stationary.studio.work import make
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def plan():
-    truth = st.models.MMmK(servers=2, capacity=12, service_rate=10.0)
-    loads = [4.0, 6.0, 8.0, 10.0, 12.0] * 8
-    seen = st.simulate(truth, x=loads, duration=50.0, seed=0)
-    return st.plan(seen, servers=2, capacity=12, slo=["loss < 1%", "p99 < 800ms"])
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +70,7 @@ def test_bands_are_the_plans_forecast_and_the_quick_curve_is_that_of_its_estimat
     found = bands(view, Asked())
     ahead = plan.forecast(found["load"], measures=["loss"])
     assert found["curves"]["loss"]["high"] == ahead["loss_high"].tolist()
-    assert "interval" not in view.facts["answer"]
+    assert "interval" not in view.facts("answer", Asked())["answer"]
     quick = view.curves(Asked())
     at = plan.model.at(np.array(quick["load"])[:, None], plan.model.theta.detach())
     exact = plan.model.measure("loss")(at).detach().numpy()
@@ -100,6 +96,33 @@ def test_a_window_that_was_tampered_with_stands_out(plan):
     worst = max(range(len(rows)), key=lambda k: abs(rows[k]["off"]))
     assert worst == 7
     assert any("Fuller or slower" in reason for reason in rows[7]["reasons"])
+
+
+def test_what_must_hold_is_what_the_address_says(plan):
+    view, asked = View(plan), Asked.of([("slo", "loss<2%"), ("slo", "mean_queue<3")])
+    facts = view.facts("what-if", asked)
+    assert [(slo["measure"], slo["bound"]) for slo in facts["slos"]] == [
+        ("loss", 0.02),
+        ("mean_queue", 3.0),
+    ]
+    assert facts["charted"] == ["loss", "p99", "mean_queue"]
+    assert facts["limit"] is None  # that of the plan is of other SLOs
+    assert view.facts("what-if", Asked())["limit"]["load"] == view.sketch.limit.load
+
+
+def test_sentences_name_fields_of_the_page_and_not_options():
+    assert labelled("set --patience, not --json") == "set Patience, not --json"
+
+
+def test_the_data_of_a_saved_what_if_are_of_the_system_as_it_was(plan, tmp_path):
+    plan.what_if(servers=3).save(tmp_path / "three")
+    found = windows(View(st.load(tmp_path / "three")), Asked())
+    assert "the data are of the system as it was" in found["note"]
+    assert [row["load"] for row in found["windows"]] == plan.windows.loads.tolist()
+    assert not any(row["reasons"] for row in found["windows"])
+    task = {"plan": str(tmp_path / "three"), "without": [0], "output": str(tmp_path / "new")}
+    with pytest.raises(InputError, match="plan that was observed"):
+        make(task, lambda *given, **facts: None)
 
 
 def test_a_plan_of_two_inputs_is_sent_to_the_report():
@@ -141,6 +164,9 @@ def test_a_foreign_host_or_origin_is_refused(studio):
         f"GET {path} HTTP/1.1\r\nHost: {studio.host}\r\nOrigin: http://[\r\n\r\n".encode()
     )
     assert " 403 " in line
+    upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: a\r\n"
+    head = f"GET /x HTTP/1.1\r\nHost: {studio.host}\r\n{upgrade}\r\n"
+    assert " 404 " in studio.raw(head.encode())
     assert " 404 " in studio.raw(f"OPTIONS * HTTP/1.1\r\nHost: {studio.host}\r\n\r\n".encode())
 
 
@@ -204,9 +230,38 @@ def test_a_wrong_question_gets_a_sentence(studio):
             status, _, text = studio.get(f"plans/checkout/api/{kind}?{query}")
             assert status == 400
             assert said_.lower() in json.loads(text)["error"].lower()
-    assert studio.post("plans/checkout/api/again", b"[" * 9)[0] == 400
+    for body in (b"[" * 9, b"[" * 100_000, b"\xff", b"[]", b'{"without": 5}'):
+        status, _, text = studio.post("plans/checkout/api/again", body)
+        assert (status, "reload it" in text) == (400, True)
     job = json.loads(studio.post("plans/checkout/api/again", {"without": []})[2])["job"]
     assert "choose the windows" in follow(studio, job)["error"]
+
+
+def test_a_wrong_address_leads_back_and_what_must_hold_goes_along(studio):
+    person = {"Accept": "text/html,*/*"}
+    status, _, text = studio.get("plans/checkout/answer?slo=loss%3Cx", **person)
+    way = f'href="/{studio.address.split("/")[3]}/plans/checkout/answer"'
+    assert (status, "An SLO is written" in text, way in text) == (400, True, True)
+    status, _, text = studio.get("plans/nothing/answer", **person)
+    assert (status, "There is no plan" in text, "/new" in text) == (400, True, True)
+    assert (
+        "plans/checkout/what-if?slo=loss%3C2%25"
+        in studio.get("plans/checkout/models?slo=loss%3C2%25")[2]
+    )
+
+
+def test_the_first_page_is_a_plan_or_where_one_is_made(saved, tmp_path):
+    def first(folder, opened, source=None):
+        studio = Studio(Library(folder, opened), source)
+        studio.scratch.cleanup()
+        request = Request({"type": "http", "path_params": {"token": "t"}})
+        return asyncio.run(studio.home(request)).headers["location"]
+
+    assert first(tmp_path, saved) == "/t/plans/checkout/answer"
+    assert first(tmp_path, saved, tmp_path / "access.log") == "/t/new"
+    assert first(tmp_path, None) == "/t/new"
+    other = shutil.copytree(saved, tmp_path / "what? #2")
+    assert first(tmp_path, other) == "/t/plans/what%3F%20%232/answer"
 
 
 # What is sent to it.
@@ -301,6 +356,27 @@ def test_the_name_of_an_upload_is_no_path(tmp_path):
     assert uploads.preview(key)["likely"]["response"] == "response"
 
 
+def test_windows_are_told_from_requests(tmp_path):
+    uploads = Uploads(tmp_path / "studio")
+    for head, holds in (
+        ("start,load,sent,Q=0,Q=1", "windows"),  # as ingest writes them
+        ("load,Q=0,Q=1", "windows"),
+        ("start,load,duration", "requests"),
+    ):
+        file = tmp_path / "table.csv"
+        file.write_text(f"{head}\n" + ",".join("1" * (head.count(",") + 1)) + "\n")
+        assert uploads.preview(uploads.register(file, file.name))["holds"] == holds
+
+
+def test_a_plan_that_fails_leaves_no_folder_where_the_server_is_gone(tmp_path):
+    task = {"plan": str(tmp_path / "nothing"), "without": [1], "output": str(tmp_path / "new")}
+    (tmp_path / "new").mkdir()
+    command = [sys.executable, "-m", "stationary.studio.work"]
+    done = subprocess.run(command, input=json.dumps(task), capture_output=True, text=True)
+    assert "error" in json.loads(done.stdout)
+    assert not (tmp_path / "new").exists()
+
+
 def test_what_unpacks_to_little_is_read(tmp_path):
     file = tmp_path / "small.csv.gz"
     file.write_bytes(gzip.compress(b"0" * 2**20))
@@ -343,6 +419,15 @@ def test_wrong_columns_get_a_sentence(studio, tmp_path):
     body = b"when,took\n" + b"".join(b"%d,0.1\n" % k for k in range(99))
     key = json.loads(studio.post("api/uploads?name=odd.csv", body)[2])["upload"]
     task = {"upload": key, "columns": {"arrival": "when", "response": "nothing"}}
+    for wrong, named in (
+        ({"servers": "one"}, "servers"),
+        ({"slo": ["loss<soon"]}, "loss<soon"),
+        ({"patience": "ages"}, "patience"),
+        ({"window": [1]}, "window"),
+        ({"columns": 5}, "reload"),
+    ):
+        status, _, text = studio.post("api/plans", {**task, **wrong})
+        assert (status, named in text) == (400, True)
     error = follow(studio, json.loads(studio.post("api/plans", task)[2])["job"])["error"]
     assert "odd.csv" in error
     assert "nothing" in error
@@ -383,23 +468,21 @@ def test_a_killed_server_loses_no_plan(saved, tmp_path):
 
 
 def test_downloads_wait_for_one_another_and_a_lost_process_is_replaced(saved):
-    async def never():
-        return False
-
     async def talk():
         slow = Slow()
         try:
             for function in (said, said):
-                asked = slow.ask(saved, "tab", never, function, Asked())
+                asked = slow.ask(saved, "tab", function, Asked())
                 assert (await asked)["limit"]
             files = [(table, Asked()), (rules, Asked(), "sum(x)")]
-            texts = await asyncio.gather(*[slow.ask(saved, None, never, *each) for each in files])
+            texts = await asyncio.gather(*[slow.ask(saved, None, *each) for each in files])
             assert [text.split("\n")[0][:5] for text in texts] == ["load,", "group"]
             for child in multiprocessing.active_children():
-                child.kill()
+                if isinstance(child, SpawnProcess):  # other tests may have workers of their own
+                    child.kill()
             with pytest.raises(RunError, match="ask again"):
-                await slow.ask(saved, "tab", never, bands, Asked())
-            assert (await slow.ask(saved, "tab", never, bands, Asked()))["curves"]
+                await slow.ask(saved, "tab", bands, Asked())
+            assert (await slow.ask(saved, "tab", bands, Asked()))["curves"]
         finally:
             slow.close()
 
@@ -431,12 +514,12 @@ def test_a_bootstrap_is_repeated_without_the_windows_and_a_stochastic_fit_is_ref
     single = st.fit(plan.model, plan.windows).bootstrap(20, jobs=1)
     single.save(tmp_path / "single")
     task = {"plan": str(tmp_path / "single"), "without": [0], "output": str(tmp_path / "new")}
-    made = make(task, lambda text: None)
+    made = make(task, lambda *given, **facts: None)
     assert len(made.refits.theta) + made.refits.failed == 20
     assert made.windows.observations[0].kind == single.windows.observations[0].kind
     single.having(recipe={"method": "Stochastic(epochs=50)"}).save(tmp_path / "other")
     with pytest.raises(InputError, match=r"Stochastic\(epochs=50\).*does not repeat"):
-        make({**task, "plan": str(tmp_path / "other")}, lambda text: None)
+        make({**task, "plan": str(tmp_path / "other")}, lambda *given, **facts: None)
 
 
 def test_two_tabs_get_a_folder_each(tmp_path):

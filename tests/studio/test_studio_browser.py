@@ -26,14 +26,6 @@ PAGES = ["answer", "what-if", "data", "models", "checks"]
 
 
 @pytest.fixture(scope="module")
-def plan():
-    truth = st.models.MMmK(servers=2, capacity=12, service_rate=10.0)
-    loads = [4.0, 6.0, 8.0, 10.0, 12.0] * 8
-    seen = st.simulate(truth, x=loads, duration=50.0, seed=0)
-    return st.plan(seen, servers=2, capacity=12, slo=["loss < 1%", "p99 < 800ms"])
-
-
-@pytest.fixture(scope="module")
 def studio(plan, tmp_path_factory):
     saved = tmp_path_factory.mktemp("plans") / "checkout"
     plan.save(saved)
@@ -110,7 +102,7 @@ def settled(browser, name):
     """Wait until all that a page asks for is there."""
     if name == "answer":
         answered(browser)
-    last = {"what-if": "path.band.accent", "data": "#windows tr"}.get(name, "main h1")
+    last = {"what-if": "path.band", "data": "#windows tr"}.get(name, "main h1")
     wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, last))
 
 
@@ -128,9 +120,24 @@ def test_the_answer_of_the_plan(page, plan):
     rows = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "#reading tr")]
     assert len(rows) == 8  # every measure
     assert all(" to " in row for row in rows)
+    assert len(browser.find_elements(By.CSS_SELECTOR, "path.band")) == 4  # loss, p50, p95, p99
     ends = [number["aria-valuetext"] for number in sliders(browser)]
     assert "loss < 1%" in ends
     assert "p99 < 800 ms" in ends
+
+
+def test_windows_without_a_loss_lie_on_the_edge_of_the_chart(page, plan):
+    browser = page("plans/checkout/answer")
+    answered(browser)
+    places = browser.execute_script("""
+        const chart = document.querySelector('#chart-0-clip').closest('svg');
+        const edge = Number(chart.querySelector('.axis[x2][y1]').getAttribute('y1'));
+        return [...chart.querySelectorAll('circle')].map(
+            each => Number(each.getAttribute('cy')) - edge)
+    """)
+    measured = plan.windows.counts[:, -1] > 0
+    assert max(places) == 0
+    assert 0 < sum(place < 0 for place in places) <= int(measured.sum())
 
 
 def sliders(browser):
@@ -183,7 +190,7 @@ def test_the_load_cursor_reads_every_measure(page, plan):
 
 def test_a_what_if_shows_its_curve_and_then_its_interval(page, plan):
     browser = page("plans/checkout/what-if")
-    wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "path.band.accent"))
+    wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "path.band"))
     browser.find_element(By.ID, "dies").click()
     wait(browser, lambda: "instead of 2" in text(browser, "answer"))
     assert "servers=1" in browser.current_url
@@ -191,15 +198,62 @@ def test_a_what_if_shows_its_curve_and_then_its_interval(page, plan):
     assert browser.find_elements(By.CSS_SELECTOR, "path.line.before")
     assert limit_of(browser) == pytest.approx(plan.what_if(servers=1).limit.load, rel=4e-3)
     box = browser.find_element(By.ID, "patience")
-    box.send_keys("500 ms")
+    box.send_keys("500 ms", Keys.ENTER)
     expected = plan.what_if(servers=1, patience=0.5).limit.load
     wait(browser, lambda: limit_of(browser) == pytest.approx(expected, rel=4e-3))
+    apart = browser.execute_script("""
+        return [...document.querySelectorAll('svg')].flatMap(chart => {
+            const [one, other] = [...chart.querySelectorAll('text.name')].map(
+                each => each.getBoundingClientRect().top);
+            return Math.abs(one - other);
+        })
+    """)
+    assert min(apart) > 11
+
+
+def test_what_must_hold_stays_on_the_way_to_another_page(page, plan):
+    browser = page("plans/checkout/answer")
+    answered(browser)
+    box = browser.find_element(By.ID, "slo-p99")
+    box.clear()
+    box.send_keys("600 ms", Keys.ENTER)
+    expected = plan.max_load("loss<1%", "p99<600ms").load
+    wait(browser, lambda: limit_of(browser) == pytest.approx(expected, rel=4e-3))
+    browser.find_element(By.LINK_TEXT, "What if").click()
+    wait(browser, lambda: limit_of(browser) == pytest.approx(expected, rel=4e-3))
+
+
+def test_no_bound_a_wrong_bound_and_no_server_get_a_sentence(page):
+    browser = page("plans/checkout/answer")
+    answered(browser)
+    for name in ("slo-loss", "slo-p99"):
+        box = browser.find_element(By.ID, name)
+        box.clear()
+        box.send_keys(Keys.ENTER)
+    assert "Set a bound" in text(browser, "answer")
+    assert browser.find_elements(By.CSS_SELECTOR, "#facts dd") == []
+    box.send_keys("soon", Keys.ENTER)
+    assert "soon is not a bound" in text(browser, "slo-error")
+    offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+    browser.execute_cdp_cmd("Network.enable", {})
+    browser.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
+    try:
+        box.clear()
+        box.send_keys("500 ms", Keys.ENTER)
+        wait(browser, lambda: "is it still running?" in text(browser, "slo-error"))
+    finally:
+        online = {**offline, "offline": False, "downloadThroughput": -1, "uploadThroughput": -1}
+        browser.execute_cdp_cmd("Network.emulateNetworkConditions", online)
+        browser.get_log("browser")
 
 
 def test_windows_are_left_out_and_the_plan_is_computed_again(page, plan, studio):
     browser = page("plans/checkout/data")
     wait(browser, lambda: len(browser.find_elements(By.CSS_SELECTOR, "#windows tr")) > 5)
-    assert len(browser.find_elements(By.CSS_SELECTOR, "#over-time circle")) == len(plan.windows)
+    for place in ("loads", "over-time", "over-load"):
+        assert len(browser.find_elements(By.CSS_SELECTOR, f"#{place} circle")) == len(plan.windows)
+    about = "return document.querySelector('#loads title').textContent"
+    assert browser.execute_script(about).startswith("Window 1, load 4.")
     browser.find_element(By.CSS_SELECTOR, "#windows input").click()
     start = browser.find_element(By.ID, "start")
     assert start.text == "Plan again without 1 window"
@@ -221,6 +275,7 @@ def test_from_an_upload_to_the_report(page, tmp_path):
         browser.find_element(By.ID, name).send_keys(value)
     browser.find_element(By.ID, "start").click()
     wait(browser, lambda: browser.find_element(By.ID, "cancel").is_displayed())
+    wait(browser, lambda: "left out" in text(browser, "notes"))
     wait(browser, lambda: "plans/from-a-browser/answer" in browser.current_url, 200)
     answered(browser)
     browser.find_element(By.PARTIAL_LINK_TEXT, "Report").click()
@@ -229,17 +284,18 @@ def test_from_an_upload_to_the_report(page, tmp_path):
     assert "Capacity report" in report.read_text() or "From a browser" in report.read_text()
 
 
-def test_cancelling_a_new_plan(page, studio):
+def test_a_plan_in_the_making_is_found_again_and_cancelled(page):
     browser = page("plans/checkout/data")
     wait(browser, lambda: len(browser.find_elements(By.CSS_SELECTOR, "#windows tr")) > 5)
     browser.find_element(By.CSS_SELECTOR, "#windows input").click()
     browser.find_element(By.ID, "start").click()
+    wait(browser, browser.find_element(By.ID, "cancel").is_displayed)
+    page("new")
     cancel = browser.find_element(By.ID, "cancel")
     wait(browser, cancel.is_displayed)
-    wait(browser, lambda: text(browser, "progress"))
     cancel.click()
     wait(browser, lambda: text(browser, "error") == "Cancelled.")
-    assert browser.find_element(By.ID, "start").is_enabled()
+    assert not cancel.is_displayed()
 
 
 def test_a_bad_upload_says_so_and_the_next_one_is_taken(page, tmp_path):

@@ -26,9 +26,9 @@ from stationary.testbed import (
     write_traces,
 )
 from stationary.testbed.kernel import precedence
-from stationary.testbed.messages import register
 from stationary.testbed.processes import interruptible, need_program, undisturbed
 from stationary.testbed.sipp import read_messages
+from stationary.testbed.source import register
 
 
 def trace(rate=1000.0, seed=0):

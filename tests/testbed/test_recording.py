@@ -25,9 +25,9 @@ from stationary.testbed import (
     system_default,
     tabulate,
 )
-from stationary.testbed.buffers import may_change_default
-from stationary.testbed.kernel import LOOPBACK, RECEIVE_DEFAULT, may_run_first, socket_drops
-from stationary.testbed.messages import register
+from stationary.testbed.buffers import RECEIVE_DEFAULT, may_change_default
+from stationary.testbed.kernel import LOOPBACK, may_run_first, socket_drops
+from stationary.testbed.source import register
 
 LIGHT, HEAVY = 300.0, 5000.0
 EXPONENTIAL = Service(Shape.EXPONENTIAL, 330e-6)

@@ -42,6 +42,7 @@ def studio(
         raise MissingError(
             f"the studio needs {error.name}: install it with pip install 'stationary[studio]'"
         ) from error
+    from stationary.studio.answers import Asked
     from stationary.studio.library import Library
 
     is_plan = source is not None and source.is_dir()
@@ -49,5 +50,6 @@ def studio(
         raise InputError(f"{source}: there is no such plan, log or table; check the path")
     library = Library(output, source if is_plan else None)
     if is_plan:
-        _ = library.view(next(iter(library.places()))).facts  # so that the first page comes at once
+        view = library.view(next(iter(library.places())))
+        view.facts("answer", Asked())  # so that the first page comes at once
     serve(library, None if is_plan else source, port, browser, say)

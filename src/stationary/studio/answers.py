@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,8 +24,8 @@ from stationary.planning.record import Question
 from stationary.planning.what_if import what_if
 from stationary.terms.slo import Slo, as_slos
 
-CHARTED = ("loss", "p50", "p95", "p99")
-"""Measures that have a chart, where the model shows them."""
+_CHARTED = {"answer": ("loss", "p50", "p95", "p99"), "what-if": ("loss", "p99")}
+"""Measures that a page draws, where the model shows them; it also draws those with a bound."""
 
 _FINE, _COARSE = 41, 25
 """Loads of a curve, and of one with intervals."""
@@ -37,6 +38,16 @@ _FARTHEST = 10.0
 
 _BEYOND = 1.6
 """How far beyond the limit a chart shows what happens."""
+
+_LABELS = {
+    "--servers": "Servers",
+    "--capacity": "Capacity",
+    "--patience": "Patience",
+    "--window": "Window",
+    "--unit": "Unit of times",
+    "--status-lost": "Lost requests",
+}
+"""What options of the command line are called on the page of a new plan."""
 
 _CHANGES: Mapping[str, type] = {"servers": int, "capacity": int, "faster": float, "patience": float}
 
@@ -85,7 +96,6 @@ class View:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._systems: dict[tuple[tuple[str, float], ...], Draws] = {}
         self._now: dict[Any, dict[str, list[float]]] = {}
         self._limits: dict[Question, Limit] = {}
         inputs = plan.model.inputs
@@ -116,42 +126,50 @@ class View:
         """What must hold."""
         return self.sketch.question.slos
 
-    @cached_property
-    def measures(self) -> tuple[str, ...]:
-        """Measures that are shown, those that have a chart first."""
-        bounds = [slo.measure for slo in self.slos]
-        charted = [name for name in CHARTED if name in self.plan.draws.measures]
-        return tuple(dict.fromkeys([*charted, *bounds, *self.plan.draws.measures]))
+    def charted(self, page: str, asked: Asked) -> list[str]:
+        """Return the measures that a page draws."""
+        bounds = [slo.measure for slo in asked.slos or self.slos]
+        usual = [name for name in _CHARTED[page] if name in self.plan.draws.measures]
+        return list(dict.fromkeys([*usual, *bounds]))
+
+    def measures(self, asked: Asked) -> list[str]:
+        """Return the measures to compute: of a what-if only those that its page draws."""
+        if asked.changes:
+            return self.charted("what-if", asked)
+        return list(dict.fromkeys([*self.charted("answer", asked), *self.plan.draws.measures]))
+
+    def facts(self, page: str, asked: Asked) -> dict[str, Any]:
+        """Return what a page shows beside the curves."""
+        names, slos = self.measures(Asked(asked.slos)), asked.slos or self.slos
+        others = {} if slos == self.slos else {"limit": None, "answer": "Computing the limit …"}
+        return {
+            **self._known,
+            **others,
+            "slos": [{"measure": slo.measure, "bound": slo.bound} for slo in slos],
+            "measures": {name: _measure(self.plan, name) for name in names},
+            "charted": self.charted(page, asked),
+        }
 
     @cached_property
-    def facts(self) -> dict[str, Any]:
-        """What the charts show beside the curves."""
-        plan, loads = self.plan, self.plan.windows.loads
-        speed = {"faster": 1.0} if plan.model.speed else {}
+    def _known(self) -> dict[str, Any]:
+        plan, loads, found = self.plan, self.plan.windows.loads, self.sketch.limit
+        speed, unit = {"faster": 1.0} if plan.model.speed else {}, plan.recipe.get("unit", "")
+        answer = self.sketch.sentence
+        if found is not None:  # whose ends differ by rounding alone, which is no interval
+            answer = words.plan_answer(replace(found, low=found.load, high=found.load), (), unit)
         return {
-            "unit": plan.recipe.get("unit", ""),
+            "unit": unit,
             "level": plan.question.level,
-            "slos": list(map(_slo, self.slos)),
-            "limit": None if self.sketch.limit is None else _limit(self.sketch.limit),
-            "answer": self._headline,
+            "limit": None if found is None else _limit(found),
+            "answer": answer,
             "present": self.sketch.present,
             "seen": [float(loads.min()), plan.heaviest],
             "tested": plan.horizon.load,
-            "measures": {name: _measure(plan, name) for name in self.measures},
             "points": points(self),
             "most": MOST,
             "at_load": words.AT_LOAD,
             "options": {**plan.draws.first.changeable, **speed},
         }
-
-    @property
-    def _headline(self) -> str:
-        found = self.sketch.limit
-        unit = self.plan.recipe.get("unit", "")
-        if found is None:
-            return self.sketch.sentence
-        # Its ends differ by rounding alone, which is no interval.
-        return words.plan_answer(replace(found, low=found.load, high=found.load), (), unit)
 
     def loads(self, asked: Asked, count: int) -> list[float]:
         """Return loads from below the lightest of the data to well above the limit."""
@@ -163,11 +181,6 @@ class View:
         factor = float(changes.get("servers", now) / now * changes.get("faster", 1.0))
         ends = lightest / 2, top * max(factor, 1.0)
         return [float(f"{load:.6g}") for load in np.linspace(*ends, count)]
-
-    def charted(self, asked: Asked) -> list[str]:
-        """Return the measures to compute: of a what-if only those that its page draws."""
-        wanted = {"loss", "p99", *(slo.measure for slo in asked.slos or self.slos)}
-        return [name for name in self.measures if not asked.changes or name in wanted]
 
     def check(self, asked: Asked) -> None:
         """Raise for a changed system that there cannot be, or that takes too long."""
@@ -189,27 +202,17 @@ class View:
         """
         self.check(asked)
         loads = self.loads(asked, _FINE)
-        names = self.charted(asked)
+        names = self.measures(asked)
         key = (loads[-1], *names)
-        now = self._now.get(key)  # the last one: a slider changes the system, and this stays
-        if now is None:
-            now = _values(self.centre, loads, names)
-            self._now = {key: now}
-        curves = {"now": now}
+        if key not in self._now:  # it is the same while a slider changes the system
+            self._now = {key: _values(self.centre, loads, names)}
+        curves = {"load": loads, "now": self._now[key]}
         if asked.changes:
-            curves["changed"] = _values(self._changed(asked), loads, names)
-        return {"load": loads, **curves}
-
-    def _changed(self, asked: Asked) -> Draws:
-        """The estimates of a changed system; systems are kept, because a slider comes back."""
-        changes = dict(asked.changes)
-        speed, draws = changes.pop("faster", None), self.centre
-        if changes:
-            key = tuple(sorted(changes.items()))
-            if key not in self._systems:
-                self._systems[key] = what_if(draws, changes, None)[0]
-            draws = self._systems[key]
-        return draws if speed is None else what_if(draws, {}, speed)[0]
+            changes = dict(asked.changes)
+            speed = changes.pop("faster", None)
+            system, _ = what_if(self.centre, changes, speed)
+            curves["changed"] = _values(system, loads, names)
+        return curves
 
     def limit_now(self, question: Question) -> Limit:
         """Return the limit of the unchanged system, which stays while a slider moves."""
@@ -221,24 +224,25 @@ class View:
         """Return the plan of the system and the SLOs that are asked for."""
         self.check(asked)
         question = replace(self.plan.question, slos=asked.slos or self.slos)
-        changes = dict(asked.changes)
-        speed = changes.pop("faster", None)
-        plan = self.plan.what_if(faster=speed, **changes) if asked.changes else self.plan
+        plan = self.plan.what_if(**dict(asked.changes)) if asked.changes else self.plan
         return plan.having(question=question)
+
+
+def labelled(text: str) -> str:
+    """Return a sentence that names fields of the page where it named options."""
+    return re.sub(r"--[a-z]+(-[a-z]+)*", lambda found: _LABELS.get(found[0], found[0]), text)
 
 
 def bands(view: View, asked: Asked) -> dict[str, Any]:
     """Return measures with their intervals over the loads of the charts."""
-    names = view.charted(asked)
+    names = view.measures(asked)
     frame = view.asked(asked).forecast(view.loads(asked, _COARSE), measures=names)
-    columns = {
-        name: {
-            end: frame[f"{name}{column}"].tolist()
-            for end, column in {"value": "", "low": "_low", "high": "_high"}.items()
-        }
+    ends = {"value": "", "low": "_low", "high": "_high"}
+    curves = {
+        name: {end: frame[f"{name}{column}"].tolist() for end, column in ends.items()}
         for name in names
     }
-    return {"load": frame["load"].tolist(), "curves": columns}
+    return {"load": frame["load"].tolist(), "curves": curves}
 
 
 def said(view: View, asked: Asked) -> dict[str, Any]:
@@ -260,7 +264,6 @@ def said(view: View, asked: Asked) -> dict[str, Any]:
         record["answer"] = words.changed_limit(now, found, then.change)
         record["headroom"] = words.plan_answer(found, alone, unit)
         record["cautions"] = [words.sentence(words.what_if(then.change)), *record["cautions"]]
-        record["now"] = _limit(now)
     return record
 
 
@@ -272,11 +275,11 @@ def points(view: View) -> dict[str, list[list[float]]]:
     plan = view.plan
     if plan.change is not None or plan.windows.is_pooled:
         return {}
-    windows, found = plan.windows, measured(plan)
+    windows, found, names = plan.windows, measured(plan), view.measures(Asked())
     known = {
         name: found[["load", name]].dropna().to_numpy().tolist()
         for name in found.columns[1:]
-        if name in view.measures
+        if name in names
     }
     loads = windows.loads.numpy()
     ranges = np.linspace(loads.min(), loads.max(), _BINS)
@@ -290,7 +293,7 @@ def points(view: View) -> dict[str, list[list[float]]]:
             known["loss"] = [[load, lost / (lost + served)] for load, (lost, served) in sums]
         if isinstance(kind, Latencies):
             pooled = kind.with_data(torch.from_numpy(np.stack([total for _, total in sums])))
-            shares = {name: percentile_of(name) for name in view.measures}
+            shares = {name: percentile_of(name) for name in names}
             for name, share in ((name, share) for name, share in shares.items() if share):
                 values = pooled.percentile(share)
                 pairs = [[load, at] for (load, _), at in zip(sums, values, strict=True)]
@@ -308,19 +311,10 @@ def _measure(plan: Plan, name: str) -> dict[str, Any]:
     made = plan.model.measure(name)
     return {
         "name": words.plain(name),
-        "about": words.sentence(made.about or words.plain(name)),
         "time": made.time,
         "share": made.low == 0 and made.high == 1,
     }
 
 
-def _slo(slo: Slo) -> dict[str, Any]:
-    return {"measure": slo.measure, "bound": slo.bound, "text": words.bound(slo)}
-
-
-def _limit(found: Limit) -> dict[str, Any]:
-    return {
-        **{name: getattr(found, name) for name in ("load", "low", "high", "trusted")},
-        "binding": found.binding.measure,
-        "slos": [_slo(slo) for slo in found.slos],
-    }
+def _limit(found: Limit) -> dict[str, float]:
+    return {"load": found.load, "low": found.low, "high": found.high}

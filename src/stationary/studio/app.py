@@ -12,11 +12,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import escape
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
@@ -29,7 +30,8 @@ from stationary.studio import answers, data, slow
 from stationary.studio.answers import Asked, View
 from stationary.studio.jobs import Jobs
 from stationary.studio.library import Library
-from stationary.studio.uploads import MOST, Uploads
+from stationary.studio.uploads import MOST, TOO_LARGE, Uploads
+from stationary.studio.work import known_of
 
 _PAGES = {
     "answer": "Answer",
@@ -39,7 +41,6 @@ _PAGES = {
     "checks": "Checks",
 }
 """Pages of a plan, and what they are called."""
-
 
 _FILES: dict[str, tuple[Callable[..., str], str]] = {
     "report.html": (slow.report, "text/html"),
@@ -52,13 +53,15 @@ _LOAD = "sum(rate(http_requests_total[5m]))"
 """The load in PromQL, where nobody says it."""
 
 _SAID = (
-    *("holds", "columns", "time_unit", "window", "lost_status"),
-    *("servers", "capacity", "patience", "slo", "title", "load_unit"),
+    *("holds", "time_unit", "window", "lost_status"),
+    *("servers", "capacity", "patience", "title", "load_unit"),
 )
-"""What a person says of a file; no path is among it."""
+"""What a person says of a file, beside its columns and what must hold; no path is among it."""
 
 _LONGEST = 2**20
 """Bytes of a question."""
+
+_NOT_OURS = "This is not a question that the page sends: reload it."
 
 
 class Studio:
@@ -89,7 +92,7 @@ class Studio:
         )
         self.templates.policies["json.dumps_kwargs"] = {}  # measures keep their order
         self.templates.globals |= {"words": words, "tables": tables, "pages": _PAGES}
-        self.templates.filters["sentence"] = words.sentence
+        self.templates.filters |= {"sentence": words.sentence, "labelled": answers.labelled}
 
     def app(self) -> Starlette:
         """Return the application, below the token."""
@@ -111,7 +114,7 @@ class Studio:
         ]
         return Starlette(
             routes=[Mount("/{token}", routes=routes)],
-            exception_handlers={StationaryError: _complain, 404: _missing},
+            exception_handlers={StationaryError: self.complain, 404: self.missing},
             lifespan=self._lifespan,
         )
 
@@ -124,38 +127,47 @@ class Studio:
         self.scratch.cleanup()
 
     async def home(self, request: Request) -> Response:
-        """Go to the newest plan, or to where one is made."""
-        name = next(iter(self.library.places()), None)
-        root = f"/{request.path_params['token']}"
-        return RedirectResponse(f"{root}/new" if name is None else f"{root}/plans/{name}/answer")
+        """Go to the newest plan, or to where one is made of the file that was named."""
+        name = None if self.source else next(iter(self.library.places()), None)
+        page = f"plans/{quote(name, safe='')}/answer" if name else "new"
+        return RedirectResponse(f"/{request.path_params['token']}/{page}")
 
     async def page(self, request: Request) -> Response:
         """Show a page of a plan."""
-        page, name = request.path_params["page"], request.path_params["name"]
+        page = request.path_params["page"]
         if page not in _PAGES:
-            return await _missing(request, None)
-        view = await run_in_threadpool(self.library.view, name)
-        known, more = {}, {}
-        if page == "models":
-            more["ranking"] = await run_in_threadpool(
-                lambda: view.plan.ranking().to_dict("records")
-            )
+            raise HTTPException(404)
+        view, asked = await self._view(request)
+        recipe = view.plan.recipe
+        given: dict[str, Any] = {}
         if page in ("answer", "what-if"):
-            asked = Asked.of(request.query_params.multi_items())
             async with self.quick:
-                known = await run_in_threadpool(lambda: {**view.facts, **view.curves(asked)})
-        return await run_in_threadpool(self.render, request, page, view=view, data=known, **more)
+                given["data"] = await run_in_threadpool(
+                    lambda: {**view.facts(page, asked), **view.curves(asked)}
+                )
+        elif page == "models":
+            table = await run_in_threadpool(view.plan.ranking)
+            given["ranking"] = table.to_dict("records")
+        elif page == "data":
+            notes = map(answers.labelled, filter(None, recipe.get("notes", "").split("\n")))
+            given["data"] = {
+                "unit": recipe.get("unit", ""),
+                "notes": list(map(words.sentence, notes)),
+            }
+        return await run_in_threadpool(self.render, request, page, view=view, **given)
 
-    def render(self, request: Request, page: str, **given: Any) -> Response:
+    def render(self, request: Request, page: str, status: int = 200, **given: Any) -> Response:
         """Fill a template."""
-        text = self.templates.get_template(f"{page}.html.j2").render(
-            root=f"/{request.path_params['token']}",
-            page=page,
-            name=request.path_params.get("name"),
-            plans=list(self.library.places()),
-            **{**given, "data": _finite(given.get("data", {}))},
-        )
-        return HTMLResponse(text)
+        slos = [("slo", text) for text in request.query_params.getlist("slo")]
+        usual = {
+            "root": f"/{request.path_params['token']}",
+            "page": page,
+            "name": request.path_params.get("name"),
+            "plans": list(self.library.places()),
+            "kept": f"?{urlencode(slos)}" if slos else "",  # what must hold goes along
+        }
+        shown = {**usual, **given, "data": _finite(given.get("data", {}))}
+        return HTMLResponse(self.templates.get_template(f"{page}.html.j2").render(shown), status)
 
     async def curves(self, request: Request) -> Response:
         """Answer at once, without intervals."""
@@ -175,7 +187,7 @@ class Studio:
         """Make a file of a plan, to be saved by the browser."""
         file = request.path_params["file"]
         if file not in _FILES:
-            return await _missing(request, None)
+            raise HTTPException(404)
         function, kind = _FILES[file]
         load = [request.query_params.get("load_expr", _LOAD)] if file == "rules.yml" else []
         text = await self._slowly(request, None, function, *load)
@@ -185,12 +197,12 @@ class Studio:
     async def _slowly(
         self, request: Request, key: str | None, function: Callable[..., Any], *more: Any
     ) -> Any:
-        """Return what the slow process answers; None where nobody waits for it any more."""
+        """Return what the slow process answers; None where a newer question took its place."""
         view, asked = await self._view(request)
         view.check(asked)
         place = self.library.place(request.path_params["name"])
         try:
-            return await self.slow.ask(place, key, request.is_disconnected, function, asked, *more)
+            return await self.slow.ask(place, key, function, asked, *more)
         except (asyncio.CancelledError, CancelledError):
             return None
 
@@ -199,7 +211,8 @@ class Studio:
         async with self.looking:
             if self.offered is None:
                 self.offered = await run_in_threadpool(self._offer)
-        return self.render(request, "new", data={"most": MOST, **self.offered})
+        known = {"most": MOST, "too_large": TOO_LARGE, "job": self.jobs.running, **self.offered}
+        return self.render(request, "new", data=known)
 
     def _offer(self) -> dict[str, Any]:
         """Return the first rows of the file that the studio was started with, or what is wrong."""
@@ -224,8 +237,13 @@ class Studio:
         key = str(task.pop("upload", ""))
         file, name = self.uploads.get(key)
         self.jobs.check_free()
-        output = self.library.new(str(task.get("title") or name.partition(".")[0]))
-        given = {key: task[key] for key in _SAID if key in task}
+        columns, slo = task.get("columns", {}), task.get("slo", [])
+        if not isinstance(columns, dict) or not isinstance(slo, list):
+            raise InputError(_NOT_OURS)
+        given: dict[str, Any] = {key: str(task[key]) for key in _SAID if task.get(key)}
+        given |= {"columns": columns, "slo": list(map(str, slo))}
+        known_of(given)  # what is wrong is said at once
+        output = self.library.new(given.get("title") or name.partition(".")[0])
         job = self.jobs.start(
             {**given, "source": str(file), "name": name, "output": str(output)},
             partial(self.uploads.forget, key),
@@ -236,8 +254,10 @@ class Studio:
         """Make a plan again without some of its windows; the plan itself stays as it is."""
         task, name = await _body(request), request.path_params["name"]
         self.jobs.check_free()
+        without = task.get("without")
+        if not isinstance(without, list):
+            raise InputError(_NOT_OURS)
         plan, output = self.library.place(name), self.library.new(name)
-        without = list(task.get("without", []))
         job = self.jobs.start({"plan": str(plan), "without": without, "output": str(output)})
         return Record({"job": job})
 
@@ -250,6 +270,22 @@ class Studio:
         self.jobs.get(request.path_params["job"]).cancel()
         return Record({})
 
+    async def complain(self, request: Request, error: Exception, status: int = 400) -> Response:
+        """Say what was wrong: as a page to a person, as a sentence to a script."""
+        text = str(error)
+        if "text/html" not in request.headers.get("accept", ""):
+            return Record({"error": text}, status)
+        name = request.path_params.get("name")
+        if name not in self.library.places():
+            name = request.path_params["name"] = None
+        asked = request.url.path if name and request.url.query else ""
+        return self.render(request, "error", status, text=text, asked=asked)
+
+    async def missing(self, request: Request, error: Any) -> Response:
+        """Say that there is no such page."""
+        del error
+        return await self.complain(request, InputError("There is no such page."), 404)
+
     async def _view(self, request: Request) -> tuple[View, Asked]:
         view = await run_in_threadpool(self.library.view, request.path_params["name"])
         return view, Asked.of(request.query_params.multi_items())
@@ -260,13 +296,13 @@ async def _body(request: Request) -> dict[str, Any]:
     async for part in request.stream():
         text += part
         if len(text) > _LONGEST:
-            raise InputError("the question is too long; reload the page")
+            raise InputError(_NOT_OURS)
     try:
         found = json.loads(text)
-    except ValueError:
-        raise InputError("the question is not JSON; reload the page") from None
+    except (ValueError, RecursionError):
+        found = None
     if not isinstance(found, dict):
-        raise InputError("the question is not what the page sends; reload it")
+        raise InputError(_NOT_OURS)
     return found
 
 
@@ -284,18 +320,3 @@ def _finite(item: Any) -> Any:
     if isinstance(item, list | tuple):
         return [_finite(value) for value in item]
     return None if isinstance(item, float) and not math.isfinite(item) else item
-
-
-async def _complain(request: Request, error: Exception) -> Response:
-    """Say what was wrong: as a sentence to a script, as a page to a person."""
-    text = str(error)
-    if "/api/" in request.url.path:
-        return Record({"error": text}, 400)
-    return HTMLResponse(f"<!DOCTYPE html><title>stationary</title><p>{escape(text)}</p>", 400)
-
-
-async def _missing(request: Request, error: Any) -> Response:
-    del request, error
-    return HTMLResponse(
-        "<!DOCTYPE html><title>stationary</title><p>There is no such page.</p>", 404
-    )

@@ -18,34 +18,27 @@ _FELT = 0.02
 def windows(view: View, asked: Asked) -> dict[str, Any]:
     """Return the windows in recorded order, with the reason where one is out of the ordinary."""
     plan = view.asked(asked)
-    found, note = plan.windows, ""
+    found = plan.windows
     off, change = np.full(len(found), np.nan), np.full(len(found), np.nan)
-    try:
-        found.check_single("this page")
-        rows = Residuals.of(plan.estimate, found)
-        off[rows.position] = rows.standardised_shift
-    except InputError as error:
-        note = words.sentence(str(error))
-    odd = plan.outlying
-    if plan.question.slos and not found.is_pooled:
+    note = "" if plan.change is None else words.sentence(words.what_if(plan.change))
+    odd: list[int] = []
+    if plan.change is None and plan.question.slos and not found.is_pooled:
         frame = plan.influence()
         change[frame.index.to_numpy()] = frame["change"].to_numpy()
-    table = zip(
-        found.loads.tolist(), found.size.tolist(), off.tolist(), change.tolist(), strict=True
-    )
-    return {
-        "note": note,
-        "windows": [
-            {
-                "load": load,
-                "count": count,
-                "off": far,
-                "change": moved,
-                "reasons": [
-                    *([words.odd_window(far)] if k in odd else []),
-                    *([words.felt_window(moved)] if abs(moved) > _FELT else []),
-                ],
-            }
-            for k, (load, count, far, moved) in enumerate(table)
-        ],
-    }
+    if plan.change is None:
+        try:
+            found.check_single("this page")
+            residuals = Residuals.of(plan.estimate, found)
+            off[residuals.position] = residuals.standardised_shift
+            odd = plan.outlying
+        except InputError as error:
+            note = words.sentence(str(error))
+    names = ("load", "count", "off", "change")
+    columns = (each.tolist() for each in (found.loads, found.size, off, change))
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    for k, row in enumerate(rows):
+        reasons = [words.odd_window(row["off"])] if k in odd else []
+        if abs(row["change"]) > _FELT:
+            reasons.append(words.felt_window(row["change"]))
+        row["reasons"] = reasons
+    return {"note": note, "windows": rows}

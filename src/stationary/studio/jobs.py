@@ -8,6 +8,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,15 +32,17 @@ class Job:
     def __init__(self, task: dict[str, Any], made: Callable[[], None]) -> None:
         self.made, self.output = made, Path(task["output"])
         self.state: dict[str, Any] = {"text": "starting"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "stationary.studio.work"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,  # with the processes that it starts, it is stopped as a group
-        )
-        self._task = json.dumps(task)
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as given:
+            json.dump(task, given)  # whole before the process begins, whatever becomes of us
+            given.seek(0)
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "stationary.studio.work"],
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,  # it is stopped with the processes that it starts
+            )
         threading.Thread(target=self._listen, daemon=True).start()
 
     @property
@@ -48,17 +51,10 @@ class Job:
         return not {"plan", "error"} & self.state.keys()
 
     def _listen(self) -> None:
-        given, said = self.process.stdin, self.process.stdout
-        if given is None or said is None:
-            return
-        with suppress(OSError):
-            given.write(self._task)
-            given.close()
-        with said:
-            for line in said:
+        with self.process as process:
+            for line in process.stdout or ():
                 if self.running:
                     self.state = {**self.state, **json.loads(line)}
-        self.process.wait()
         if self.running:
             self.state = {**self.state, "error": "The computation ended early; start it again."}
         if "plan" in self.state:
@@ -85,15 +81,19 @@ class Jobs:
 
     def start(self, task: dict[str, Any], made: Callable[[], None] = lambda: None) -> str:
         """Start to make a plan; return the name of the job."""
-        self.check_free()
         name = secrets.token_hex(8)
         self._known[name] = Job(task, made)
         return name
 
+    @property
+    def running(self) -> str:
+        """The name of the one that is being made; empty if there is none."""
+        return next((name for name, job in self._known.items() if job.running), "")
+
     def check_free(self) -> None:
         """Raise where a plan is being made already."""
-        if any(job.running for job in self._known.values()):
-            raise InputError("a plan is being made already: wait for it, or cancel it")
+        if self.running:
+            raise InputError("a plan is being made already: wait for it, or cancel it under New")
 
     def get(self, name: str) -> Job:
         """Return a job, or raise."""

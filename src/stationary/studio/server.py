@@ -57,7 +57,12 @@ def serve(
     address = f"http://127.0.0.1:{port}/{token}/"
     guarded = Guard(Studio(library, source).app(), token, port)
     config = uvicorn.Config(
-        guarded, log_level="warning", access_log=False, server_header=False, date_header=False
+        guarded,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=False,
     )
     say(f"The studio is at {address}")
     say("Stop it with Ctrl+C, which also cancels a plan in the making. Finished plans are kept.")

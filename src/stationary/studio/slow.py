@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
@@ -24,12 +24,8 @@ from stationary.planner import load
 from stationary.studio.answers import Asked, View
 from stationary.studio.library import stamp
 
-_ROWS = 25
-"""Rows of a table."""
-
-
-_KEPT, _LOOK = 64, 0.5
-"""Answers that are kept; seconds between looks whether anybody waits."""
+_ROWS, _KEPT = 25, 64
+"""Rows of a table; answers that are kept."""
 
 
 class Slow:
@@ -41,12 +37,7 @@ class Slow:
         self._answered: dict[Any, Any] = {}
 
     async def ask(
-        self,
-        place: Path,
-        key: str | None,
-        gone: Callable[[], Awaitable[bool]],
-        function: Callable[..., Any],
-        *given: Any,
+        self, place: Path, key: str | None, function: Callable[..., Any], *given: Any
     ) -> Any:
         """Return the function of a saved plan; what was answered lately is not computed again.
 
@@ -57,8 +48,6 @@ class Slow:
         key : str
             Who asks for what: a question that waits gives way to a new one of the same key. Without
             one it waits for its turn.
-        gone : callable
-            Says whether nobody waits for the answer any more; then it is not begun.
         function, *given
             What is called, with the plan and these.
         """
@@ -73,11 +62,7 @@ class Slow:
             asked = pool.submit(_answer, *question)
             if key is not None:
                 self._waiting[key] = asked
-            answer = asyncio.wrap_future(asked)
-            while not (await asyncio.wait({answer}, timeout=_LOOK))[0]:
-                if await gone():
-                    asked.cancel()
-            found = await answer
+            found = await asyncio.wrap_future(asked)
         except BrokenProcessPool:
             if self.pool is pool:  # the first question that notices
                 self.pool = _pool()

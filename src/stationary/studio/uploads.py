@@ -19,6 +19,11 @@ from stationary.ingest import Source
 MOST = 2**30
 """Bytes of an upload."""
 
+TOO_LARGE = (
+    f"The file is larger than {MOST / 2**30:g} GiB: run 'stationary plan' on it, which reads it in "
+    f"place."
+)
+
 _UNPACKED, _RATIO, _SMALL = 4 * 2**30, 100, 2**26
 """Bytes of a packed file once it is unpacked: at most, and per byte beyond those of a small one."""
 
@@ -87,10 +92,7 @@ class Uploads:
                 async for part in stream:
                     left -= len(part)
                     if left < 0:
-                        raise InputError(
-                            f"the file is larger than {MOST / 2**30:g} GiB: run 'stationary plan' "
-                            f"on it, which reads it in place"
-                        )
+                        raise InputError(TOO_LARGE)
                     file.write(part)
         except BaseException:
             path.unlink(missing_ok=True)
@@ -123,7 +125,8 @@ class Uploads:
             what: next((lower[each] for each in names if each in lower), "")
             for what, names in _LIKELY.items()
         }
-        holds = "windows" if likely["load"] and not likely["arrival"] else "requests"
+        times = likely["response"] or likely["completion"]
+        holds = "windows" if likely["load"] and not times else "requests"
         return {
             "upload": key,
             "name": name,

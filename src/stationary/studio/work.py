@@ -25,11 +25,13 @@ from stationary.errors import InputError, StationaryError, hide_passwords
 from stationary.facade import Plan
 from stationary.ingest import Columns, Cut, Source, Unit, windows_from_events
 from stationary.planner import compare, fit, load, plan
+from stationary.studio.answers import labelled
 from stationary.terms.candidates import parse_candidates
-from stationary.terms.slo import as_slos
+from stationary.terms.slo import Slo, as_slos
 from stationary.terms.spans import parse_span
 
-Say = Callable[[str], None]
+Say = Callable[..., None]
+"""Takes a text, what is being done; and ``notes``, what is to be known of the data."""
 
 
 def make(task: dict[str, Any], say: Say) -> Plan:
@@ -40,8 +42,8 @@ def make(task: dict[str, Any], say: Say) -> Plan:
     task : dict
         ``source`` and what a person said of it, or ``plan`` and the windows to go ``without``; and
         the ``output``, where the plan is saved.
-    say : callable
-        Takes a text: what is being done.
+    say : Say
+        Is told how far it is.
     """
     made = _again(task, say) if "plan" in task else _from_source(task, say)
     say("finding the limits")
@@ -51,18 +53,25 @@ def make(task: dict[str, Any], say: Say) -> Plan:
     return made
 
 
-def _from_source(task: dict[str, Any], say: Say) -> Plan:
-    say("reading the data")
+def known_of(task: dict[str, Any]) -> tuple[dict[str, Any], tuple[Slo, ...]]:
+    """Return what a person knows of the system, and what must hold; raise where that is wrong."""
     known: dict[str, Any] = {
         name: list(parse_candidates(task[name], name))
         for name in ("servers", "capacity")
         if task.get(name)
     }
-    slos = as_slos(task.get("slo") or ["loss<0.1%"])
-    windows, notes = _read(task, known)
-    if task.get("patience"):
-        known["patience"] = parse_span(task["patience"], "patience")
-    say("fitting models")
+    spans = {
+        name: parse_span(task[name], name) for name in ("patience", "window") if task.get(name)
+    }
+    return {**known, **spans}, as_slos(task.get("slo") or ["loss<0.1%"])
+
+
+def _from_source(task: dict[str, Any], say: Say) -> Plan:
+    say("reading the data")
+    known, slos = known_of(task)
+    windows, notes = _read(task, known, known.pop("window", None))
+    rests = words.sentence(words.rests_on(windows, task.get("load_unit", "")))
+    say("fitting models", notes=[rests, *(words.sentence(labelled(note)) for note in notes)])
     made = plan(windows, slo=slos, progress=_models(say), **known)
     recipe = {
         "command": "stationary studio",
@@ -74,7 +83,9 @@ def _from_source(task: dict[str, Any], say: Say) -> Plan:
     return made.having(recipe={name: text for name, text in recipe.items() if text})
 
 
-def _read(task: dict[str, Any], known: dict[str, Any]) -> tuple[Windows, list[str]]:
+def _read(
+    task: dict[str, Any], known: dict[str, Any], window: float | None
+) -> tuple[Windows, list[str]]:
     columns, file = task.get("columns", {}), task["source"]
     if task.get("holds") == "windows":
         return read_windows(file, x=columns.get("load") or "load"), []
@@ -85,7 +96,7 @@ def _read(task: dict[str, Any], known: dict[str, Any]) -> tuple[Windows, list[st
     source = Source(file, Columns(columns.get("arrival") or "arrival", unit=unit, **named))
     capacities = known.get("capacity", [])
     cut = Cut(
-        parse_span(task["window"], "window") if task.get("window") else None,
+        window,
         capacity=capacities[0] if len(capacities) == 1 else None,
         servers=tuple(known.get("servers", [])),
         lost_status=tuple(filter(None, task.get("lost_status", "").replace(" ", "").split(","))),
@@ -102,6 +113,8 @@ def _again(task: dict[str, Any], say: Say) -> Plan:
             f"this plan was fitted by {earlier.recipe['method']}, which the studio does not "
             f"repeat: use 'stationary fit' on a file without these windows"
         )
+    if earlier.change is not None:
+        raise InputError(f"{words.what_if(earlier.change)}: take the plan that was observed")
     keep = np.ones(len(earlier.windows), bool)
     without = [k for k in task["without"] if isinstance(k, int) and 0 <= k < len(keep)]
     keep[without] = False
@@ -141,10 +154,11 @@ def main() -> None:
             print(json.dumps(facts), flush=True)
 
     try:
-        made = make(task, lambda text: tell(text=text))
-        tell(plan=Path(task["output"]).name, notes=made.recipe.get("notes", "").split("\n"))
+        make(task, lambda text, **facts: tell(text=text, **facts))
+        tell(plan=Path(task["output"]).name)
     except StationaryError as error:
-        tell(error=str(error).replace(task.get("source", "\0"), task.get("name", "")))
+        text = labelled(str(error))
+        tell(error=text.replace(task.get("source", "\0"), task.get("name", "")))
     except Exception as error:  # noqa: BLE001  # as the command line says it
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", prefix="stationary-error-", suffix=".txt", delete=False
@@ -155,6 +169,9 @@ def main() -> None:
             error=f"This is a mistake in stationary, not in your data: {text}; please report it "
             f"with {file.name}"
         )
+    finally:
+        with suppress(OSError):  # the folder is empty where no plan was made
+            Path(task["output"]).rmdir()
 
 
 if __name__ == "__main__":

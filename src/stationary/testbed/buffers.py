@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from stationary.errors import ProgramError
-from stationary.testbed.kernel import RECEIVE_DEFAULT, receive_default
-from stationary.testbed.processes import find_program, need_program
+from stationary.testbed.processes import find_program, need_program, undisturbed
 
+RECEIVE_DEFAULT = Path("/proc/sys/net/core/rmem_default")
 PROGRAMS = Path(__file__).with_name("programs")
 """Sources and templates that are part of the package."""
 
@@ -37,8 +37,13 @@ def system_default(size: int, folder: Path) -> Iterator[Mapping[str, str]]:
         raise ProgramError(
             f"{RECEIVE_DEFAULT} cannot be written: run as root, or install gcc for the shim"
         )
-    with receive_default(size):
+    before = RECEIVE_DEFAULT.read_text()
+    try:
+        RECEIVE_DEFAULT.write_text(str(size))
         yield {}
+    finally:
+        with undisturbed():
+            RECEIVE_DEFAULT.write_text(before)
 
 
 def best_buffer() -> Buffer:

@@ -25,11 +25,10 @@ from stationary.testbed.kernel import (
     receive_errors,
     socket_drops,
 )
-from stationary.testbed.messages import register
 from stationary.testbed.native import Native
 from stationary.testbed.processes import find_program, need_program, running, wait_until_ready
 from stationary.testbed.service import Service, Shape
-from stationary.testbed.source import Arrivals, Source
+from stationary.testbed.source import Arrivals, Source, register
 from stationary.testbed.system import (
     Need,
     Summary,

@@ -10,10 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stationary.errors import ProgramError
-from stationary.testbed.processes import undisturbed
 
 LOOPBACK = "127.0.0.1"
-RECEIVE_DEFAULT = Path("/proc/sys/net/core/rmem_default")
 
 COUNTERS = _UDP, _SNMP = Path("/proc/net/udp"), Path("/proc/net/snmp")
 """Where the kernel counts datagrams that it had no buffer for."""
@@ -46,18 +44,6 @@ def free_port() -> int:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-@contextmanager
-def receive_default(size: int) -> Iterator[None]:
-    """Give new sockets a receive buffer of so many bytes, for a moment; needs root."""
-    before = RECEIVE_DEFAULT.read_text()
-    try:
-        RECEIVE_DEFAULT.write_text(str(size))
-        yield
-    finally:
-        with undisturbed():
-            RECEIVE_DEFAULT.write_text(before)
 
 
 @contextmanager

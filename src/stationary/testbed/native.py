@@ -19,8 +19,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stationary.testbed.kernel import LOOPBACK, precedence
-from stationary.testbed.messages import DIGITS, register
-from stationary.testbed.source import CORE, PRIORITY, Arrivals, Sent, Source, requests_of
+from stationary.testbed.source import (
+    CORE,
+    DIGITS,
+    PRIORITY,
+    Arrivals,
+    Sent,
+    Source,
+    register,
+    requests_of,
+)
 
 if TYPE_CHECKING:
     from stationary.testbed.kamailio import Kamailio

@@ -107,13 +107,11 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Turn the first signal to end into KeyboardInterrupt; ignore others until all is clean."""
-    came = False
+    came = []
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal came
-        del number, frame
-        if not came:
-            came = True
+    def interrupt(*signal: object) -> None:
+        came.append(signal)
+        if len(came) == 1:
             raise KeyboardInterrupt
 
     with _handling(interrupt):
@@ -123,21 +121,15 @@ def interruptible() -> Iterator[None]:
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Hold signals to end back until what is written or cleaned up here is done."""
-    came = False
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        nonlocal came
-        del number, frame
-        came = True
-
-    with _handling(remember):
+    came: list[object] = []
+    with _handling(lambda *signal: came.append(signal)):
         yield
     if came:
         raise KeyboardInterrupt
 
 
 @contextmanager
-def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def _handling(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     """Handle every signal to end in one way for a while; only a main thread gets any."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stationary.testbed.kernel import LOOPBACK
+
 if TYPE_CHECKING:
     from stationary.testbed.kamailio import Kamailio
 
 PRIORITY, CORE = 30, 0
 """Of a program that sends: below the server's priority, and not on its core."""
+
+
+DIGITS = 7
+"""Digits of a request's number in its Call-ID."""
 
 
 class Arrivals(StrEnum):
@@ -42,6 +48,24 @@ class Source(ABC):
     @abstractmethod
     def window(self, port: int, rate: float, system: Kamailio, number: int, folder: Path) -> Sent:
         """Send one window to a port; ``number`` seeds its arrivals, ``folder`` is for files."""
+
+
+def register(number: int, own_port: int, port: int, tag: str) -> bytes:
+    """Return the REGISTER of this number, from one port of the loopback address to another."""
+    name, own = f"{tag}-{number:0{DIGITS}d}", f"{LOOPBACK}:{own_port}"
+    lines = [
+        f"REGISTER sip:{LOOPBACK}:{port} SIP/2.0",
+        f"Via: SIP/2.0/UDP {own};branch=z9hG4bK-{name}",
+        "Max-Forwards: 70",
+        f"From: <sip:ue@{LOOPBACK}>;tag={name}",
+        f"To: <sip:ue@{LOOPBACK}>",
+        f"Call-ID: {name}",
+        "CSeq: 1 REGISTER",
+        f"Contact: <sip:ue@{own}>",
+        "Expires: 3600",
+        "Content-Length: 0",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
 
 
 def requests_of(rate: float, system: Kamailio, number: int) -> tuple[int, np.random.Generator]:

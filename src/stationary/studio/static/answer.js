@@ -1,93 +1,76 @@
 // The answer: curves over load, bounds that can be dragged, and every measure at one load.
 
-import { between, Chart, crossing } from "./chart.js";
-import {
-  ask,
-  data,
-  figure,
-  fill,
-  id,
-  later,
-  remember,
-  showCautions,
-  showFacts,
-  state,
-  title,
-} from "./page.js";
-import { formatOf, number, span } from "./words.js";
+import { Chart } from "./chart.js";
+import { fill, id, make } from "./elements.js";
+import { askPlan, data, figure, later, remember, showAnswer, showHeadline, state } from "./page.js";
+import { between, crossing } from "./scale.js";
+import { formatOf, number, parsed, span, title, written } from "./words.js";
 
 const TONES = { loss: "accent", p99: "accent", p95: "second", p50: "third" };
 const PERCENTILE = /^p[\d.]+$/;
 
+const { measures, charted, unit } = data;
+const formats = Object.fromEntries(
+  Object.entries(measures).map(([name, each]) => [name, formatOf(each)]),
+);
 const bounds = new Map(data.slos.map((slo) => [slo.measure, slo.bound]));
-const written = new Map(data.slos.map((slo) => [slo.measure, slo.text.split("<")[1].trim()]));
 let curves = Object.fromEntries(Object.entries(data.now).map(([name, value]) => [name, { value }]));
 let loads = data.load;
-let load = data.present;
+let load = parseFloat(state().get("load")) || data.present;
 let exact = null; // the limit as the server computed it, with its interval
 
-const formats = Object.fromEntries(
-  Object.entries(data.measures).map(([name, each]) => [name, formatOf(each)]),
-);
-const charted = Object.keys(data.measures).filter((name) => id(`slo-${name}`));
-const groups = [
-  charted.filter((name) => !PERCENTILE.test(name)).map((name) => [name]),
-  [charted.filter((name) => PERCENTILE.test(name))],
-]
-  .flat()
-  .filter((names) => names.length);
-
+// Percentiles share a chart; every other measure has one.
+const percentiles = charted.filter((name) => PERCENTILE.test(name));
+const others = charted.filter((name) => !PERCENTILE.test(name)).map((name) => [name]);
+const groups = [...others, percentiles].filter((names) => names.length);
 const charts = groups.map((names, k) => {
-  const what = names.length > 1 ? "response time" : data.measures[names[0]].name;
-  const place = figure(what);
-  const made = new Chart(place, {
+  const what = names.length > 1 ? "response time" : measures[names[0]].name;
+  const options = {
     id: `chart-${k}`,
     label: `${what} over load`,
-    unit: data.unit,
-    share: data.measures[names[0]].share,
+    unit,
+    share: measures[names[0]].share,
     format: formats[names[0]],
-    onBound: (measure, value, done) => setBound(measure, value, done),
-    onLoad: (value, done) => setLoad(value, done),
-  });
-  return { names, made };
+    onBound: setBound,
+    onLoad: setLoad,
+  };
+  return { names, chart: new Chart(figure(what), options) };
 });
 
-function limitOf(measure, end) {
-  const curve = curves[measure];
-  const bound = bounds.get(measure);
-  return crossing(loads, curve[end] ?? curve.value, bound);
-}
+const upTo = (limit) => `up to ${number(limit ?? Infinity, 3)} ${unit}`.trim();
 
 function sketched() {
-  // The limit as the curves show it: of one bound, its interval is where the band crosses it.
-  const names = [...bounds.keys()].filter((name) => curves[name]);
-  if (!names.length) return null;
-  const least = (end) => Math.min(...names.map((name) => limitOf(name, end)));
-  return { load: least("value"), low: least("high"), high: least("low") };
+  // The limit as the curves show it: its interval is where the bands cross the bounds.
+  const names = [...bounds.keys()];
+  const least = (end) =>
+    Math.min(
+      ...names.map((name) =>
+        crossing(loads, curves[name][end] ?? curves[name].value, bounds.get(name)),
+      ),
+    );
+  return names.length ? { load: least("value"), low: least("high"), high: least("low") } : null;
 }
 
 function draw() {
   const limit = exact ?? sketched();
-  for (const { names, made } of charts) {
-    made.show({
+  for (const { names, chart } of charts) {
+    const alone = names.length === 1;
+    const tone = (name) => (alone ? "accent" : (TONES[name] ?? "accent"));
+    const bounded = names.filter((name) => bounds.has(name));
+    chart.show({
       x: [loads[0], loads.at(-1)],
       curves: names.map((name) => ({
         ...curves[name],
         load: loads,
-        name: names.length > 1 ? data.measures[name].name : "",
-        tone: names.length > 1 ? (TONES[name] ?? "accent") : "accent",
-        low: names.length > 1 && !bounds.has(name) ? undefined : curves[name].low,
+        name: alone ? "" : measures[name].name,
+        tone: tone(name),
       })),
-      points: names.flatMap((name) => data.points[name] ?? []),
+      points: names.flatMap((name) => (data.points[name] ?? []).map((at) => [...at, tone(name)])),
       seen: data.seen,
       tested: data.tested ?? Infinity,
-      bounds: names
-        .filter((name) => bounds.has(name))
-        .map((name) => ({
-          measure: name,
-          value: bounds.get(name),
-          name: data.measures[name].name,
-        })),
+      bounds: bounded.map((measure) => {
+        return { measure, value: bounds.get(measure), name: measures[measure].name };
+      }),
       limit,
       present: data.present,
       load,
@@ -100,16 +83,12 @@ function read() {
     const [value, low, high] = ["value", "low", "high"].map((end) =>
       curve[end] ? formats[name](between(loads, curve[end], load)) : "…",
     );
-    return [data.measures[name].name, value, curve.low ? span(low, high) : "…"];
+    const line = make("tr");
+    fill(line, "td", [measures[name].name, value, curve.low ? span(low, high) : "…"]);
+    line.cells[0].className = "text";
+    return line;
   });
-  id("reading").replaceChildren(
-    ...rows.map((row) => {
-      const line = document.createElement("tr");
-      fill(line, "td", row);
-      line.cells[0].className = "text";
-      return line;
-    }),
-  );
+  id("reading").replaceChildren(...rows);
   const lies = {
     outside: load < loads[0] || load > loads.at(-1),
     untested: data.tested !== null && load > data.tested,
@@ -123,12 +102,12 @@ function read() {
 function write() {
   const params = state();
   params.delete("slo");
-  for (const [name, text] of written) params.append("slo", `${name}<${text}`);
+  for (const [name, bound] of bounds)
+    params.append("slo", `${name}<${written(measures[name], bound)}`);
   if (load !== data.present) params.set("load", load);
   remember(params);
-  for (const link of document.querySelectorAll("[data-file]")) {
-    link.href = `${document.body.dataset.plan}/files/${link.dataset.file}${location.search}`;
-  }
+  for (const link of document.querySelectorAll("[data-file]"))
+    link.href = `${document.body.dataset.plan}/files/${link.dataset.file}?${params}`;
   return params;
 }
 
@@ -140,9 +119,10 @@ function setLoad(value, done) {
 }
 
 function setBound(measure, value, done) {
-  bounds.set(measure, value);
-  written.set(measure, formats[measure](value).replaceAll(" ", ""));
-  id(`slo-${measure}`).value = written.get(measure);
+  if (value > 0) bounds.set(measure, value);
+  else bounds.delete(measure);
+  id(`slo-${measure}`).value = value > 0 ? written(measures[measure], value) : "";
+  id("slo-error").textContent = "";
   exact = null;
   tell(sketched());
   draw();
@@ -151,81 +131,52 @@ function setBound(measure, value, done) {
 
 function tell(limit) {
   // While a bound moves, the headline follows the curves; the server's sentence comes after it.
-  if (!limit) return;
-  const what = [...written].map(([name, text]) => `${data.measures[name].name} < ${text}`);
+  // What is below it must not move while a handle is dragged.
+  id("answer").style.minHeight = `${id("answer").offsetHeight}px`;
+  for (const name of charted) id(`alone-${name}`).textContent = "";
+  if (!limit) {
+    const answer = "Set a bound to see up to which load it holds.";
+    showAnswer({ answer, headroom: "" });
+    return;
+  }
+  const what = [...bounds].map(
+    ([name, bound]) => `${measures[name].name} < ${formats[name](bound)}`,
+  );
+  const end = Number.isFinite(limit.load) ? upTo(limit.load) : "at every load shown";
   const interval =
     limit.low < limit.high ? ` (${number(limit.low, 3)} to ${number(limit.high, 3)})` : "";
-  const end = Number.isFinite(limit.load)
-    ? `up to ${number(limit.load, 3)} ${data.unit}`.trim()
-    : "at every load shown";
   const holds = what.length > 1 ? "hold" : "holds";
-  const text = `${what.join(" and ")} ${holds} ${end}${interval}.`;
-  // What is below the headline must not move while a handle is dragged.
-  id("answer").style.minHeight = `${id("answer").offsetHeight}px`;
-  id("answer").textContent = title(text);
-  for (const name of charted) id(`alone-${name}`).textContent = "";
+  showHeadline(title(`${what.join(" and ")} ${holds} ${end}${interval}.`));
 }
 
-async function askSaid(params) {
-  const said = await ask("said", params);
+const complain = (error) => {
+  id("slo-error").textContent = error.message;
+};
+
+async function confirm() {
+  const params = write();
+  if (!bounds.size) return;
+  const said = await askPlan("said", params);
   if (!said) return;
-  id("answer").textContent = said.answer;
-  id("headroom").textContent = said.headroom;
-  showFacts(id("facts"), said.facts ?? []);
-  showCautions(id("cautions"), said.cautions ?? []);
+  showAnswer(said);
   if (!said.limit) return;
   const ends = ["load", "low", "high"].map((end) => [end, said.limit[end] ?? Infinity]);
   exact = Object.fromEntries(ends);
-  for (const name of charted) {
-    const alone = said.alone[name];
-    id(`alone-${name}`).textContent = alone
-      ? `up to ${number(alone.load ?? Infinity, 3)} ${data.unit}`.trim()
-      : "";
-  }
+  for (const name of charted)
+    id(`alone-${name}`).textContent = said.alone[name] ? upTo(said.alone[name].load) : "";
   draw();
 }
 
-const asked = later(200, async () => {
-  id("slo-error").textContent = "";
-  try {
-    await askSaid(write());
-  } catch (error) {
-    id("slo-error").textContent = error.message;
-  }
-});
-
-function boundOf(text) {
-  const [, size, unit] = text.match(/^([\d.]+(?:e[+-]?\d+)?)\s*(%|us|ms|s|min)?$/i) ?? [];
-  return Number(size) * ({ "%": 0.01, us: 1e-6, ms: 1e-3, min: 60 }[unit] ?? 1);
-}
-
-const asks = state()
-  .getAll("slo")
-  .map((slo) => slo.split(/<=?/).map((part) => part.trim()));
-if (asks.length) {
-  bounds.clear();
-  written.clear();
-}
-for (const [measure, text] of asks) {
-  // A wrong one is left to the server, which says what is wrong with it.
-  written.set(measure, text ?? "");
-  if (boundOf(text ?? "") > 0) bounds.set(measure, boundOf(text));
-}
+const asked = later(200, () => confirm().catch(complain));
 
 for (const name of charted) {
   const box = id(`slo-${name}`);
-  box.value = written.get(name) ?? "";
+  box.value = bounds.has(name) ? written(measures[name], bounds.get(name)) : "";
   box.addEventListener("change", () => {
     const text = box.value.trim();
-    const bound = boundOf(text);
-    bounds.delete(name);
-    written.delete(name);
-    if (text) written.set(name, text);
-    if (bound > 0) bounds.set(name, bound);
-    exact = null;
-    tell(sketched());
-    draw();
-    asked();
+    const value = text ? parsed(text) : 0;
+    if (value >= 0) setBound(name, value, true);
+    else complain({ message: `${text} is not a bound: write it as in 0.1% or 200 ms.` });
   });
 }
 id("slos").addEventListener("submit", (event) => event.preventDefault());
@@ -234,15 +185,12 @@ id("load").addEventListener("change", () => {
   if (value > 0) setLoad(value, true);
 });
 
-if (state().has("load")) load = parseFloat(state().get("load")) || load;
+showHeadline(data.answer);
 draw();
 performance.mark("first curve");
 read();
-const params = write();
-askSaid(params).catch((error) => {
-  id("slo-error").textContent = error.message;
-});
-ask("bands", params)
+confirm().catch(complain);
+askPlan("bands", write())
   .then((found) => {
     if (!found) return;
     loads = found.load;
@@ -250,6 +198,4 @@ ask("bands", params)
     draw();
     read();
   })
-  .catch((error) => {
-    id("slo-error").textContent = error.message;
-  });
+  .catch(complain);

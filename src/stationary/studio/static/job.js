@@ -1,42 +1,39 @@
 // A plan that is being made: its progress, its end, and a way to stop it.
 
-import { ask, id } from "./page.js";
+import { fill, id } from "./elements.js";
+import { ask, post } from "./page.js";
+import { title } from "./words.js";
 
 const root = document.body.dataset.root;
 
-async function post(path, body) {
-  const answer = await fetch(path, { method: "POST", body: JSON.stringify(body) });
-  const record = await answer.json();
-  if (record.error) throw new Error(record.error);
-  return record;
-}
+export const start = (path, body) => follow(post(path, body).then(({ job }) => job));
 
-export async function follow(path, body) {
-  // Start a plan and open it once it is there.
-  const buttons = [id("start"), id("cancel")];
+export async function follow(job) {
+  // Show how far a plan is, and open it once it is there.
   const busy = (on) => {
-    buttons[0].disabled = on;
-    buttons[1].hidden = !on;
-    id("bar").hidden = !on;
+    id("start").disabled = on;
+    id("job").hidden = !on;
   };
   id("error").textContent = "";
+  id("progress").textContent = "Starting …";
+  fill(id("notes"), "li", []);
   busy(true);
   try {
-    const { job } = await post(path, body);
-    buttons[1].onclick = () => post(`${root}/api/jobs/${job}/cancel`, {});
+    const path = `${root}/api/jobs/${await job}`;
+    id("cancel").onclick = () => post(`${path}/cancel`, {}).catch(() => {});
     for (;;) {
-      const state = await ask(job, undefined, { root: `${root}/api/jobs` });
-      const text = `${state.text[0].toUpperCase()}${state.text.slice(1)} …`;
-      if (id("progress").textContent !== text) id("progress").textContent = text;
-      if (state.plan) {
-        location.href = `${root}/plans/${encodeURIComponent(state.plan)}/answer`;
+      const { text, notes = [], plan } = await ask(path);
+      const said = `${title(text)} …`;
+      if (id("progress").textContent !== said) id("progress").textContent = said;
+      if (id("notes").children.length !== notes.length) fill(id("notes"), "li", notes);
+      if (plan) {
+        location.href = `${root}/plans/${encodeURIComponent(plan)}/answer`;
         return;
       }
       await new Promise((done) => setTimeout(done, 400));
     }
   } catch (error) {
     id("error").textContent = error.message;
-    id("progress").textContent = "";
     busy(false);
   }
 }

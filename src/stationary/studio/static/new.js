@@ -1,65 +1,62 @@
 // A new plan: a file, what its columns are, what is known of the system, and the start.
 
-import { follow } from "./job.js";
-import { ask, data, fill, id } from "./page.js";
+import { fill, id, make } from "./elements.js";
+import { follow, start } from "./job.js";
+import { ask, data } from "./page.js";
 
 const COLUMNS = {
   requests: {
-    arrival: "Arrival",
-    response: "Response time",
-    completion: "or completion",
-    status: "Status",
+    arrival: ["Arrival", "choose"],
+    response: ["Response time", "none"],
+    completion: ["or completion", "none"],
+    status: ["Status", "none"],
   },
-  windows: { load: "Load" },
+  windows: { load: ["Load", "choose"] },
   log: {},
 };
-const UNITS = ["s", "ms", "us", "ns"];
+const UNITS = { "": "found by their size", s: "s", ms: "ms", us: "us", ns: "ns" };
+const SAID = ["servers", "capacity", "patience", "lost_status", "window", "title", "load_unit"];
+const SIZES = ["loss", "p50", "p95", "p99"];
+const root = document.body.dataset.root;
 let file = null; // what the server knows of the upload
 
 function select(name, text, choices, chosen) {
-  const box = document.createElement("div");
-  box.className = "field";
-  const label = document.createElement("label");
-  const made = document.createElement("select");
-  label.htmlFor = made.id = `column-${name}`;
-  label.textContent = text;
-  made.replaceChildren(
-    ...choices.map((each) => new Option(each || "none", each, false, each === chosen)),
+  const options = Object.entries(choices).map(
+    ([value, shown]) => new Option(shown, value, false, value === chosen),
   );
-  box.append(label, made);
-  return box;
+  const box = make("select", { id: `column-${name}` }, ...options);
+  box.required = choices[""] === "choose";
+  return make("div", { className: "field" }, make("label", { htmlFor: box.id }, text), box);
+}
+
+function table(columns, rows) {
+  const head = make("tr");
+  fill(head, "th", columns.length ? columns : ["line"]);
+  for (const each of head.cells) each.scope = "col";
+  const lines = rows.map((row) => {
+    const made = make("tr");
+    fill(made, "td", row);
+    return made;
+  });
+  id("rows").replaceChildren(make("thead", {}, head), make("tbody", {}, ...lines));
 }
 
 function show(preview) {
   file = preview;
-  const { columns, rows, likely, holds } = preview;
+  const { columns, likely, holds } = preview;
   id("about").textContent = `${preview.name}, read as ${preview.format}.`;
-  const head = document.createElement("thead");
-  const line = document.createElement("tr");
-  fill(line, "th", columns.length ? columns : ["line"]);
-  for (const each of line.cells) each.scope = "col";
-  head.append(line);
-  const body = document.createElement("tbody");
-  body.replaceChildren(
-    ...rows.map((row) => {
-      const made = document.createElement("tr");
-      fill(made, "td", row);
-      return made;
-    }),
-  );
-  id("rows").replaceChildren(head, body);
+  table(columns, preview.rows);
   id("mapping").hidden = columns.length === 0;
-  const legend = id("selects").firstElementChild;
-  const kind = select("holds", "One row is", ["requests", "windows"], holds);
-  kind
-    .querySelector("select")
-    .addEventListener("change", (event) => show({ ...file, holds: event.target.value }));
-  const wanted = Object.entries(COLUMNS[holds]).map(([name, text]) => {
+  const kinds = { requests: "a request", windows: "a window" };
+  const kind = select("holds", "One row is", kinds, holds);
+  kind.addEventListener("change", (event) => show({ ...file, holds: event.target.value }));
+  const named = Object.fromEntries(columns.map((each) => [each, each]));
+  const wanted = Object.entries(COLUMNS[holds]).map(([name, [text, none]]) => {
     const likelier = name === "completion" && likely.response ? "" : likely[name];
-    return select(name, text, ["", ...columns], likelier);
+    return select(name, text, { "": none, ...named }, likelier);
   });
-  const unit = holds === "requests" ? [select("unit", "Unit of times", ["", ...UNITS], "")] : [];
-  id("selects").replaceChildren(legend, kind, ...wanted, ...unit);
+  const unit = holds === "requests" ? [select("unit", "Unit of times", UNITS, "")] : [];
+  id("selects").replaceChildren(id("selects").firstElementChild, kind, ...wanted, ...unit);
   for (const part of document.querySelectorAll("[data-of]"))
     part.hidden = !part.dataset.of.includes(holds);
   id("form").hidden = false;
@@ -70,47 +67,44 @@ async function send(chosen) {
   id("form").hidden = true;
   if (!chosen) return;
   if (chosen.size > data.most) {
-    id("error").textContent =
-      `The file is larger than ${data.most / 2 ** 30} GiB: run 'stationary plan' on it, which reads it in place.`;
+    id("error").textContent = data.too_large;
     return;
   }
   try {
-    const params = new URLSearchParams({ name: chosen.name });
-    const root = `${document.body.dataset.root}/api`;
-    show(await ask("uploads", params, { root, method: "POST", body: chosen }));
+    id("looking").hidden = false;
+    const name = encodeURIComponent(chosen.name);
+    show(await ask(`${root}/api/uploads?name=${name}`, { method: "POST", body: chosen }));
     id("first").scrollIntoView();
   } catch (error) {
     id("error").textContent = error.message;
+  } finally {
+    id("looking").hidden = true;
   }
 }
 
 id("file").addEventListener("change", () => send(id("file").files[0]));
-for (const [kind, over] of [
-  ["dragover", true],
-  ["dragleave", false],
-  ["drop", false],
-]) {
+for (const kind of ["dragover", "dragleave", "drop"]) {
   id("drop").addEventListener(kind, (event) => {
     event.preventDefault();
-    id("drop").classList.toggle("over", over);
+    id("drop").classList.toggle("over", kind === "dragover");
     if (kind === "drop") send(event.dataTransfer.files[0]);
   });
 }
 id("form").addEventListener("submit", (event) => {
   event.preventDefault();
-  const said = ["servers", "capacity", "patience", "lost_status", "window", "title", "load_unit"];
-  const columns = Object.keys(COLUMNS[file.holds]).map((name) => [
-    name,
-    id(`column-${name}`).value,
-  ]);
-  const slo = ["loss", "p99"].map((name) => [name, id(`slo-${name}`).value.trim()]);
-  follow(`${document.body.dataset.root}/api/plans`, {
+  const value = (name) => id(name).value.trim();
+  const columns = Object.keys(COLUMNS[file.holds]).map((name) => [name, value(`column-${name}`)]);
+  start(`${root}/api/plans`, {
     upload: file.upload,
     holds: file.holds,
-    columns: Object.fromEntries(columns.filter(([, value]) => value)),
+    columns: Object.fromEntries(columns.filter(([, chosen]) => chosen)),
     time_unit: id("column-unit")?.value ?? "",
-    slo: slo.filter(([, text]) => text).map(([name, text]) => `${name}<${text}`),
-    ...Object.fromEntries(said.map((name) => [name, id(name).value.trim()])),
+    slo: SIZES.filter((name) => value(`slo-${name}`)).map(
+      (name) => `${name}<${value(`slo-${name}`)}`,
+    ),
+    ...Object.fromEntries(SAID.map((name) => [name, value(name)])),
   });
 });
 if (data.known.upload) show(data.known);
+id("error").textContent = data.error;
+if (data.job) follow(data.job);

@@ -1,46 +1,37 @@
-// What the pages share: their data, the state in the address, and questions to the server.
+// What the pages of a plan share: their data, the state in the address, questions to the server.
 
-export const data = JSON.parse(document.getElementById("data")?.textContent ?? "{}");
-const plan = document.body.dataset.plan;
+import { fill, id, make } from "./elements.js";
+import { title } from "./words.js";
+
+export const data = JSON.parse(id("data")?.textContent ?? "{}");
 const tab = Math.random().toString(36).slice(2);
 
-export const id = (name) => document.getElementById(name);
-
-export const title = (name) => (/^p\d/.test(name) ? name : name[0].toUpperCase() + name.slice(1));
-
-export function figure(name) {
-  // A chart's place on the page, below its title.
-  const made = document.createElement("figure");
-  const [head, place] = ["h3", "div"].map((tag) => document.createElement(tag));
-  head.textContent = title(name);
-  made.append(head, place);
-  id("charts").append(made);
-  return place;
-}
-
-export function state() {
-  return new URLSearchParams(location.search);
-}
+export const state = () => new URLSearchParams(location.search);
 
 export function remember(params) {
   // The address is the state, so that a view can be kept and shared.
-  const text = params.toString();
-  history.replaceState(null, "", text ? `?${text}` : location.pathname);
+  history.replaceState(null, "", params.size ? `?${params}` : location.pathname);
+  // What must hold is the same on every page of the plan.
+  const slos = new URLSearchParams(params.getAll("slo").map((slo) => ["slo", slo]));
+  for (const link of document.querySelectorAll("nav a[data-page]")) link.search = slos;
 }
 
-export async function ask(name, params = new URLSearchParams(), options = {}) {
+export async function ask(path, options = {}) {
   // The answer of the server, or an Error with its sentence; null where a newer question came.
-  const query = new URLSearchParams(params);
-  query.set("tab", tab);
-  const root = options.root ?? `${plan}/api`;
-  const answer = await fetch(`${root}/${name}?${query}`, options);
-  if (answer.status === 409) return null;
-  const record = await answer
-    .json()
-    .catch(() => ({ error: "The studio did not answer; is it still running?" }));
+  const answer = await fetch(path, options).catch(() => null);
+  if (answer?.status === 409) return null;
+  const record = await answer?.json().catch(() => null);
+  if (!record) throw new Error("The studio does not answer; is it still running?");
   if (record.error) throw new Error(record.error);
   return record;
 }
+
+export const post = (path, body) => ask(path, { method: "POST", body: JSON.stringify(body) });
+
+export const askPlan = (name, params) =>
+  ask(
+    `${document.body.dataset.plan}/api/${name}?${new URLSearchParams([...params, ["tab", tab]])}`,
+  );
 
 export function later(milliseconds, work) {
   // Work that waits until nothing was asked for a while.
@@ -51,30 +42,26 @@ export function later(milliseconds, work) {
   };
 }
 
-export function fill(place, tag, texts) {
-  place.replaceChildren(
-    ...texts.map((text) => {
-      const made = document.createElement(tag);
-      made.textContent = text;
-      return made;
-    }),
-  );
+export function figure(name) {
+  // A chart's place on the page, below its title.
+  const place = make("div");
+  id("charts").append(make("figure", {}, make("h3", {}, title(name)), place));
+  return place;
 }
 
-export function showFacts(place, facts) {
-  place.replaceChildren(
-    ...facts.map(([name, value]) => {
-      const box = document.createElement("div");
-      const [term, said] = ["dt", "dd"].map((tag) => document.createElement(tag));
-      term.textContent = name;
-      said.textContent = value;
-      box.append(term, said);
-      return box;
-    }),
-  );
+export function showHeadline(text) {
+  // A bound stays on one line.
+  const whole = (bound) => bound.replaceAll(" ", "\u00a0");
+  id("answer").textContent = text.replace(/ < \S+( (us|ms|s|min)\b)?/g, whole);
 }
 
-export function showCautions(place, cautions) {
-  fill(place, "p", cautions);
-  place.hidden = cautions.length === 0;
+export function showAnswer({ answer, headroom, facts = [], cautions = [] }) {
+  showHeadline(answer);
+  id("headroom").textContent = headroom;
+  const parts = facts.map(([name, value]) =>
+    make("div", {}, make("dt", {}, name), make("dd", {}, value)),
+  );
+  id("facts").replaceChildren(...parts);
+  fill(id("cautions"), "p", cautions);
+  id("cautions").hidden = cautions.length === 0;
 }

@@ -1,71 +1,48 @@
 // What if the system were changed: the curve at once, the interval when it is there.
 
 import { Chart } from "./chart.js";
-import { ask, data, figure, id, later, remember, showCautions, showFacts, state } from "./page.js";
-import { formatOf, number } from "./words.js";
+import { id } from "./elements.js";
+import { askPlan, data, figure, later, remember, showAnswer, state } from "./page.js";
+import { formatOf, number, parsed, seconds } from "./words.js";
 
-const fields = Object.keys(data.options)
-  .map((name) => id(name))
-  .filter(Boolean);
+const question = id("answer").textContent;
+const fields = Object.keys(data.options).map(id).filter(Boolean);
 let shown = data; // curves over load, as it is and changed
-let banded = {}; // the same with intervals, by the question they answer
+let banded = {}; // the same with intervals
 let limit = null;
 let asked = 0;
 
-const names = Object.keys(data.measures).filter(
-  (name) => ["loss", "p99"].includes(name) || data.slos.some((slo) => slo.measure === name),
-);
-const charts = names.map((name) => {
-  const what = data.measures[name].name;
-  const place = figure(what);
-  const format = formatOf(data.measures[name]);
-  const { share } = data.measures[name];
-  const made = new Chart(place, {
+const charts = data.charted.map((name) => {
+  const { name: what, share } = data.measures[name];
+  const options = {
     id: `chart-${name}`,
     label: `${what} over load, before and after`,
     unit: data.unit,
     share,
-    format,
-  });
-  return { name, made };
+    format: formatOf(data.measures[name]),
+  };
+  return { name, chart: new Chart(figure(what), options) };
 });
 
+function curve(kind, measure, rest) {
+  // With its interval as soon as that is there.
+  if (!shown[kind]) return [];
+  const { load, curves } = banded[kind] ?? { load: shown.load };
+  return [{ ...rest, load, ...(curves?.[measure] ?? { value: shown[kind][measure] }) }];
+}
+
 function draw() {
-  const { now, changed, load } = shown;
-  for (const { name, made } of charts) {
+  for (const { name, chart } of charts) {
     const slo = data.slos.find((each) => each.measure === name);
-    const after = changed?.[name] && {
-      name: "changed",
-      tone: "accent",
-      load,
-      value: changed[name],
-    };
-    const before = {
-      name: "as it is",
-      tone: changed ? "before" : "accent",
-      load,
-      value: now[name],
-    };
-    made.show({
-      x: [load[0], load.at(-1)],
+    chart.show({
+      x: [shown.load[0], shown.load.at(-1)],
       curves: [
-        banded.now?.curves[name]
-          ? { ...before, ...banded.now.curves[name], load: banded.now.load }
-          : before,
-        ...(after
-          ? [
-              banded.changed?.curves[name]
-                ? { ...after, ...banded.changed.curves[name], load: banded.changed.load }
-                : after,
-            ]
-          : []),
+        ...curve("now", name, { name: "as it is", tone: "before" }),
+        ...curve("changed", name, { name: "changed", tone: "accent" }),
       ],
-      points: [],
       seen: data.seen,
-      tested: Infinity,
-      bounds: [],
       lines: slo ? [slo.bound] : [],
-      limit: limit ?? (changed ? null : data.limit),
+      limit: limit ?? (shown.changed ? null : data.limit),
       present: data.present,
     });
   }
@@ -73,38 +50,26 @@ function draw() {
 
 function changes() {
   const params = state();
-  for (const field of fields) {
-    const usual = field.defaultValue;
-    const value = field.name === "patience" ? spanOf(field.value) : field.value;
-    if (value && field.value !== usual) params.set(field.name, value);
-    else params.delete(field.name);
+  for (const { name, value, defaultValue } of fields) {
+    if (!value || value === defaultValue) params.delete(name);
+    else params.set(name, name === "patience" && parsed(value) > 0 ? parsed(value) : value);
   }
   return params;
 }
 
-function spanOf(text) {
-  const [, size, unit] = text.trim().match(/^([\d.]+)\s*(us|ms|s|m|min)?$/) ?? [];
-  return size
-    ? String(Number(size) * ({ us: 1e-6, ms: 1e-3, m: 60, min: 60 }[unit] ?? 1))
-    : text.trim();
-}
-
-const isChange = (params) => fields.some((field) => params.has(field.name));
-
 async function change() {
   asked += 1;
-  const turn = asked;
-  const params = changes();
+  const [turn, params, began] = [asked, changes(), performance.now()];
   remember(params);
+  const speed = Number(id("faster")?.value ?? 1);
   if (id("faster"))
-    id("faster-said").textContent = `${number(Number(id("faster").value), 3)} times`;
+    id("faster-said").textContent = speed === 1 ? "as it is" : `${number(speed, 3)} times as fast`;
   if (id("dies")) id("dies").disabled = Number(id("servers").value) < 2;
   id("error").textContent = "";
   limit = null;
   banded = { now: banded.now };
   try {
-    const began = performance.now();
-    const found = await ask("curves", params);
+    const found = await askPlan("curves", params);
     if (turn !== asked) return;
     shown = found;
     draw();
@@ -117,35 +82,30 @@ async function change() {
 
 const finish = later(250, async (turn, params) => {
   try {
-    const said = await ask("said", params);
+    const said = await askPlan("said", params);
     if (turn !== asked || !said) return;
-    id("answer").textContent = isChange(params) ? said.answer : "What if the system were changed?";
-    id("headroom").textContent = isChange(params) ? said.headroom : said.answer;
-    showFacts(id("facts"), said.facts ?? []);
-    showCautions(id("cautions"), said.cautions ?? []);
-    limit = said.limit && {
-      ...said.limit,
-      load: said.limit.load ?? Infinity,
-      high: said.limit.high ?? Infinity,
-    };
+    const same = { answer: question, headroom: said.answer };
+    showAnswer({ ...said, ...(shown.changed ? {} : same) });
+    const { load, high } = said.limit ?? {};
+    limit = said.limit && { ...said.limit, load: load ?? Infinity, high: high ?? Infinity };
     draw();
-    const kinds = isChange(params)
-      ? { changed: params, now: new URLSearchParams() }
-      : { now: params };
-    for (const [kind, question] of Object.entries(kinds)) {
-      banded[kind] ??= await ask("bands", question);
-      if (turn !== asked) return;
-      draw();
-    }
+    if (shown.changed) await band("changed", turn, params);
+    const slos = params.getAll("slo").map((slo) => ["slo", slo]);
+    await band("now", turn, new URLSearchParams(slos));
   } catch (error) {
     if (turn === asked) id("error").textContent = error.message;
   }
 });
 
+async function band(kind, turn, params) {
+  banded[kind] ??= await askPlan("bands", params);
+  if (turn === asked) draw();
+}
+
 for (const field of fields) {
   const given = state().get(field.name);
-  if (given) field.value = field.name === "patience" ? `${Number(given) * 1000} ms` : given;
-  field.addEventListener("input", change);
+  if (given) field.value = field.name === "patience" ? seconds(Number(given)) : given;
+  field.addEventListener(field.name === "patience" ? "change" : "input", change);
 }
 id("changes").addEventListener("submit", (event) => event.preventDefault());
 id("changes").addEventListener("reset", () => setTimeout(change));
