@@ -20,7 +20,7 @@ ROOMS = {
     "data": 3265,
     "ingest": 5670,
     "simulation": 745,
-    "learning": 4265,
+    "learning": 4275,
     "trust": 2830,
     "planning": 1900,
     "output": 2195,

@@ -167,6 +167,16 @@ def test_what_keeps_the_chain_from_telling_is_a_code_and_the_automatic_kind_goes
     assert obstacle(TRUTH, silent, TRUTH.theta.detach()) is Obstacle.NO_DURATION
 
 
+def test_a_chain_that_hardly_forgets_gets_another_kind_and_never_a_certain_one():
+    truth = st.models.MMmK(servers=1, capacity=10, service_rate=25.0)
+    windows = st.simulate(truth, x=[11.0, 13.0], duration=10.0, seed=0).observing([0, 1])
+    free = st.models.StateDependent(capacity=10)
+    theta = torch.tensor([26.125, 3.9015, 0.003562], dtype=torch.float64)  # full, for ever
+    minimum = Minimum(Likelihood(free, windows), windows, theta)
+    assert st.covariances.AutoCovariance().at(minimum).kind == "dispersed"
+    assert np.isnan(st.covariances.Correlated().at(minimum).stderr).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", [None, st.simulation.Arrivals()])
 @pytest.mark.parametrize("lengths", [[2.0] * 12 + [2000.0], list(2.0 ** np.arange(10))])

@@ -187,11 +187,18 @@ def _between_arrivals(model: Model, inputs: Tensor, theta: Tensor, generator: Ge
 
 
 def _covariance(E: Array, pi: Array, f: Array, looks: float) -> Array:
-    """Covariance ``[P, P]`` of the sums of the columns of ``f [n, P]`` over successive looks."""
+    """Covariance ``[P, P]`` of the sums of the columns of ``f [n, P]`` over successive looks.
+
+    NaN where the chain leaves some states so rarely that float64 cannot tell it from one that never
+    does: then nothing is known of the correlation.
+    """
     f = f - pi @ f
-    deviate = scipy.linalg.lu_factor(np.eye(len(E)) - E + pi)
-    once = scipy.linalg.lu_solve(deviate, f)
-    twice = scipy.linalg.lu_solve(deviate, once)
+    try:
+        deviate = np.linalg.inv(np.eye(len(E)) - E + pi)
+    except np.linalg.LinAlgError:
+        return np.full((f.shape[1], f.shape[1]), np.nan)
+    once = deviate @ f
+    twice = deviate @ once
     late = np.linalg.matrix_power(E, int(looks) - 1) @ twice
     later = (looks - 1) * E @ once - E @ E @ (twice - late)
     weighted = f.T * pi

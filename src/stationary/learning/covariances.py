@@ -138,7 +138,7 @@ class Minimum:
         """
         scale = self.likelihood.scale
         few = 1 < len(inner) <= _MOST_AXES and not is_large(self.likelihood.model.edges)
-        if not few or not bool(scale.log.any()):
+        if not few or not bool(scale.log.any()) or not np.isfinite(inner).all():
             return False
         spread, axes = np.linalg.eigh(inner)
         steps = 2 * np.sqrt(np.maximum(spread, 0.0)) * (self.basis @ axes)  # [P, R]
@@ -273,7 +273,9 @@ class AutoCovariance(CovarianceKind):
         if enough and weighing - len(minimum.curvature) >= _FEWEST_SPARE / 2:
             return Sandwich().at(minimum)
         if obstacle(minimum.likelihood.model, windows, minimum.theta) is None:
-            return Correlated().at(minimum)
+            correlated = Correlated().at(minimum)
+            if np.isfinite(correlated.matrix).all():
+                return correlated
         if enough:
             return Sandwich().at(minimum)
         counts = all(isinstance(kind, Counts) for kind in windows.observations)

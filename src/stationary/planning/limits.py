@@ -222,7 +222,7 @@ def _doubt(load: float, low: float, high: float, horizon: Horizon | None) -> Dou
         return Doubt(Reason.HORIZON, horizon=horizon)
     # The width of the limit itself decides, not that of the measure: where a measure rises
     # steeply, it may be hardly known at a load that is known well.
-    if low != high and not (low > 0 and high <= low * math.exp(2 * OPEN)):
+    if low != high and not (low > 0 and max(load / low, high / load) <= math.exp(OPEN)):
         return Doubt(Reason.OPEN)
     beyond = horizon is not None and load > horizon.load
     return Doubt(Reason.HORIZON, horizon=horizon) if beyond else None
