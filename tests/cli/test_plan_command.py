@@ -51,6 +51,15 @@ def test_the_service_that_was_learnt_is_said(call, sources):
     assert "outside the queue" in " ".join(out.split())
 
 
+def test_windows_of_requests_can_be_left_out_and_options_of_files_are_refused(call, sources):
+    told = ("plan", sources / "requests.csv", *SYSTEM, "--slo", "loss<1%", "--json")
+    whole, less = (json.loads(call(*told, *more)[1]) for more in ((), ("--leave-out", "2,5")))
+    assert whole["limit"]["load"] != less["limit"]["load"]
+    code, _, err = call(*told, "--observe", "0-3")
+    assert code == 2
+    assert "--observe" in err
+
+
 def test_windows_out_of_the_ordinary_are_named_and_can_be_left_out(call, sources, tmp_path):
     lines = (sources / "windows.csv").read_text().splitlines()
     head = next(k for k, line in enumerate(lines) if not line.startswith("#"))

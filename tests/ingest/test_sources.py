@@ -157,7 +157,7 @@ def test_bad_rows_are_left_out_and_counted(tmp_path, rows, columns, words):
             {},
             r"no log that is known\. Tried: alb, apache, .* read: 'x'\. Name its --for",
         ),
-        ("binary.log", {}, "this is no text"),
+        ("binary.log", {}, "logs are text"),
         ("empty.log", {}, "the file is empty"),
         ("cut.log.gz", {}, "cannot be read|cut.log.gz"),
         ("log.txt", {"format": "x"}, "there is no format 'x'"),

@@ -178,7 +178,7 @@ class Reading:
         file says, else at regular times.
     duration: Length of every window, in the unit of time of the loads; by default as the file says.
     drop_empty: Leave out windows without observed counts.
-    leave_out: Windows to leave out, by their numbers from 1 on, as in 3,17.
+    leave_out: Windows to leave out, by their numbers in the answer, as in 3,17; of any source.
     """
 
     panel: ClassVar[str] = "How a file of windows is read"
@@ -227,6 +227,10 @@ class Reading:
             duration=self.duration,
             pooled=pooled,
         )
+        return self.without(found)
+
+    def without(self, found: Windows) -> Windows:
+        """Return the windows but for those to leave out."""
         which = [number - 1 for number in self.left_out()]
         if not which:
             return found

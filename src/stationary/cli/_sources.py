@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -182,6 +182,15 @@ class Place:
         """Raise for what is wrong with the location and the options."""
         if self.requests.window is not None:
             parse_span(self.requests.window, "--window")
+        self.reading.left_out()
+        of_any = replace(self.reading, x="load", latency=None, leave_out=None) == Reading()
+        refuse(
+            (
+                not of_any and not self.holds_windows,
+                "--counts, --observe, --loads, --sampling, --duration and --drop-empty are of "
+                "files of windows: make one with 'stationary ingest', and plan it",
+            )
+        )
         if self.is_prometheus:
             self.metrics.check(self.reading.latency)
             return
@@ -247,7 +256,7 @@ class Place:
         else:
             made = self._cut(servers, capacity, progress)
         left = (windows_left_out(item.windows, item.why) for item in made.dropped)
-        return made.windows(), [*made.notes, *left]
+        return self.reading.without(made.windows()), [*made.notes, *left]
 
     def source(self) -> Source:
         """Return the requests of a file or a database."""

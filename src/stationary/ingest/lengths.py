@@ -98,7 +98,10 @@ def choose(session: Session, requests: Rows) -> tuple[float, str]:
     """Return the length of a window, and why it was chosen."""
     span = requests.last - requests.first
     if not span > 0:
-        raise InputError(f"{requests.name}: all {requests.count} requests came at one time")
+        raise InputError(
+            f"{requests.name}: all of its requests ({requests.count}) came at one moment; give "
+            f"--window, or a longer log"
+        )
     finest = _PARTS * span / _MOST_PARTS
     part = min((length for length in _ROUND if length >= finest), default=span) / _PARTS
     counts = _without_gaps(_arrivals(session, requests, part))

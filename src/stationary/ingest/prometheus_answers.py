@@ -71,8 +71,8 @@ def receive(request: urllib.request.Request, seconds: float) -> Reply:
         return reply.result(seconds)
     except TimeoutError:
         raise TimeoutError(
-            f"timed out, for the answer was not complete after {seconds:g} s (give a longer "
-            f"--timeout)"
+            f"timed out, for the answer was not complete after {seconds:g} s (ask for less time; "
+            f"'stationary ingest prometheus' takes a longer --timeout)"
         ) from None
 
 

@@ -274,7 +274,7 @@ def _head(path: str) -> bytes | None:
     if block.startswith(b"PAR1"):
         return b""
     if b"\0" in block:
-        raise InputError(f"{path}: this is no text; logs are text, perhaps packed (.gz, .zst)")
+        raise InputError(f"{path}: logs are text, perhaps packed (.gz, .bz2, .zst)")
     return b"".join(block.splitlines(keepends=True)[:_LINES])
 
 

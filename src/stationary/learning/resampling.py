@@ -17,9 +17,6 @@ from stationary.errors import InputError
 from stationary.learning.estimate import Estimate
 from stationary.learning.fitting import refitted
 
-_FEWEST_WINDOWS = 8
-"""Windows below which redrawing them says nothing."""
-
 _FEWEST = 20
 """Repeats below which quantiles of them say nothing."""
 

@@ -314,7 +314,7 @@ def out_of_range(src, rates, pi, steps, out):
         largest = max(largest, rates[e] * abs(out[e]))
         if pi[src[e]] < TINY:
             unseen = max(unseen, rates[e] * _LEAST * abs(steps[e]))
-    return not total < np.inf or (largest > 0.0 and unseen > _DIGITS * largest)
+    return not total < np.inf or unseen > _DIGITS * largest
 
 
 @_jit

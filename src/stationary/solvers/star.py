@@ -12,6 +12,7 @@ from stationary.errors import InputError, SolverError
 from stationary.generator import Generator
 from stationary.solvers._base import Accuracy, Factor, Solver
 from stationary.solvers._batches import in_range
+from stationary.solvers._kernels import TINY
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,6 @@ class _StarFactor(Factor):
         along = pi[..., star.leaves] * h  # q dL/dq of the two edges of a leaf, but for the sign
         unused = pi[..., star.hub, None] * h / self._back
         out = g.new_empty(*g.shape[:-1], len(self.edges))
-        out[..., star.out] = torch.where(self._out > 0, along / self._out, unused)
+        out[..., star.out] = torch.where(pi[..., star.leaves] >= TINY, along / self._out, unused)
         out[..., star.back] = -along / self._back
         return in_range(out, g)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from stationary.data import ServiceTimes
+from stationary.data import ServiceTimes, States
 from stationary.data.windows import Windows
 from stationary.models import Point
 from stationary.models.queues import ServerQueue
@@ -20,7 +20,8 @@ def as_logged(point: Point, windows: Windows) -> Point:
     model, overhead = point.model, vars(point.p).get("overhead")
     kinds = (*windows.observations, *windows.aside)
     of_requests = any(isinstance(kind, ServiceTimes) for kind in kinds) and windows.by_arrivals
-    if overhead is None or not of_requests or not isinstance(model, ServerQueue):
+    counted = isinstance(windows.counted, States)
+    if overhead is None or not of_requests or not counted or not isinstance(model, ServerQueue):
         return point
     if len(model.states) != model.capacity + 1:  # phases
         return point

@@ -187,7 +187,7 @@ def residuals(estimate: Estimate, windows: Windows) -> pd.DataFrame:
 
 def outlying(estimate: Estimate, windows: Windows) -> list[int]:
     """Return the windows that lie far from the model; none where nothing was counted in them."""
-    if windows.is_pooled or not bool(has_counts(windows).any()):
+    if windows.is_pooled or int(has_counts(windows).sum()) < FEWEST:
         return []
     found = Residuals.of(estimate, windows)
     return found.position[np.abs(found.standardised_shift) > _FAR].tolist()
