@@ -23,7 +23,7 @@ ROOMS = {
     "learning": 4270,
     "trust": 2830,
     "planning": 1900,
-    "output": 2195,
+    "output": 2185,
     "facade": 450,
     "planner": 290,
     "testbed": 1780,

@@ -128,7 +128,9 @@ def plan(
     else:
         notes = [*words.warned(made), *found]
         if not asking.slo:
-            notes.insert(0, f"no SLO was given: this is for {_USUAL} (--slo 'p99<200ms')")
+            notes.insert(
+                0, f"no SLO was given: this is for {_USUAL}; give yours, as in --slo 'p99<200ms'"
+            )
         say(words.plan_screen(made, limit, alone, notes, _advice(folder.output), grows))
     if not limit.trusted or not limit.met_at(limit.present):
         raise typer.Exit(1)

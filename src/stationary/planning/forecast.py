@@ -19,7 +19,7 @@ from stationary.terms.measures import as_names
 from stationary.terms.slo import check_level
 from stationary.terms.trust import Doubt, Horizon, Reason
 
-NEGLIGIBLE = 1e-6
+NEGLIGIBLE = 1e-4
 """Share below which a probability is known well enough, whatever its logarithm."""
 
 RESOLVED = 1e-8

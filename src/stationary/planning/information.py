@@ -109,7 +109,7 @@ def _counted(windows: Windows) -> Counts:
         kinds = ", ".join(kind.kind or type(kind).__name__ for kind in others)
         raise InputError(
             f"what more windows would add is known for counts only, not for {kinds}: fit the "
-            f"counts alone (observations=['states'])"
+            f"counts alone (--observations states, or observations=['states'])"
         )
     return counted
 

@@ -26,7 +26,7 @@ def unit_of(measure: str) -> str | None:
 
 
 _SMALL, _NEVER = 1e-5, 1e-9
-"""Shares below which per cent has too many zeros, and which are as good as zero."""
+"""Shares below which a percentage has too many zeros, and which are as good as zero."""
 
 
 def value(measure: str, size: float, timed: bool = True, digits: int = 3) -> str:
@@ -35,7 +35,7 @@ def value(measure: str, size: float, timed: bool = True, digits: int = 3) -> str
     Examples
     --------
     >>> value("p99", 0.2), value("loss", 0.0123), value("loss", 1e-30), value("mean_queue", 2.5)
-    ('200 ms', '1.23%', '< 10⁻⁹', '2.5')
+    ('200 ms', '1.23%', '< 10⁻⁷%', '2.5')
     """
     unit = unit_of(measure)
     if not math.isfinite(size) or unit not in ("time", "share") or (unit == "time" and not timed):
@@ -43,7 +43,7 @@ def value(measure: str, size: float, timed: bool = True, digits: int = 3) -> str
     if unit == "time":
         return seconds(size)
     if 0 < size < _SMALL:
-        return f"< {number(_NEVER)}" if size < _NEVER else number(size, 2)
+        return f"< {number(100 * _NEVER)}%" if size < _NEVER else f"{number(100 * size, 2)}%"
     return percent(size)
 
 
@@ -53,7 +53,7 @@ def ends(measure: str, low: float, high: float, timed: bool = True) -> str:
     Examples
     --------
     >>> ends("p99", 0.143, 0.168), ends("p99", 0.9, 1.2), ends("loss", 1e-20, 1e-12)
-    ('143 to 168 ms', '900 ms to 1.2 s', '< 10⁻⁹')
+    ('143 to 168 ms', '900 ms to 1.2 s', '< 10⁻⁷%')
     """
     first, last = (value(measure, size, timed) for size in (low, high))
     unit = re.search(r"( [a-z]+|%)$", last)

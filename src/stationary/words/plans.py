@@ -156,7 +156,7 @@ def assumed(found: Sequence[Assumed], answer: float = math.nan) -> str:
             size = seconds if each.name == "patience" else number
             values = " or ".join(size(value) for value, _ in each.others)
             loads = _SAME_LIMIT if set(moved) == {_SAME_LIMIT} else " or ".join(moved)
-            asides.append(f"with {values} the limit is {loads}")
+            asides.append(f"if it is really {values}, the limit is {loads}")
         parts.append(_taken(each) + (f" ({'; '.join(asides)})" if asides else ""))
     return listed(parts, most=9)
 

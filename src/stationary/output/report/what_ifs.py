@@ -9,16 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from stationary import words
 from stationary.errors import StationaryError
-from stationary.learning.draws import Draws
 from stationary.output.report.answer import Answer
 from stationary.output.report.tables import Table
-from stationary.planning.limits import limit
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
-
-_DRAWS = 32
-"""Draws of each model: enough to compare limits with one another, and quick."""
 
 _FASTER, _LARGER = 1.2, 1.5
 """By how much servers become faster, and the capacity larger where losses bind."""
@@ -39,8 +34,7 @@ def what_if_table(plan: Plan, answer: Answer) -> Table | None:
     for change in _changes(plan.model.changeable, answer.measure == "loss"):
         with suppress(StationaryError):  # a model that cannot be changed like this
             changed = plan.what_if(**change)
-            draws = Draws(tuple(part.first(_DRAWS) for part in changed.answering.parts))
-            then = limit(draws, found.slos, plan.heaviest, found.level)
+            then = changed.max_load(*found.slos)
             if changed.change is None or not 0 < then.load < math.inf:
                 continue
             ends = f"{words.number(then.low, 3)} to {words.number(then.high, 3)}"
