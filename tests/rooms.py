@@ -7,7 +7,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "stationary"
 
 ROOMS = {
     "errors": 100,
-    "words": 2005,
+    "words": 2020,
     "terms": 785,
     "_support": 600,
     "edges": 190,
@@ -21,15 +21,15 @@ ROOMS = {
     "ingest": 5670,
     "simulation": 745,
     "learning": 4250,
-    "trust": 2895,
-    "planning": 1985,
+    "trust": 2945,
+    "planning": 2020,
     "output": 2190,
     "facade": 450,
     "planner": 290,
     "testbed": 1790,
     "paper": 2540,
     "studio": 1580,
-    "cli": 4100,
+    "cli": 4110,
 }
 """From the ground up: a room imports only from rooms that stand before it.
 

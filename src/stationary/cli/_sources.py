@@ -128,10 +128,11 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Found:
-    """Windows, and what a reader should know of how they were made."""
+    """Windows, what to know of how they were made, and the capacity that lost requests show."""
 
     windows: Windows
     notes: tuple[str, ...] = ()
+    full: int | None = None
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,7 @@ class Place:
         else:
             made = self._cut(servers, capacity, progress)
         left = (windows_left_out(item.windows, item.why) for item in made.dropped)
-        return Found(made.windows(), (*made.notes, *left))
+        return Found(made.windows(), (*made.notes, *left), made.likely_capacity())
 
     def source(self) -> Source:
         """Return the requests of a file or a database."""

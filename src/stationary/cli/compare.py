@@ -60,8 +60,8 @@ def compare(
     model: A model to compare, as in mmmk:servers=1,capacity=20 or tandem.toml; several times for
         several. By default those that suit --servers, --capacity and how the states were counted.
     servers: Servers of the default models; several candidates as 1,2,4.
-    capacity: Most requests in the system, for the default models; a range as 17-21. By default 20,
-        or the largest state that the windows name.
+    capacity: Most requests in the system, for the default models; a range as 17-21. Without it,
+        the interval allows for what it may be.
     patience: How long a request waits before it is given up, as in 150ms; for ever by default.
     model_error: Standard deviation of the error of the speed in overload, as in 0.04; by default
         what recordings of real servers showed, see docs/trust.md.
@@ -88,16 +88,16 @@ def compare(
     from stationary.cli._show import progress_bar, stages
     from stationary.planner import compare as run
     from stationary.planning.limits import check_slos
-    from stationary.trust.ladder import candidates, default_capacity, largest_state
+    from stationary.trust.ladder import candidates, likely_capacities
 
     named = {text.text: text.model() for text in texts}
     data = reading.windows(windows, next(iter(named.values())).states if named else ())
-    size = default_capacity(data, numbers, wait)
-    chains = named or candidates(data, numbers, sizes or (size,), wait)
+    likely = sizes or likely_capacities(data, numbers, wait)
+    chains = named or candidates(data, numbers, likely, wait)
     if asking.slos:
         check_slos(list(chains.values()), asking.slos)
     if capacity is None and wait is None and not named:
-        say(words.assumed_capacity(size, size == largest_state(data)), err=True)
+        say(words.assumed_capacity(likely), err=True)
     with progress_bar("model", len(chains)) as bar:
         plan = run(chains, data, starts=starts, seed=seed, jobs=jobs, cluster=cluster, progress=bar)
     said = {"capacity": capacity, "patience": patience}

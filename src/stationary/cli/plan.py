@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +103,9 @@ def plan(
     with stages() as progress:
         progress("reading the data")
         found = place.read(known.get("servers", []), known.get("capacity", []), progress)
+    guessed = found.full is not None and not known.keys() & {"capacity", "patience"}
+    if guessed:
+        known["capacity"] = found.full
     slos = asking.slos or as_slos(_USUAL)
     with progress_bar("model", 4) as bar:
         made = run(
@@ -113,6 +117,9 @@ def plan(
             progress=bar,
             **known,
         )
+    if guessed:
+        missing = (*made.question.missing, "capacity")
+        made = made.having(question=replace(made.question, missing=missing))
     recipe = {
         "command": command_line(),
         "source": hide_passwords(source),

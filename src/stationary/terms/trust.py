@@ -79,6 +79,8 @@ class Reason(StrEnum):
     """The standard errors could not be computed."""
     LOST = "lost"
     """More requests were lost at lighter loads than its bound allows."""
+    ORDER = "order"
+    """Requests overtake one another, and the model serves them in the order in which they came."""
     ROUNDING = "rounding"
     """The probability is smaller than the error of the solver that a large chain needs."""
 
