@@ -7,9 +7,9 @@ SOURCE = Path(__file__).parent.parent / "src" / "stationary"
 
 ROOMS = {
     "errors": 100,
-    "words": 1865,
-    "terms": 785,
-    "_support": 585,
+    "words": 1880,
+    "terms": 790,
+    "_support": 595,
     "edges": 190,
     "generator": 335,
     "solvers": 3900,
@@ -21,15 +21,15 @@ ROOMS = {
     "ingest": 5670,
     "simulation": 745,
     "learning": 4270,
-    "trust": 2830,
-    "planning": 1900,
+    "trust": 2880,
+    "planning": 1935,
     "output": 2185,
     "facade": 450,
-    "planner": 290,
+    "planner": 295,
     "testbed": 1780,
     "paper": 2520,
     "studio": 1600,
-    "cli": 4105,
+    "cli": 4125,
 }
 """From the ground up: a room imports only from rooms that stand before it.
 

@@ -152,7 +152,7 @@ class Plan(Record):
         level = self.question.level if level is None else level
         names = names_for(self.draws, measures)  # before the refits that the horizon takes
         draws = self.answering_for(names)
-        found = forecast(draws, x, names, level, self.doubt, self.horizon)
+        found = forecast(draws, x, names, level, self.doubt_of(names), self.horizon)
         frame = found.frame()
         if window is not None:
             check_positive(window, "window")

@@ -28,7 +28,7 @@ from stationary.terms.candidates import as_candidates
 from stationary.terms.measures import as_names
 from stationary.terms.slo import as_slos, check_level, check_positive
 from stationary.trust.baselines import BASELINES
-from stationary.trust.ladder import candidates, default_capacity
+from stationary.trust.ladder import candidates, likely_capacities
 from stationary.trust.study import fit_all
 
 _EXAMPLES: dict[str, tuple[type, str]] = {
@@ -198,8 +198,9 @@ def plan(
     servers, capacity : int, list or tuple
         Of the system; the default models have them. Where they are not known for sure, a list of
         candidates, or the ends of a range as a tuple: the data choose where they can, and elsewhere
-        the interval spans all of them. By default one server, and a capacity of 20 or of the
-        largest number of requests that the windows name; `Plan.assumed` says so.
+        the interval spans all of them. By default one server. Without a capacity, the full system
+        that the windows name, else a range from the longest queue to 200 requests; `Plan.assumed`
+        says so.
     patience : float, optional
         Longest time that a request waits before it is given up; by default it waits for ever.
         Without a capacity, it alone decides how many requests there are.
@@ -233,8 +234,8 @@ def plan(
     if models is not None and any(value is not None for value in said.values()):
         raise InputError("give models=, or servers=, capacity= and patience=, not both")
     machines = as_candidates(1 if servers is None else servers, "servers")
-    size = default_capacity(windows, machines, patience) if capacity is None else capacity
-    sizes = as_candidates(size, "capacity")
+    likely = list(likely_capacities(windows, machines, patience)) if capacity is None else capacity
+    sizes = as_candidates(likely, "capacity")
     chosen = candidates(windows, machines, sizes, patience) if models is None else models
     if slos:
         check_slos(list(chosen.values() if isinstance(chosen, Mapping) else chosen), slos)

@@ -169,7 +169,7 @@ def test_the_default_capacity_holds_every_state_that_is_named(call, tmp_path):
     path.write_text("load," + ",".join(f"Q={k}" for k in states) + "\n" + "\n".join(rows) + "\n")
     code, _, err = call("compare", path, "--starts", "1", "--jobs", "1")
     assert code in (0, 1)
-    assert "capacity 24, the largest state of the windows" in err
+    assert "the capacity is not known, so 24 to 200 are tried: give --capacity" in err
 
 
 def test_compare_says_when_none_is_to_be_trusted(call, recording, tmp_path):

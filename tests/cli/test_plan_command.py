@@ -179,17 +179,29 @@ def test_what_is_not_given_is_said_with_its_effect(call, sources):
     assert code in (0, 1)
     taken = {each["name"]: each for each in found["assumed"]}
     assert (taken["servers"]["value"], taken["servers"]["given"]) == (1, False)
-    assert (taken["capacity"]["value"], taken["capacity"]["given"]) == (20, False)
+    most = taken["capacity"]["most"]
+    assert (most, taken["capacity"]["given"]) == (200, False)
     assert (taken["patience"]["value"], taken["patience"]["given"]) == (None, False)
     smaller, larger = taken["capacity"]["others"]
-    assert smaller["value"] < 20 < larger["value"]
+    assert 9 <= smaller["value"] < 12 < larger["value"] == most
     assert smaller["load"] < larger["load"]
     assert sum(found["interval"]["shares"].values()) == pytest.approx(1.0)
     _, out, _ = call("plan", sources / "requests.csv", "--slo", "loss<1%", "--servers", "1")
     said = " ".join(out.split())
     assert "Assumed 1 server" in said
-    assert "at most 20 requests at a time (a guess: set --capacity;" in said
+    assert "(not known: give --capacity; it moves the limit from" in said
     assert "clients do not retry" in said
+    assert len(out.splitlines()) <= 20
+
+
+def test_lost_requests_show_the_capacity(call, tmp_path):
+    truth = st.models.MMmK(servers=1, capacity=6, service_rate=40.0)
+    log = simulate_requests(truth, np.repeat([10.0, 20.0, 26.0], 6), 10.0, seed=2)
+    found = pd.DataFrame({"arrival": log.arrival, "response": log.response})
+    found.assign(status=np.where(log.answered, 200, 503)).to_csv(tmp_path / "log.csv", index=False)
+    _, out, _ = call("plan", tmp_path / "log.csv", "--slo", "loss<5%", "--servers", "1", "--json")
+    taken = {each["name"]: each for each in json.loads(out)["assumed"]}["capacity"]
+    assert (taken["value"], taken["most"], taken["given"]) == (6, None, False)
 
 
 def test_the_present_load_decides(call, sources):

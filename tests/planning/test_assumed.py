@@ -13,12 +13,12 @@ from stationary.terms.slo import as_slos
 def plan():
     truth = st.models.MMmK(servers=2, capacity=12, service_rate=10.0)
     windows = st.simulate(truth, np.linspace(3, 14, 24), duration=60.0, seed=0)
-    return st.plan(windows, servers=2, slo="loss < 1%")
+    return st.plan(windows, servers=2, capacity=12, slo="loss < 1%")
 
 
 def test_what_was_not_said_is_known_and_its_effect_too(plan):
     found = {each.name: each for each in plan.assumed()}
-    assert [each.given for each in found.values()] == [True, False, False, False]
+    assert [each.given for each in found.values()] == [True, True, False, False]
     assert found["servers"].value == 2
     (low, light), (high, heavy) = found["capacity"].others
     assert low < found["capacity"].value < high
@@ -31,6 +31,19 @@ def test_what_was_not_said_is_known_and_its_effect_too(plan):
     # Of every hundred requests at the limit one is lost, and would come again.
     ((_, insistent),) = found["retries"].others
     assert insistent == pytest.approx(0.99 * plan.limit.load, rel=3e-3)
+
+
+def test_a_capacity_that_nobody_gave_is_a_range_and_its_effect_is_said(plan):
+    unknown = st.plan(plan.windows.observing(range(7)), servers=2, slo="loss < 1%")
+    found = {each.name: each for each in unknown.assumed()}["capacity"]
+    assert (found.value, found.most, found.given) == (6, 200, False)
+    (low, light), (high, heavy) = found.others
+    assert (low, high) == (6, 200)
+    # The interval spans what either end would mean, the true limit too.
+    assert unknown.limit.low < light < plan.limit.load < heavy < unknown.limit.high
+    assert unknown.breakdown().shares["capacity"] > 0.5
+    said = words.assumed(unknown.assumed(), unknown.limit.load)
+    assert "a capacity between 6 and 200 (not known: give --capacity; it moves the limit" in said
 
 
 def test_a_range_of_capacities_is_named_with_what_lies_beside_it(plan):
@@ -60,7 +73,7 @@ def test_the_parts_of_an_interval_add_up(plan):
 
 def test_it_is_saved_which_numbers_were_defaults(plan, tmp_path):
     plan.save(tmp_path / "plan")
-    assert st.load(tmp_path / "plan").question.missing == ("capacity", "patience")
+    assert st.load(tmp_path / "plan").question.missing == ("patience",)
 
 
 def test_a_what_if_keeps_every_way_to_slow_down(plan):

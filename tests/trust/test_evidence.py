@@ -6,6 +6,7 @@ import pytest
 import stationary as st
 from stationary.errors import InputError
 from stationary.terms.candidates import as_candidates, parse_candidates
+from stationary.trust.ladder import likely_capacities
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +55,29 @@ def test_other_values_are_refused(value):
 def test_a_capacity_below_the_servers_is_refused(windows):
     with pytest.raises(InputError, match="at least the number of servers"):
         st.plan(windows, servers=4, capacity=3)
+
+
+@pytest.mark.parametrize(
+    ("full", "lost", "asked", "found"),
+    [
+        ([0, 0], None, {}, (3,)),  # named, and never seen
+        ([2, 1], None, {}, (3, 24, 200)),  # full, or the longest queue that there happened to be
+        ([2, 1], [2, 1], {}, (3,)),  # lost requests, which count as finding a full system
+        ([2, 1], [0, 0], {}, (4, 28, 200)),  # requests that were let in
+        ([2, 1], [0, 0], {"servers": (1, 8)}, (8, 200)),
+        ([2, 1], [0, 0], {"patience": 0.5}, (81,)),
+    ],
+)
+def test_which_capacities_may_be(full, lost, asked, found):
+    counts = [[60, 30, 9, full[0]], [50, 30, 19, full[1]]]
+    kinds = [st.data.States(counts, range(4), sampling="arrival")]
+    if lost is not None:
+        kinds.append(st.data.Losses([[each, 100] for each in lost]))
+    windows = st.Windows(x=[10.0, 20.0], observations=kinds)
+    assert likely_capacities(windows, **asked) == found
+
+
+def test_without_counts_the_capacity_may_be_anything():
+    seen = st.data.Latencies([[60, 30, 10]], edges=[0.01, 0.02])
+    windows = st.Windows(x=[10.0], observations=[seen])
+    assert likely_capacities(windows) == (10, 45, 200)

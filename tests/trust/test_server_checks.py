@@ -79,6 +79,21 @@ def test_a_shared_server_is_planned_from_what_does_not_need_the_order(tmp_path):
     assert plan.max_load(loss=0.01).low < 90 < plan.max_load(loss=0.01).high
 
 
+def test_a_shared_server_has_the_percentiles_of_sharing(tmp_path):
+    plan, found = planned(log(1, sharing=True), tmp_path, servers=1, capacity=30)
+    assert found["overtaking"].code == "overtake"
+    assert plan.model.discipline == "ps"
+    told = plan.forecast([70.0, 90.0], measures=["p95", "p99"])
+    # Of 400,000 requests that were simulated at these loads.
+    for name, values in {"p95": [0.1212, 0.3230], "p99": [0.2301, 0.6048]}.items():
+        assert (told[f"{name}_low"] < values).all()
+        assert (values < told[f"{name}_high"]).all()
+    assert told["trusted"].any()
+    in_order = st.fit(st.models.MMmK(capacity=30), plan.windows)
+    assert in_order.max_load("loss<1%").doubt.reason != "order"
+    assert in_order.max_load("p99<1s").doubt.reason == "order"
+
+
 def test_requests_on_the_way_are_no_misfit(tmp_path):
     # A client's log counts them, too: at 60 % of saturation, 12 % of requests find one there.
     frame = log(1, constant=True)

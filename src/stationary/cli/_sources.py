@@ -165,6 +165,15 @@ class Metrics:
 
 
 @dataclass(frozen=True)
+class Found:
+    """Windows, what to know of how they were made, and the capacity that lost requests show."""
+
+    windows: Windows
+    notes: tuple[str, ...] = ()
+    full: int | None = None
+
+
+@dataclass(frozen=True)
 class Place:
     """A source, checked as far as the options and the names of columns tell; loads no torch."""
 
@@ -238,7 +247,7 @@ class Place:
 
     def read(
         self, servers: Sequence[int], capacities: Sequence[int], progress: Progress
-    ) -> tuple[Windows, list[str]]:
+    ) -> Found:
         """Return the windows, and what a reader should know of how they were made.
 
         Of servers and capacity it takes what may be, as far as it is known.
@@ -247,7 +256,7 @@ class Place:
         from stationary.words import windows_left_out
 
         if self.holds_windows:
-            return self.reading.windows(Path(self.location)), []
+            return Found(self.reading.windows(Path(self.location)))
         capacity = capacities[0] if len(capacities) == 1 else None
         if self.is_prometheus:
             window = parse_span(self.requests.window or "5m", "--window")
@@ -256,7 +265,8 @@ class Place:
         else:
             made = self._cut(servers, capacity, progress)
         left = (windows_left_out(item.windows, item.why) for item in made.dropped)
-        return self.reading.without(made.windows()), [*made.notes, *left]
+        windows = self.reading.without(made.windows())
+        return Found(windows, (*made.notes, *left), made.likely_capacity())
 
     def source(self) -> Source:
         """Return the requests of a file or a database."""

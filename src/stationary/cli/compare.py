@@ -56,8 +56,8 @@ def compare(
     model: A model to compare, as in mmmk:servers=1,capacity=20 or tandem.toml; several times for
         several. By default those that suit --servers, --capacity and how the states were counted.
     servers: Servers of the default models, 1 by default; several candidates as 1,2,4.
-    capacity: Most requests in the system, for the default models; a range as 17-21. By default 20,
-        or the largest state that the windows name.
+    capacity: Most requests in the system, for the default models; a range as 17-21. Without it,
+        the interval allows for what it may be.
     model_error: Standard deviation of the error of the speed in overload, as in 0.04; by default
         what recordings of real servers showed, see docs/trust.md.
     ahead: Also print the pooled forecast at these loads, as in 20:60:10.
@@ -81,17 +81,17 @@ def compare(
     from stationary.cli._show import progress_bar, stages
     from stationary.planner import compare as run
     from stationary.planning.limits import check_slos
-    from stationary.trust.ladder import candidates, default_capacity, largest_state
+    from stationary.trust.ladder import candidates, likely_capacities
 
     named = {text.text: text.model() for text in texts}
     data = reading.windows(windows, next(iter(named.values())).states if named else ())
     numbers, wait = known.get("servers", [1]), known.get("patience")
-    size = default_capacity(data, numbers, wait)
-    chains = named or candidates(data, numbers, known.get("capacity", [size]), wait)
+    likely = known.get("capacity") or likely_capacities(data, numbers, wait)
+    chains = named or candidates(data, numbers, likely, wait)
     if asking.slos:
         check_slos(list(chains.values()), asking.slos)
     if not named and "capacity" not in known and wait is None:
-        say(words.assumed_capacity(size, size == largest_state(data)), err=True)
+        say(words.assumed_capacity(likely), err=True)
     with progress_bar("model", len(chains)) as bar:
         plan = run(chains, data, starts=starts, seed=seed, jobs=jobs, cluster=cluster, progress=bar)
     guessed = tuple(name for name in ("capacity", "patience") if name not in known)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,11 +95,14 @@ def plan(
 
     with stages() as progress:
         progress("reading the data")
-        windows, found = place.read(known.get("servers", []), known.get("capacity", []), progress)
+        found = place.read(known.get("servers", []), known.get("capacity", []), progress)
+    guessed = found.full is not None and not known.keys() & {"capacity", "patience"}
+    if guessed:
+        known["capacity"] = found.full
     slos = asking.slos or as_slos(_USUAL)
     with progress_bar("model", 4) as bar:
         made = run(
-            windows,
+            found.windows,
             slo=slos,
             present=asking.present,
             level=level,
@@ -106,13 +110,16 @@ def plan(
             progress=bar,
             **known,
         )
+    if guessed:
+        missing = (*made.question.missing, "capacity")
+        made = made.having(question=replace(made.question, missing=missing))
     recipe = {
         "command": command_line(),
         "source": hide_passwords(source),
         "title": title,
         "unit": unit or ("" if place.holds_windows else "req/s"),
         "growth": growth or "",
-        "notes": "\n".join(found),
+        "notes": "\n".join(found.notes),
     }
     with stages() as progress:
         progress("finding the limit of each SLO")
@@ -124,9 +131,9 @@ def plan(
             made.report(folder.output / REPORT)
     if json:
         rows = made.forecast(_loads(limit)).to_dict("records")
-        say(as_json(plan_record(made, limit, alone, rows, found)))
+        say(as_json(plan_record(made, limit, alone, rows, found.notes)))
     else:
-        notes = [*words.warned(made), *found]
+        notes = [*words.warned(made), *found.notes]
         if not asking.slo:
             notes.insert(
                 0, f"no SLO was given: this is for {_USUAL}; give yours, as in --slo 'p99<200ms'"

@@ -23,6 +23,9 @@ from stationary.terms.slo import Slo
 _ASIDE = 0.18
 """Share by which a capacity or a patience may be off: three of 17 requests."""
 
+_UNLIKELY = 1e-3
+"""Weight of a candidate that does not matter."""
+
 
 @dataclass(frozen=True)
 class Assumed:
@@ -41,7 +44,8 @@ class Assumed:
     bound_by : tuple of str
         For each of those, the measure that is missed first there; empty where it is the same.
     most : float, optional
-        The largest of several candidates, of which ``value`` is the smallest.
+        The largest of several candidates, of which ``value`` is the smallest. Of candidates that
+        nobody gave, ``others`` are these two.
     """
 
     name: str
@@ -66,12 +70,11 @@ def assumed(
     servers where the system was observed. Limits are searched from the load ``near``, and
     ``missing`` names what the user did not say.
     """
-    part, model = parts[0], parts[0].model
-    if not isinstance(model, ServerQueue):
+    if not isinstance(parts[0].model, ServerQueue):
         return ()
-    models = [each.model for each in parts]
-    queues = [each for each in models if isinstance(each, ServerQueue)]
-    capacities = [queue.capacity for queue in queues if queue.servers == model.servers]
+    part, capacities = _likeliest(parts, parts[0].model)
+    model = part.model
+    assert isinstance(model, ServerQueue)  # noqa: S101 - one of its kind
     # By ratios: the answer is a median of draws, and these are limits at the estimates.
     own = _limit(part, model, slos, near) if answer > 0 else None
 
@@ -101,6 +104,8 @@ def assumed(
     patience = model.patience if isinstance(model, Service) else None
     # A capacity that nobody gave is so large that patience decides.
     if patience is None or "capacity" not in missing:
+        if most > least and "capacity" in missing:
+            sizes = [float(least), float(most)]
         others = effects(sizes, lambda size: model.changed(capacity=int(size)))
         if most > least:
             others["most"] = most
@@ -112,21 +117,37 @@ def assumed(
             waits = [patience * (1 - _ASIDE), patience * (1 + _ASIDE)]
         others = effects(waits, lambda wait: model.changed(patience=wait))
         found.append(Assumed("patience", patience, patience is not None, **others))
-    retried = _retried(part, answer)
+    retried = () if own is None else _retried(part, own.load, answer)
     return (
         *found,
         Assumed("retries", 0, given=False, others=retried, bound_by=("",) * len(retried)),
     )
 
 
-def _retried(part: Part, answer: float) -> tuple[tuple[float, float], ...]:
+def _likeliest(parts: Sequence[Part], main: ServerQueue) -> tuple[Part, list[int]]:
+    """Return the draws of the median capacity, as the answer is a median, and all likely ones."""
+    kind = type(main), main.param_names, main.servers
+    sizes, found = [], []
+    for part in parts:
+        queue, weight = part.model, float(part.weights.sum())
+        if isinstance(queue, ServerQueue) and queue.servers == main.servers:
+            if weight > _UNLIKELY or part is parts[0]:
+                sizes.append(queue.capacity)
+            if (type(queue), queue.param_names, queue.servers) == kind:
+                found.append((queue.capacity, weight, part))
+    found.sort(key=lambda each: each[0])
+    below = np.cumsum([weight for _, weight, _ in found])
+    return found[int(np.searchsorted(below, below[-1] / 2))][2], sizes
+
+
+def _retried(part: Part, load: float, answer: float) -> tuple[tuple[float, float], ...]:
     """Return the limit on new requests if every lost one is sent again until it is served.
 
-    The system takes as much as before, and the share that it loses has come before.
+    The system takes as much as before, and the share that it loses at its limit has come before.
     """
-    if answer <= 0 or "loss" not in part.model.measures:
+    if not 0 < load < np.inf or "loss" not in part.model.measures:
         return ()
-    x = torch.full((1, 1, 1), answer, dtype=torch.float64)
+    x = torch.full((1, 1, 1), load, dtype=torch.float64)
     with suppress(StationaryError):
         lost = float(part.centre(x, ["loss"])[0, 0, 0])
         return ((1.0, answer * (1 - lost)),) if np.isfinite(lost) else ()

@@ -21,7 +21,7 @@ class Breakdown:
     ----------
     shares : dict
         By cause: ``model error`` and ``drift`` of the speed, ``capacity``, ``sampling`` (how well
-        the data determine the speed), and ``the rest`` (slowing, and candidates that differ).
+        the data determine the speed), and ``the rest`` (slowing, and other servers).
     slowing : float
         Probability that service slows down under load.
     """
@@ -47,19 +47,23 @@ def breakdown(
     if discrepancy is not None:
         parts["model error"] = discrepancy.rate**2
         parts["drift"] = discrepancy.drift**2
-        parts["capacity"] = (discrepancy.capacity * _per_request(assumed)) ** 2
+        parts["capacity"] = _of_capacity(discrepancy.capacity, assumed)
     parts["the rest"] = max(total - sum(parts.values()), 0.0)
     whole = sum(parts.values())
     shares = {name: float(value / whole) for name, value in parts.items()}
     return Breakdown(shares, _slowing(draws))
 
 
-def _per_request(assumed: tuple[Assumed, ...]) -> float:
-    """By how much one request more of capacity moves the logarithm of the limit."""
+def _of_capacity(error: float, assumed: tuple[Assumed, ...]) -> float:
+    """Variance of the logarithm of the limit by an error of the capacity, and by its range."""
     for each in assumed:
         if each.name == "capacity" and len(each.others) == 2:
             (low, first), (high, last) = each.others
-            return float(np.log(last / first) / (high - low))
+            slope = np.log(last / first) / (high - low)
+            among = 0.0 if each.most is None else each.most - (each.value or 0.0)
+            # A range is uniform; of three capacities that nobody gave, two have the larger limit.
+            share = 1 / 12 if each.given else 2 / 9
+            return float(slope**2 * (error**2 + share * among**2))
     return 0.0
 
 

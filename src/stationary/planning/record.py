@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -216,6 +216,16 @@ class Record:
         unknown = self.refits is None and not self.estimate.covariance.computed
         return Doubt(Reason.NO_ERRORS) if unknown else None
 
+    def doubt_of(self, measures: Sequence[str]) -> Doubt | None:
+        """Why no answer on these measures is trusted; None if there is no such reason."""
+        times = [name for name in measures if percentile_of(name)]
+        in_order = getattr(self.model, "discipline", "") == "fcfs"
+        if self.doubt is None and times and in_order:
+            found = self.studies[self.name].findings
+            if any(each.code == "overtake" for each in found):
+                return Doubt(Reason.ORDER, times[0])
+        return self.doubt
+
     @property
     def horizon(self) -> Horizon:
         """Up to which load the main model is trusted."""
@@ -257,7 +267,8 @@ class Record:
         near, level, given = self.heaviest, question.level, question.present
         asked = question.slos, level
         if asked not in self._limits:
-            found = limit(self.answering, question.slos, near, level, self.doubt, self.horizon)
+            doubt = self.doubt_of([slo.measure for slo in question.slos])
+            found = limit(self.answering, question.slos, near, level, doubt, self.horizon)
             if found.doubt is None and lost_already(self.windows, found):
                 found = replace(found, doubt=Doubt(Reason.LOST, "loss"))
             self._limits[asked] = found

@@ -64,6 +64,7 @@ class Reason(StrEnum):
     UNDEFINED = "undefined"
     NO_ERRORS = "no standard errors"
     LOST = "lost"
+    ORDER = "order"
     ROUNDING = "rounding"
 
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stationary.data import Latencies, ServiceTimes, States
+from stationary.data import Latencies, Losses, ServiceTimes, States
+from stationary.data.service_times import OVERTAKING
 from stationary.data.windows import Windows
 from stationary.models import Model, RuleModel
 from stationary.models.registry import build, can_rebuild, describe
@@ -16,14 +17,19 @@ from stationary.terms.categories import members
 _LARGE = 300
 """Capacity from which batches and bursts, whose chains are dense or long, must be asked for."""
 
-_CAPACITY = 20
-"""Most requests in the system, where neither the user nor the windows say."""
+_FOLLOWED = 100
+"""Capacity up to which response times under processor sharing are fitted."""
+
+_LEAST, _MOST = 10, 200
+"""Least capacity where no queue was seen, and the most that is tried where nobody knows it: with
+more, limits stay the same, and times in overload grow on."""
 
 _PER_LOAD, _FASTER = 8.0, 4.0
 """How many times the heaviest load, and the joint speed of all servers, may arrive during the
 patience and still be counted one by one."""
 
-_MOST_WAITING = 2000
+_SMALLEST, _MOST_WAITING = 20, 2000
+"""Least and largest capacity where patience decides."""
 
 _DEEPEST = 30
 """Queue lengths with a rate of their own, at most: more are hardly ever determined."""
@@ -47,7 +53,7 @@ def candidates(
     models = ladder(windows, *sizes[0], patience)
     if len(sizes) == 1:
         return models
-    general = {name: model for name, model in models.items() if model.encompassing}
+    general = {name: model for name, model in models.items() if model.encompassing} or {**models}
     for name, model in general.items():
         del models[name]
         for m, size in sizes:
@@ -81,6 +87,13 @@ def ladder(
         chains = {"service": build({**service, "overhead": 1.0})}
         used = windows.informing(chains.values()).observations
         return chains if any(kind.rank > 1 for kind in used) else {"service": build(service)}
+    # Under processor sharing only the mean of service matters; long queues are hard to follow.
+    if servers == 1 and capacity <= _FOLLOWED and _shares(windows):
+        shared = {"name": "mmmk", **both, "discipline": "ps"}
+        known = build({**shared, "overhead": _OVERHEAD})
+        used = windows.informing([known]).observations
+        has_times = any(isinstance(kind, Latencies) for kind in used)
+        return {"mmmk:discipline=ps": known if has_times else build(shared)}
     # Where times were observed, other models add nothing to one of any service.
     timed = {
         "service": build({**service, "overhead": 1.0}),
@@ -103,16 +116,30 @@ def ladder(
     return {_short(each): build(each) for each in described}
 
 
-def default_capacity(
+def likely_capacities(
     windows: Windows, servers: Sequence[int] = (1,), patience: float | None = None
-) -> int:
-    """Return a capacity that holds every state that the windows name, and 20 at least.
+) -> tuple[int, ...]:
+    """Return the capacities that may be, where the user gave none.
 
-    Where requests are given up, it is so large that their patience decides how many there are.
+    One, if the windows name it. Else it may be the longest queue that was seen or any larger
+    number: three of them span what that means for an answer. Where requests are given up, one that
+    is so large that their patience decides how many there are.
     """
-    least = max(_CAPACITY, largest_state(windows))
-    if patience is None:
-        return least
+    largest, full = _largest_state(windows)
+    if patience is not None:
+        return (_patient_capacity(windows, servers, patience, largest),)
+    if full and largest >= max(servers):
+        return (largest,)
+    least = max(largest or _LEAST, *servers)
+    most = max(_MOST, 2 * least)
+    between = round(math.sqrt(least * most))
+    # Every number of servers is tried with every capacity, and large chains take long.
+    few = len(servers) > 1 or least > _LARGE
+    return (least, most) if few else (least, between, most)
+
+
+def _patient_capacity(windows: Windows, servers: Sequence[int], patience: float, least: int) -> int:
+    """Return a capacity so large that the patience decides how many requests there are."""
     fastest = _PER_LOAD * float(windows.loads.max())
     for kind in windows.observations:
         if not isinstance(kind, ServiceTimes):
@@ -120,15 +147,38 @@ def default_capacity(
         for m in set(servers) & set(kind.servers):
             number, seconds, _ = kind.of(m).sums.sum((0, 1)).tolist()
             fastest = max(_FASTER * m * number / seconds, fastest) if seconds > 0 else fastest
-    return max(least, min(max(servers) + math.ceil(patience * fastest), _MOST_WAITING))
+    return max(least, _SMALLEST, min(max(servers) + math.ceil(patience * fastest), _MOST_WAITING))
 
 
-def largest_state(windows: Windows) -> int:
-    """Return the largest number of requests that the windows name; zero where they name none."""
-    counted = windows.counted
-    categories = counted.observe if isinstance(counted, States) else ()
-    named = (state for each in categories for state in members(each) if isinstance(state, int))
-    return max(named, default=0)
+def _shares(windows: Windows) -> bool:
+    """Whether requests overtake one another at one server, which serves several at a time."""
+    kinds = (*windows.observations, *windows.aside)
+    times = (kind for kind in kinds if isinstance(kind, ServiceTimes))
+    return any(kind.sharing > OVERTAKING for kind in times)
+
+
+def _largest_state(windows: Windows) -> tuple[int, bool]:
+    """Return the most requests that there were, zero if unknown, and whether that is a full system.
+
+    A state that nobody saw is named by someone who knows the capacity. In windows of a log that
+    says what was lost, lost requests are counted in the full system. Requests that found the
+    largest state and were not lost had room, too.
+    """
+    counted, kinds = windows.counted, (*windows.observations, *windows.aside)
+    if not isinstance(counted, States):
+        return 0, False
+    named = [
+        (state, column)
+        for column, each in enumerate(counted.observe)
+        for state in members(each)
+        if isinstance(state, int)
+    ]
+    largest, column = max(named, default=(0, 0))
+    seen = counted.data[:, column]
+    losses = next((kind for kind in kinds if isinstance(kind, Losses)), None)
+    if not largest or not seen.any() or losses is None or not windows.by_arrivals:
+        return largest, not seen.any()
+    return (largest, True) if seen.equal(losses.data[:, 0]) else (largest + 1, False)
 
 
 def ladder_of(model: Model, windows: Windows) -> dict[str, Model]:

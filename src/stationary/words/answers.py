@@ -148,10 +148,11 @@ def untrusted_rows(count: int, rows: int, reason: str) -> str:
     return f"Not trusted in {count} of {rows} rows: {reason}."
 
 
-def assumed_capacity(capacity: int, named: bool) -> str:
-    """Say which capacity was taken where none was given; ``named`` if the windows name it."""
-    why = "the largest state of the windows" if named else "the default"
-    return f"capacity {capacity}, {why}; give the system's own with --capacity"
+def assumed_capacity(sizes: Sequence[int]) -> str:
+    """Say which capacities were tried where none was given: one, if the windows name it."""
+    if len(sizes) == 1:
+        return f"capacity {sizes[0]}, the largest state of the windows: give it with --capacity"
+    return f"the capacity is not known, so {sizes[0]} to {sizes[-1]} are tried: give --capacity"
 
 
 def doubt(found: Doubt) -> str:
@@ -170,6 +171,8 @@ def doubt(found: Doubt) -> str:
         "lost": "more requests were lost at lighter loads than its bound allows, and not because a "
         "queue was full: find out why",
         "undefined": f"{what} is not a number there",
+        "order": f"requests overtake one another, and the model serves them in the order in which "
+        f"they came, so that its {what} is not theirs",
         "no standard errors": "the standard errors could not be computed",
         "rounding": f"probabilities of a chain this large are right to about 1e-8, and {what} is "
         f"smaller: take it as at most 1e-8",

@@ -252,7 +252,7 @@ _SENTENCES: dict[str, dict[str, Clauses | Callable[[Facts], Clauses]]] = {
             "requests overtake each other ({share:percent} left before one that had come earlier), "
             "so the server works on several at a time",
             "their service times cannot be told apart, so the answer comes from latencies or "
-            "counts",
+            "counts, and takes the server to share its time among all requests",
             "if several workers serve, give their number",
         ),
     },

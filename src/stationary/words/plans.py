@@ -75,7 +75,9 @@ def grounds(found: Plan, limit: Limit) -> list[str]:
     taken = found.assumed()
     if taken:
         said = sentence(assumed(taken, limit.load))
-        lines += _labelled("Assumed", f"{said} Please check: light load does not show this")
+        if all(each.given or each.most is None for each in taken):
+            said += " Please check: light load does not show this"
+        lines += _labelled("Assumed", said)
     return lines
 
 
@@ -134,7 +136,8 @@ def unobserved(found: Plan) -> str:
 
     What a forecast says of these rests on the model.
     """
-    capacity, longest = getattr(found.model, "capacity", 0), found.windows.longest_queue
+    sizes = [getattr(part.model, "capacity", 0) for part in found.draws.parts]
+    capacity, longest = max(sizes), found.windows.longest_queue
     if longest is None:
         return "queue lengths were not observed" if capacity else ""
     return f"queues of more than {longest} were never observed" if longest < capacity else ""
@@ -149,9 +152,15 @@ def assumed(found: Sequence[Assumed], answer: float = math.nan) -> str:
     for each in found:
         asides = [] if each.given or each.name == "retries" else [f"a guess: set --{each.name}"]
         pairs = zip(each.others, each.bound_by, strict=True)
-        moved = [_moved(load, first, answer) for (_, load), first in pairs]
+        unknown = not each.given and each.most is not None
+        same = math.nan if unknown else answer  # the ends of a range are named, the same or not
+        moved = [_moved(load, first, same) for (_, load), first in pairs]
         if each.name == "retries":
             asides = [f"if all do, the limit is {limit}" for limit in moved]
+        elif unknown:
+            asides = ["not known: give --capacity"]
+            if len(set(moved)) > 1:
+                asides.append(f"it moves the limit from {' to '.join(moved)}")
         elif moved:
             size = seconds if each.name == "patience" else number
             values = " or ".join(size(value) for value, _ in each.others)
@@ -179,8 +188,11 @@ def _taken(each: Assumed) -> str:
     count = int(each.value or 0)
     if each.name == "servers":
         return plural(count, "server")
-    size = plural(count, "request") if each.most is None else f"{count} to {each.most:.0f} requests"
-    return f"at most {size} at a time"
+    if each.most is None:
+        return f"at most {plural(count, 'request')} at a time"
+    if not each.given:
+        return f"a capacity between {count} and {each.most:.0f}"
+    return f"at most {count} to {each.most:.0f} requests at a time"
 
 
 def breakdown(found: Breakdown) -> str:
