@@ -161,7 +161,7 @@ def test_a_bootstrap_draws_its_refits(fit):
     assert torch.equal(part.theta, drawn.refits.theta)
     np.testing.assert_allclose(part.weights, 1 / 40)
     assert torch.equal(from_refits(fit.estimate, part.theta).theta, part.theta)
-    values = drawn.draws.values(torch.tensor([[25.0]], dtype=torch.float64), ["loss"])[1].ravel()
+    values = part.drawn(torch.tensor([[[25.0]]], dtype=torch.float64), ["loss"]).ravel()
     exact = [M.MMmK(1, 10, float(rate)).closed_form([25.0])[0, -1] for rate in part.theta[:, 0]]
     np.testing.assert_allclose(values, exact, rtol=1e-10)
 
