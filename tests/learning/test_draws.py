@@ -80,7 +80,7 @@ def test_draws_that_cannot_be_solved_are_counted_and_widen_both_ends(fit):
     model.least = float(theta.quantile(0.02))
     lost = int((theta < model.least).sum())
     broken = Draws((replace(from_estimate(fit.estimate), model=model),))
-    _, values = broken.values(torch.tensor([[22.0]], dtype=torch.float64), ["loss"])
+    values = broken.parts[0].drawn(torch.tensor([[[22.0]]], dtype=torch.float64), ["loss"])
     assert np.isnan(values).sum() == lost > 10
     whole, found = forecast(fit.draws, [22.0], ["loss"]), forecast(broken, [22.0], ["loss"])
     assert (whole.failed, found.failed) == (0, lost)
