@@ -22,7 +22,8 @@ def pull_back(
     By the derivative of one number: where `torch.autograd.grad` is given slopes, it loads sympy to
     compare their shapes, which takes longer than most fits.
     """
-    value = sum(((out * slope).sum() for out, slope in zip(outputs, slopes, strict=True)), 0.0)
+    pairs = zip(outputs, slopes, strict=True)
+    value = torch.stack([(out * slope).sum() for out, slope in pairs]).sum()
     (found,) = torch.autograd.grad(value, inputs, **options)
     return found
 

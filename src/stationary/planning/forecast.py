@@ -108,7 +108,7 @@ def forecast(
     value, low, high, lost = np.empty((4, len(inputs), len(names)))
     failed = 0
     split = [[names[k] for k in np.flatnonzero(which)] for which in (~slow, slow)]
-    drawn = draws.values(inputs, *split, _FEWER)
+    drawn = draws.values(inputs, split[0], split[1], _FEWER)
     for which, some, chosen, values in zip(
         (~slow, slow), (draws, draws.thinned(_FEWER)), split, drawn, strict=True
     ):
