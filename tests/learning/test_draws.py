@@ -80,7 +80,7 @@ def test_draws_that_cannot_be_solved_are_counted_and_widen_both_ends(fit):
     model.least = float(theta.quantile(0.02))
     lost = int((theta < model.least).sum())
     broken = Draws((replace(from_estimate(fit.estimate), model=model),))
-    _, values = broken.values(torch.tensor([[22.0]], dtype=torch.float64), ["loss"])
+    values = broken.parts[0].drawn(torch.tensor([[[22.0]]], dtype=torch.float64), ["loss"])
     assert np.isnan(values).sum() == lost > 10
     whole, found = forecast(fit.draws, [22.0], ["loss"]), forecast(broken, [22.0], ["loss"])
     assert (whole.failed, found.failed) == (0, lost)
@@ -161,7 +161,7 @@ def test_a_bootstrap_draws_its_refits(fit):
     assert torch.equal(part.theta, drawn.refits.theta)
     np.testing.assert_allclose(part.weights, 1 / 40)
     assert torch.equal(from_refits(fit.estimate, part.theta).theta, part.theta)
-    values = drawn.draws.values(torch.tensor([[25.0]], dtype=torch.float64), ["loss"])[1].ravel()
+    values = part.drawn(torch.tensor([[[25.0]]], dtype=torch.float64), ["loss"]).ravel()
     exact = [M.MMmK(1, 10, float(rate)).closed_form([25.0])[0, -1] for rate in part.theta[:, 0]]
     np.testing.assert_allclose(values, exact, rtol=1e-10)
 

@@ -122,6 +122,14 @@ def _sample(ints, levels, level, fraction, samples):  # type: ignore[no-untyped-
 
 
 @numba.njit(cache=True, nogil=True)
+def _move(counts, row):  # type: ignore[no-untyped-def]
+    """Write counts into a row and clear them; one by one, which compiles far faster than slices."""
+    for k in range(len(counts)):
+        row[k] = counts[k]
+        counts[k] = 0
+
+
+@numba.njit(cache=True, nogil=True)
 def close(ints, levels, latency, gaps, outputs, samples):  # type: ignore[no-untyped-def]
     """Write down the counts of the open window, and clear them."""
     out_levels, out_latency, _, out_windows = outputs
@@ -134,8 +142,7 @@ def close(ints, levels, latency, gaps, outputs, samples):  # type: ignore[no-unt
             if levels[half, level].any():
                 row = out_levels[ints[LEVEL_ROWS]]
                 row[0], row[1], row[2] = window, half, level
-                row[3:] = levels[half, level]
-                levels[half, level] = 0
+                _move(levels[half, level], row[3:])
                 ints[LEVEL_ROWS] += 1
     for bucket in range(len(latency)):
         if latency[bucket]:
@@ -145,8 +152,7 @@ def close(ints, levels, latency, gaps, outputs, samples):  # type: ignore[no-unt
             ints[LATENCY_ROWS] += 1
     row = out_windows[ints[WINDOW_ROWS]]
     row[0] = window
-    row[1:] = gaps
-    gaps[:] = 0.0
+    _move(gaps, row[1:])
     ints[WINDOW_ROWS] += 1
     ints[SAMPLED] = 0
 
@@ -168,8 +174,7 @@ def close_services(until, ints, service, outputs):  # type: ignore[no-untyped-de
                 if slot[m, column, 0]:
                     row = out[ints[SERVICE_ROWS]]
                     row[0], row[1] = ints[OLDEST], m * columns + column
-                    row[2:] = slot[m, column]
-                    slot[m, column] = 0.0
+                    _move(slot[m, column], row[2:])
                     ints[SERVICE_ROWS] += 1
         ints[OLDEST] += 1
     return True

@@ -20,7 +20,7 @@ from stationary.data.states import States
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.checkpoints import Visit, VisitedPoints
-from stationary.learning.derivatives import by_input
+from stationary.learning.derivatives import by_input, pull_back
 from stationary.models import Model, Point
 from stationary.models.chunks import in_chunks, is_large, steady_states
 from stationary.models.scales import Scale
@@ -146,8 +146,7 @@ class Likelihood:
             if by_theta is not None:
                 outputs.append(theta)
                 slopes.append(by_theta)
-            (gradient,) = torch.autograd.grad(outputs, free, slopes)
-            return value, gradient.numpy()
+            return value, pull_back(outputs, slopes, free).numpy()
 
         parts = in_chunks(of_part, self.model.edges, self.x, self.data)
         value = sum(nll for nll, _ in parts)
@@ -177,7 +176,7 @@ class Likelihood:
 
         def product(vector: Array) -> Array:
             along = torch.from_numpy(vector)
-            return torch.autograd.grad(gradient, free, along, retain_graph=True)[0].numpy()
+            return pull_back([gradient], [along], free, retain_graph=True).numpy()
 
         return product
 

@@ -95,10 +95,13 @@ def forecast(
     slow = np.array([measure.share is not None for measure in shown])
     value, low, high, lost = np.empty((4, len(inputs), len(names)))
     failed = 0
-    for which, some in ((~slow, draws), (slow, draws.thinned(_FEWER))):
-        if which.any():
-            chosen = [name for name, used in zip(names, which, strict=True) if used]
-            *found, unsolved = _summary(some, inputs, chosen, level)
+    split = [[names[k] for k in np.flatnonzero(which)] for which in (~slow, slow)]
+    drawn = draws.values(inputs, split[0], split[1], _FEWER)
+    for which, some, chosen, values in zip(
+        (~slow, slow), (draws, draws.thinned(_FEWER)), split, drawn, strict=True
+    ):
+        if chosen:
+            *found, unsolved = _summary(some, inputs, chosen, values, level)
             value[:, which], low[:, which], high[:, which], lost[:, which] = found
             failed = max(failed, unsolved)
     links = [Link(measure) for measure in shown]
@@ -126,10 +129,10 @@ def forecast(
 
 
 def _summary(
-    draws: Draws, inputs: Tensor, names: Sequence[str], level: float
+    draws: Draws, inputs: Tensor, names: Sequence[str], values: Array, level: float
 ) -> tuple[Array, Array, Array, Array, int]:
     """Value, ends and weight of unsolved draws ``[G, K]``, and how many draws were not solved."""
-    centre, values = draws.values(inputs, names)
+    centre = draws.centre(inputs, names)
     shown = [draws.first.measure(name) for name in names]
     lowest, highest = (np.array([getattr(m, end) for m in shown]) for end in ("low", "high"))
     low, middle, high = quantiles(values, draws.weights, three(level), lowest, highest)

@@ -379,7 +379,9 @@ def bd_distribution(up, down, rates, pi, status):
         elif far:
             inside = slice(first, last)
             _far_bd_distribution(up[inside], down[inside], rates[b], pi[b, first : last + 1])
-        pi[b] /= pi[b].sum()
+        total = pi[b].sum()
+        for k in range(n):  # one by one, which compiles far faster than a slice
+            pi[b, k] /= total
         if not np.isfinite(pi[b, 0]):
             status[b] = FAILED
 

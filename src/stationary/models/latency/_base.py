@@ -100,6 +100,8 @@ class Times(ABC):
         # On a copy: what a distribution keeps from here would have no derivatives later.
         plain = self.detach()
         t = plain._root(share)
+        if not torch.is_grad_enabled():
+            return t[..., 0]
         density = plain.density(t)
         # Where more than the share takes no time at all, the percentile stays zero.
         per_excess = torch.where((t > 0) & (density > 0), 1 / density, 0.0)
@@ -138,6 +140,9 @@ class Times(ABC):
         return found.reshape(*batch, 1)
 
 
+_Function = Callable[["Shifted", Tensor], Tensor]
+
+
 @dataclass(frozen=True, eq=False)
 class Shifted(Times):
     """Times with a delay on top, such as an overhead outside the queue, that varies a little.
@@ -157,26 +162,36 @@ class Shifted(Times):
     def _mean(self) -> Tensor:
         return self.times.mean[..., None]
 
-    def _mean_over_delays(
-        self, of: Callable[[Tensor], Tensor], slope: Callable[[Tensor], Tensor], t: Tensor
-    ) -> Tensor:
+    def _mean_over_delays(self, of: _Function, slope: _Function, t: Tensor) -> Tensor:
         """Mean over the delays of a function's slope: its difference between their ends."""
         least, most = self._ends
         narrow = most - least <= _NARROW * self._mean
         if bool(narrow.all()):
-            return slope(t - self.shift)
-        late, early = of(torch.cat([t - most, t - least], -1)).chunk(2, -1)
+            return slope(self, t - self.shift)
         if not bool(narrow.any()):
-            return (late - early) / (most - least)
-        wide = (late - early) / torch.where(narrow, 1.0, most - least)
-        return torch.where(narrow, slope(t - self.shift), wide)
+            return self._over_wide(of, t)
+        # Row by row, because both ways cost far more than finding out which one a row needs.
+        batch, (t, narrow, shift, *fields) = in_rows(t, narrow, self.shift, *self.times._fields())
+        which = narrow[:, 0]
+        flat, wide = (
+            Shifted(type(self.times)(*(part[rows] for part in fields)), shift[rows])
+            for rows in (which, ~which)
+        )
+        found = torch.cat([slope(flat, t[which] - flat.shift), wide._over_wide(of, t[~which])])
+        back = torch.cat([which.nonzero(), (~which).nonzero()])[:, 0].argsort()
+        return found[back].reshape(*batch, -1)
+
+    def _over_wide(self, of: _Function, t: Tensor) -> Tensor:
+        least, most = self._ends
+        late, early = of(self, torch.cat([t - most, t - least], -1)).chunk(2, -1)
+        return (late - early) / (most - least)
 
     def _tail(self, t: Tensor) -> Tensor:
         return torch.where(t > 0, self.times.survival(t.clamp_min(0.0)), 1.0)
 
     def survival(self, t: Tensor) -> Tensor:
         """Mean of the tail over all delays."""
-        mean = self._mean_over_delays(self._excess, self._tail, t)
+        mean = self._mean_over_delays(Shifted._excess, Shifted._tail, t)
         return torch.where(t > self._ends[0], mean, 1.0)
 
     def _slope(self, t: Tensor) -> Tensor:
@@ -189,7 +204,7 @@ class Shifted(Times):
 
     def density(self, t: Tensor) -> Tensor:
         """Mean of the density over all delays."""
-        mean = self._mean_over_delays(self._tail, self._slope, t)
+        mean = self._mean_over_delays(Shifted._tail, Shifted._slope, t)
         return torch.where(t > self._ends[0], mean, 0.0)
 
     @property

@@ -18,6 +18,9 @@ STEPS = 12
 FALLING = 0.95
 """Ratio of successive probabilities below which their rest is a geometric series."""
 
+CLOSE = 1e-3
+"""Relative change of that ratio at which it is close enough: it only keeps numbers in range."""
+
 SMALL = 1e-9
 """Probability below which what is left of 1 has too few digits."""
 
@@ -33,30 +36,33 @@ def deaths(load, turn, variability, top, deep, most, out):
     kinds, room = turn.shape[1], out.shape[1]
     known = min(kinds, deep)
     # At least k arrivals, and the expected number beyond k, during services of each kind.
-    at_least, more = np.empty((known, most + 2)), np.empty((known, most + 2))
-    others = np.empty((2, most + 2))
-    growth, none = np.empty(kinds), np.empty(known)
+    at_least, more = np.empty((most + 2, known)), np.empty((most + 2, known))
+    others = np.empty((2, most + 2, 1))
+    mean, growth, none = np.empty(kinds), np.empty(kinds), np.empty(kinds)
+    work = np.empty((5, known))
     y, units = np.empty(deep), np.empty(known)
     for row in range(len(load)):
         at, c2, down, full = load[row], variability[row], out[row], int(top[row])
         for k in range(kinds):
-            growth[k] = _growth(at * turn[row, k], c2)
-        for k in range(known):
-            none[k] = _arrivals(at * turn[row, k], c2, growth[k], most, at_least[k], more[k])
-        units[:] = 1.0
+            mean[k] = at * turn[row, k]
+            growth[k] = _growth(mean[k], c2)
+        _arrivals(mean[:known], c2, growth[:known], most, none, at_least, more, work)
+        for c in range(known):
+            units[c] = 1.0
         y[0] = 1.0
         for r in range(deep - 1):
             grown = growth[min(r, kinds - 1)]
-            total = at_least[0, r + 1] / growth[0]
+            total = at_least[r + 1, 0] / growth[0]
             if kinds > 1:
+                smaller = 1 / grown
                 for c in range(r):
-                    units[c] *= growth[c] / grown
+                    units[c] *= growth[c] * smaller
                 total *= units[0] if r else 1.0
                 for c in range(r):
-                    total += y[c + 1] * at_least[c, r - c + 1] * units[c]
+                    total += y[c + 1] * at_least[r - c + 1, c] * units[c]
             else:
                 for c in range(r):
-                    total += y[c + 1] * at_least[0, r - c + 1]
+                    total += y[c + 1] * at_least[r - c + 1, 0]
             y[r + 1] = total / none[min(r, kinds - 1)]
             down[r] = at * y[r] / y[r + 1] / grown
         for j in range(deep - 1, room - 1):
@@ -72,11 +78,16 @@ def deaths(load, turn, variability, top, deep, most, out):
             if free >= most:
                 break
             if full == 1:
-                away = at * turn[row, 0]
+                away = mean[0]
             elif free > 0:
-                if k >= known:
-                    _arrivals(at * turn[row, k], c2, growth[k], most, others[0], others[1])
-                beyond = others[1, free] if k >= known else more[k, free]
+                if k < known:
+                    beyond = more[free, k]
+                else:
+                    one = slice(k, k + 1)
+                    _arrivals(
+                        mean[one], c2, growth[one], most, none[one], others[0], others[1], work
+                    )
+                    beyond = others[1, free, 0]
                 away += math.exp(log_x + (free - 1) * math.log(growth[k])) * beyond
         if room > 1:
             down[room - 1] = down[room - 2]
@@ -85,51 +96,77 @@ def deaths(load, turn, variability, top, deep, most, out):
 
 @_jit
 def _growth(mean, c2):
+    """By Newton steps, which come to the root from one side: the function bends one way."""
     spread = mean * c2
-    low, high = 0.0, 1 + 1 / spread
+    value = 0.0 if mean > 1 else 1 + 1 / spread
     for _ in range(STEPS):
         if mean > 1:
-            low = (1 + spread * (1 - low)) ** (-1 / c2)
+            inside = 1 + spread * (1 - value)
+            there = inside ** (-1 / c2)
+            slope = mean * there / inside
         else:
-            high = 1 + (1 - high ** (-c2)) / spread
-    return 1 / min(max(low if mean > 1 else high, 1e-100), 1e100)
+            power = value ** (-c2)
+            there = 1 + (1 - power) / spread
+            slope = power / (value * mean)
+        step = (there - value) / (1 - slope)
+        if not abs(step) > CLOSE * value:  # also where both are 1, and there is no slope
+            break
+        value += step
+    return 1 / min(max(value, 1e-100), 1e100)
 
 
 @_jit
-def _arrivals(mean, c2, growth, most, at_least, more):
-    """Fill in what arrives during a service, and return the probability that nothing does."""
-    spread = mean * c2
-    none = math.exp(-math.log1p(spread) / c2)
-    exactly, total, scale = none, none, 1.0
-    # Where long queues are rare, from the start in their units: else they would underflow.
-    step = growth if growth < 1 else 1.0
-    at_least[0] = none * step
+def _arrivals(mean, c2, growth, most, none, at_least, more, work):
+    """Fill in what arrives during services of each kind, and the probability that nothing does.
+
+    Each step goes over the kinds, which do not wait for one another: processors do several at once.
+    """
+    kinds = len(mean)
+    step, per, unit, exactly, total = work[0], work[1], work[2], work[3], work[4]
+    for j in range(kinds):
+        spread = mean[j] * c2
+        none[j] = math.exp(-math.log1p(spread) / c2)
+        # Where long queues are rare, from the start in their units: else they would underflow.
+        step[j] = min(growth[j], 1.0)
+        per[j] = mean[j] / (1 + spread)
+        exactly[j] = total[j] = none[j]
+        at_least[0, j] = none[j] * step[j]
+        unit[j] = 1 / step[j]
     for k in range(most):
-        ratio = (1 + k * c2) * mean / ((1 + spread) * (k + 1))
-        exactly *= ratio
-        total += exactly
-        at_least[k + 1] = at_least[k] * ratio / step
-    ratio = (1 + most * c2) * mean / ((1 + spread) * (most + 1))
-    small = exactly < SMALL and ratio < FALLING
-    last = at_least[most]
-    if small:
-        rest = last * ratio / (1 - ratio)
-    else:
-        scale = step ** (1 - most)
-        rest = max(1 - total, TINY) * scale
-    at_least[most] += rest
-    seen = at_least[most] / scale
+        slope = (1 + k * c2) / (k + 1)
+        for j in range(kinds):
+            ratio = per[j] * slope
+            exactly[j] *= ratio
+            total[j] += exactly[j]
+            at_least[k + 1, j] = at_least[k, j] * (ratio * unit[j])
+    slope = (1 + most * c2) / (most + 1)
+    for j in range(kinds):
+        ratio = per[j] * slope
+        if exactly[j] < SMALL and ratio < FALLING:
+            rest = at_least[most, j] * ratio / (1 - ratio)
+            more[most, j] = rest / (1 - ratio)
+        else:
+            rest = max(1 - total[j], TINY) * step[j] ** (1 - most)
+            more[most, j] = -1.0  # not known yet
+        at_least[most, j] += rest
     for k in range(most - 1, -1, -1):
-        at_least[k] += step * at_least[k + 1]
-        if not small and k > 0:
-            seen += at_least[k] * step ** (k - 1)
-    more[most] = rest / (1 - ratio) if small else max(mean - seen, TINY) * scale
+        for j in range(kinds):
+            at_least[k, j] += step[j] * at_least[k + 1, j]
+    for j in range(kinds):
+        if more[most, j] < 0:
+            scale = step[j] ** (1 - most)
+            seen = at_least[most, j] / scale
+            for k in range(most - 1, 0, -1):
+                seen += at_least[k, j] * step[j] ** (k - 1)
+            more[most, j] = max(mean[j] - seen, TINY) * scale
     for k in range(most - 1, -1, -1):
-        more[k] = step * (at_least[k + 1] + more[k + 1])
-    if growth >= 1:
-        unit = growth
-        for k in range(most + 1):
-            at_least[k] *= unit
-            more[k] *= unit
-            unit /= growth
-    return none
+        for j in range(kinds):
+            more[k, j] = step[j] * (at_least[k + 1, j] + more[k + 1, j])
+    for j in range(kinds):
+        unit[j] = max(growth[j], 1.0)
+        per[j] = 1 / unit[j]
+    for k in range(most + 1):
+        for j in range(kinds):
+            at_least[k, j] *= unit[j]
+            more[k, j] *= unit[j]
+            unit[j] *= per[j]
