@@ -401,6 +401,24 @@ def test_a_limit_for_programs_has_these_keys(call, run, fit):
     assert far["reason"] == words.doubt(fit.max_load(loss=0.9).doubt)
 
 
+def test_an_answer_that_is_not_to_be_trusted_is_exit_code_one(call, data, run, tmp_path):
+    """The present load meets the limit, which lies where no data tests the model."""
+    read = (data, "--observe", "0,1,2", "--model", MODEL)
+    for command in (
+        ("fit", *read),
+        ("compare", *read, "--model", "service:capacity=10"),
+        ("forecast", run),
+        ("report", run, "--no-compare", "-o", tmp_path / "r.html"),
+    ):
+        code, out, _ = call(*command, "--slo", "loss<0.9")
+        assert code == 1, command
+        assert "not to be trusted" in " ".join(out.split())
+    # Without an SLO, a row that is not to be trusted is marked, and no failure.
+    code, out, _ = call("forecast", run, "--x", "10:40:10")
+    assert code == 0
+    assert "Not trusted in" in out
+
+
 def test_the_present_load_decides_when_it_is_given(call, data, fit):
     limit = fit.max_load(loss=0.01)
     args = ("fit", data, "--model", MODEL, "--observe", "0,1,2", "--slo", "loss<0.01", "--present")

@@ -130,7 +130,7 @@ def plan(
         if not asking.slo:
             notes.insert(0, f"no SLO was given: this is for {_USUAL} (--slo 'p99<200ms')")
         say(words.plan_screen(made, limit, alone, notes, _advice(folder.output), grows))
-    if not limit.trusted or not limit.met_at(limit.present):
+    if not limit.holds:
         raise typer.Exit(1)
 
 
