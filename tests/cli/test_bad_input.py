@@ -266,9 +266,11 @@ def test_output_that_is_in_the_way_is_said_before_the_work(refused, monkeypatch,
 
 
 def test_output_without_permission(refused, monkeypatch):
-    # Root may write everywhere.
-    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
-    refused("out cannot be written: no permission", "fit", "good.csv", *MODEL, "-o", "out")
+    def read_only(*args, **kwargs):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "mkdir", read_only)
+    refused("out cannot be written: Read-only", "fit", "good.csv", *MODEL, "-o", "out")
 
 
 def test_a_disk_that_is_full(refused, monkeypatch):

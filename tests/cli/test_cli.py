@@ -334,7 +334,7 @@ def test_windows_are_left_out_by_their_numbers(call, data):
         assert why in err
 
 
-@pytest.mark.parametrize(("slo", "code"), [("loss<0.05", 0), ("loss<0.0001", 1)])
+@pytest.mark.parametrize(("slo", "code"), [("loss<0.01", 0), ("loss<0.0001", 1)])
 def test_slo_decides_the_exit_code(call, data, fit, slo, code):
     args = ("fit", data, "--model", MODEL, "--observe", "0,1,2", "--slo", slo)
     found, out, _ = call(*args)
@@ -349,12 +349,12 @@ def test_slo_decides_the_exit_code(call, data, fit, slo, code):
     assert (limit["load"] < 15) == bool(code)
 
 
-TWO = ("--slo", "loss<0.05", "--slo", "response_time<60ms")
+TWO = ("--slo", "loss<0.01", "--slo", "response_time<60ms")
 
 
 def test_of_two_slos_the_second_may_bind_and_fail_the_gate(call, data, fit, run):
     # Each alone, and in either order: a gate that looked at one of them would let this pass.
-    loose, tight = fit.max_load("loss<0.05"), fit.max_load("response_time<60ms")
+    loose, tight = fit.max_load("loss<0.01"), fit.max_load("response_time<60ms")
     assert tight.load < 15 < loose.load
     made = ("fit", data, "--model", MODEL, "--observe", "0,1,2")
     for command in (made, ("forecast", run)):
@@ -367,7 +367,7 @@ def test_of_two_slos_the_second_may_bind_and_fail_the_gate(call, data, fit, run)
             assert limit["binding"] == "response_time <= 0.06"
             assert (limit["measure"], limit["bound"]) == ("response_time", 0.06)
             assert {s["measure"]: s["bound"] for s in limit["slos"]} == {
-                "loss": 0.05,
+                "loss": 0.01,
                 "response_time": 0.06,
             }
         out = call(*command, *TWO)[1]
@@ -401,6 +401,24 @@ def test_a_limit_for_programs_has_these_keys(call, run, fit):
     assert far["reason"] == words.doubt(fit.max_load(loss=0.9).doubt)
 
 
+def test_an_answer_that_is_not_to_be_trusted_is_exit_code_one(call, data, run, tmp_path):
+    """The present load meets the limit, which lies where no data tests the model."""
+    read = (data, "--observe", "0,1,2", "--model", MODEL)
+    for command in (
+        ("fit", *read),
+        ("compare", *read, "--model", "service:capacity=10"),
+        ("forecast", run),
+        ("report", run, "--no-compare", "-o", tmp_path / "r.html"),
+    ):
+        code, out, _ = call(*command, "--slo", "loss<0.9")
+        assert code == 1, command
+        assert "not to be trusted" in " ".join(out.split())
+    # Without an SLO, a row that is not to be trusted is marked, and no failure.
+    code, out, _ = call("forecast", run, "--x", "10:40:10")
+    assert code == 0
+    assert "Not trusted in" in out
+
+
 def test_the_present_load_decides_when_it_is_given(call, data, fit):
     limit = fit.max_load(loss=0.01)
     args = ("fit", data, "--model", MODEL, "--observe", "0,1,2", "--slo", "loss<0.01", "--present")
@@ -424,7 +442,7 @@ def test_fit_notes_how_long_the_windows_were(call, data, tmp_path):
 def test_a_limit_that_no_load_breaks_is_null_for_programs(call, data):
     args = ("fit", data, "--model", MODEL, "--slo", "response_time<10")
     code, out, _ = call(*args)
-    assert code == 0
+    assert code == 1
     assert "Mean response time < 10 holds at any load; not to be trusted" in out
     assert json.loads(call(*args, "--json")[1])["limit"]["load"] is None
 
@@ -533,9 +551,9 @@ def test_a_limit_from_a_run(call, run, fit):
 
 def test_what_if_decides_the_exit_code_and_stands_beside_what_is(call, run, fit):
     new = fit.what_if(servers=2, capacity=15)
-    now, then = fit.max_load(loss=0.01), new.max_load(loss=0.01)
+    now, then = fit.max_load(loss=0.001), new.max_load(loss=0.001)
     load = f"{(now.load + then.load) / 2:.3g}"
-    args = ("forecast", run, "--slo", "loss<0.01", "--present", load)
+    args = ("forecast", run, "--slo", "loss<0.001", "--present", load)
     assert call(*args)[0] == 1
     code, out, _ = call(*args, "--what-if", "servers=+1", "--what-if", "capacity=+50%")
     assert code == 0
@@ -545,7 +563,7 @@ def test_what_if_decides_the_exit_code_and_stands_beside_what_is(call, run, fit)
     assert f"The limit is {loads[0]} now, and {loads[1]} with {change}." in out
     assert f"The present load, {load}, meets the limit." in out
     said = " ".join(out.split())  # lines end where the terminal does
-    assert words.limit(new.max_load(present=float(load), loss=0.01))[1:] in said
+    assert words.limit(new.max_load(present=float(load), loss=0.001))[1:] in said
     code, out, _ = call(*args, "--what-if", "faster=0.5")
     assert code == 1
 
@@ -591,7 +609,7 @@ def test_the_next_experiment_as_a_table(call, run, fit):
 
 
 def test_the_plot_shows_the_limit_of_its_measure(call, run, tmp_path):
-    args = ("forecast", run, "--x", "10:30", "--slo", "loss<0.02", "--plot")
+    args = ("forecast", run, "--x", "10:30", "--slo", "loss<0.01", "--plot")
     assert call(*args, tmp_path / "loss.svg")[0] == 0
     assert call(*args, tmp_path / "queue.svg", "--measure", "mean_queue")[0] == 0
     assert 'id="dash"' in (tmp_path / "loss.svg").read_text()

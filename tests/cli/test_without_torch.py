@@ -110,6 +110,8 @@ CASES = [
     (("fit", "w.csv", *MODEL, "--x", "lod"), "w.csv: there is no column 'lod'"),
     (("fit", "w.csv", *MODEL, "--counts", "n{}"), "w.csv: no column matches counts='n{}'"),
     (("compare", "w.csv", "--slo", "p9x<1s"), "there is no measure 'p9x'"),
+    (("plan", "w.csv", "--slo", "p101<1s"), "there is no measure 'p101'"),
+    (("fit", "w.csv", *MODEL, "--slo", "wait_p0<1s"), "there is no measure 'wait_p0'"),
     (("forecast", "queue", "--x", "1", "--measures", "lss"), "there is no measure 'lss'"),
     (("forecast", "queue", "--slo", "lss<1%"), "there is no measure 'lss'"),
     (("forecast", "queue", "--what-if", "servrs=+1"), "did you mean 'servers'?"),

@@ -64,6 +64,25 @@ def test_the_kind_that_tells_most_is_used_and_the_others_are_kept():
         data.using(["gauge"])
 
 
+def test_a_choice_that_was_made_is_kept():
+    """By a comparison, a plan and a fit, also where windows are chosen, pooled or are all used."""
+    chosen = windows(rows=60).using(["states"])
+    for kept in (chosen, chosen.between(2.0, 4.0), chosen.pooled()):
+        assert kept.informing([model()]) is kept
+    times = chosen.using(["service times"])
+    assert [kind.kind for kind in times.informing([model()]).observations] == ["service times"]
+    both = windows(rows=60).using(["states", "service times"])
+    assert both.informing([model()]) is both
+    several = {"mmmk": st.models.MMmK(capacity=20), "other": st.models.Slowing(capacity=20)}
+    for found in (
+        st.compare(several, chosen, starts=1, jobs=1),
+        st.plan(chosen, models=several, slo="loss<1%"),
+        st.fit(several["mmmk"], chosen),
+    ):
+        assert [kind.kind for kind in found.windows.observations] == ["states"]
+        assert [kind.kind for kind in found.windows.aside] == ["service times"]
+
+
 def test_service_times_for_several_numbers_of_servers_share_a_table():
     one = windows().observations[1]
     cells = [*one.cells, *(Cell(4, cell.idle, cell.level) for cell in one.cells)]

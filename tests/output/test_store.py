@@ -20,6 +20,7 @@ from stationary import words
 from stationary._support import files
 from stationary.errors import ConvergenceWarning, InputError, RunError
 from stationary.output import store
+from stationary.output.folders import check_target
 from stationary.output.store import FORMAT
 
 M = st.models
@@ -194,11 +195,18 @@ def test_other_files_and_the_folder_one_is_in_are_never_replaced(
         fit.save(".", overwrite=overwrite)
 
 
-def test_a_folder_without_permission_is_refused_before_the_work(fit, tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
-    with pytest.raises(InputError, match="run cannot be written: no permission"):
-        fit.save(tmp_path / "run")
+@pytest.mark.parametrize("error", [OSError(13, "Permission denied"), OSError(30, "Read-only")])
+def test_a_place_that_cannot_be_written_is_found_out_by_trying(tmp_path, monkeypatch, error):
+    """Root has every permission, so that asking for it tells nothing."""
+
+    def refuse(*args, **kwargs):
+        raise error
+
+    check_target(tmp_path / "run", overwrite=False)
     assert listing(tmp_path) == []
+    monkeypatch.setattr(os, "mkdir", refuse)
+    with pytest.raises(InputError, match=f"run cannot be written: {error.strerror}; name another"):
+        check_target(tmp_path / "run", overwrite=False)
 
 
 def full(*args, **kwargs):

@@ -39,7 +39,7 @@ def limit_record(limit: Limit | None) -> dict[str, Any] | None:
         return None
     return {
         **{name: getattr(limit, name) for name in ("load", "low", "high", "level")},
-        "binding": str(limit.binding),
+        "binding": f"{limit.binding.measure} <= {limit.binding.bound:g}",
         "measure": limit.binding.measure,
         "bound": limit.binding.bound,
         "slos": [{"measure": slo.measure, "bound": slo.bound} for slo in limit.slos],

@@ -48,8 +48,8 @@ def compare(
 
     stationary compare windows.csv --model mmmk:capacity=20 --model erlang:phases=4,capacity=20
 
-    Exit codes: 0 a model is recommended, and the present load meets the limit, if one is given; 1
-    not so; 2 bad input.
+    Exit codes: 0 a model is recommended, and with --slo the present load meets the limit and the
+    answer is to be trusted; 1 not so; 2 bad input.
 
     Options
     -------
@@ -112,7 +112,7 @@ def compare(
         _show(plan, frame, limit, wide)
         if folder.output is not None:
             say(f"\nsaved in {folder.output}; next: stationary report {folder.output}")
-    if plan.recommended is None or (limit is not None and not limit.met_at(limit.present)):
+    if plan.recommended is None or (limit is not None and not limit.holds):
         raise typer.Exit(1)
 
 

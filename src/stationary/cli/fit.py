@@ -125,6 +125,9 @@ def fit(
     The inputs of a PRISM file are constants: --x lambda reads the column lambda, --x lambda=rate
     the column rate.
 
+    Exit codes: 0 fine; 1 the fit did not converge, or with --slo the present load misses the limit,
+    or the answer is not to be trusted; 2 bad input.
+
     Options
     -------
     model: Model and options, as in mmmk:servers=1,capacity=20, a model file, as in
@@ -217,7 +220,7 @@ def fit(
         say(as_json(fit_record(plan, limit, output)))
     else:
         _show(plan, limit, output)
-    if not plan.converged or (limit is not None and not limit.met_at(limit.present)):
+    if not plan.converged or (limit is not None and not limit.holds):
         raise typer.Exit(1)
 
 

@@ -46,8 +46,10 @@ def forecast(
 
     stationary forecast run/ --slo 'loss<0.001' --present 130 --what-if servers=+1
 
-    Without --x, a run that was saved with --slo is asked for that limit. The exit code is 1 where
-    the present load misses the limit.
+    Without --x, a run that was saved with --slo is asked for that limit.
+
+    Exit codes: 0 fine; 1 the present load misses the limit, or the limit is not to be trusted; 2
+    bad input. Without a limit, rows that are not to be trusted are marked, and no failure.
 
     Options
     -------
@@ -147,14 +149,15 @@ def forecast(
             whose = "several models" if len(answering) > 1 else plan.name
             title = f"Forecast of {whose} with {100 * plan.question.level:g}% intervals"
             title += f"; the fit saw loads {words.load_range(low, high)}"
-            forecast_table(frame, title, wide, named=names is not None, units=plan.in_seconds)
+            units = saved.in_seconds or plan.in_seconds
+            forecast_table(frame, title, wide, named=names is not None, units=units)
         if words.unobserved(plan):
             prose(words.sentence(words.unobserved(plan)))
         if plan.change is not None:
             prose(f"WARNING: {words.what_if(plan.change)}")
         if limit is not None:
             _show(limit, now, plan.change, test)
-    if limit is not None and not limit.met_at(limit.present):
+    if limit is not None and not limit.holds:
         raise typer.Exit(1)
 
 

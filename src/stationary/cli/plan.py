@@ -139,7 +139,7 @@ def plan(
                 0, f"no SLO was given: this is for {_USUAL}; give yours, as in --slo 'p99<200ms'"
             )
         say(words.plan_screen(made, limit, alone, notes, _advice(folder.output), grows))
-    if not limit.trusted or not limit.met_at(limit.present):
+    if not limit.holds:
         raise typer.Exit(1)
 
 

@@ -33,6 +33,9 @@ def report(
 
     Without --slo the report is on that of the run, or on a loss of at most 0.1 %.
 
+    Exit codes: 0 fine; 1 the present load misses the SLO that was asked for, the fit did not
+    converge, or the answer is not to be trusted; 2 bad input.
+
     Options
     -------
     output: File to write, ending in .html.
@@ -69,7 +72,7 @@ def report(
     if limit is not None and limit.doubt is not None:
         prose(f"WARNING: {words.untrusted(limit)}")
     say(f"Wrote {output}.")
-    missed = limit is not None and not limit.met_at(limit.present)
+    missed = limit is not None and not limit.holds
     if plan.doubt is not None or (asked and missed):
         raise typer.Exit(1)
 

@@ -94,6 +94,8 @@ class Windows:
     inputs: tuple[str, ...]
     duration: Tensor | None
     moments: Moments | None
+    chosen: bool
+    """Whether `using` said which observations a fit uses; `informing` then keeps them."""
 
     def __init__(
         self,
@@ -145,6 +147,7 @@ class Windows:
             inputs=names,
             duration=durations,
             moments=moments,
+            chosen=False,
         )
         # What lies aside tells that there was something, such as requests that were all lost.
         seen = self.size + sum((kind.size for kind in self.aside), torch.zeros(()))
@@ -394,20 +397,28 @@ class Windows:
         their likelihoods would count the same data several times, and gains nothing: the service
         times alone determine a server better than all of them together. Losses are used beside
         latencies, which are those of served requests. Kinds of a user's own are always used.
+
+        What `using` chose stays as it is.
         """
+        if self.chosen:
+            return self
         models, every = list(models), (*self.observations, *self.aside)
         usable = [kind for kind in every if all(map(kind.explained_by, models))]
         best = max((kind.rank for kind in usable), default=0)
         chosen = {kind.kind for kind in usable if kind.rank == best}
         used = [k for k in usable if k.rank in (0, best) or not chosen.isdisjoint(k.beside)]
-        return self.using(used) if used else self
+        return self._keeping(used) if used else self
 
     def using(self, kinds: Iterable[Observation | str]) -> Windows:
         """Windows of which a fit uses these observations, each by name or itself; others aside.
 
         Several of them make a composite likelihood, whose standard errors come from the scatter of
-        the windows.
+        the windows. `fit`, `compare` and `plan` keep to this choice.
         """
+        made = self._keeping(kinds)
+        return made if made.chosen else made._changed(chosen=True)
+
+    def _keeping(self, kinds: Iterable[Observation | str]) -> Windows:
         every, chosen = (*self.observations, *self.aside), list(kinds)
         names = {kind.kind for kind in every}
         for kind in chosen:
@@ -478,6 +489,8 @@ class Windows:
         """
         write_windows(self, Path(path))
 
-    def _changed(self, **changes: Any) -> Windows:
+    def _changed(self, chosen: bool | None = None, **changes: Any) -> Windows:
         kept = ("x", "inputs", "duration", "observations", "moments", "aside")
-        return Windows(**{name: getattr(self, name) for name in kept} | changes)
+        made = Windows(**{name: getattr(self, name) for name in kept} | changes)
+        made.__dict__["chosen"] = self.chosen if chosen is None else chosen
+        return made

@@ -22,6 +22,9 @@ _MANY = 100
 """Times that are not all whole seconds by chance."""
 _SOME = 1000
 """Rows by which the unit of times is found."""
+_STEPS = (Unit.S, Unit.MS)
+_ROUNDING = 1e-3
+"""Share of a step by which differences of times since 1970 are off."""
 _TOMORROW = 86_400.0
 """Seconds by which the clock of a server may be ahead of ours."""
 
@@ -94,8 +97,11 @@ class Rows:
         Whether there are outcomes of requests; otherwise every ``status`` is null.
     longest, mean : float
         The longest response, and their mean.
+    step : float
+        Seconds of which all responses are multiples, as logs round them; zero if of none.
     coarse : bool
-        Whether there are many times, and all of them are whole seconds.
+        Whether the times are whole seconds, too coarse to tell how many requests were in the
+        system; of samples of a gauge it means nothing.
     """
 
     table: Any
@@ -107,6 +113,7 @@ class Rows:
     has_status: bool = False
     longest: float = 0.0
     mean: float = 0.0
+    step: float = 0.0
     coarse: bool = False
 
 
@@ -236,7 +243,10 @@ def check(
     rows = Rows(raw, where, row["good"], first, last, base / time.per_second, coarse=coarse)
     if length is not None and row["longest"] is not None and row["longest"] == row["longest"]:
         longest, mean = (float(row[name]) / length[1] for name in ("longest", "mean"))
-        rows = replace(rows, longest=longest, mean=mean)
+        steps = (1 / unit.per_second for unit in _STEPS if not row[f"off_{unit}"])
+        step = next((each for each in steps if longest >= each), 0.0)
+        step = step if row["good"] >= _MANY else 0.0
+        rows = replace(rows, longest=longest, mean=mean, step=step)
     return rows, base, _good(wrong)
 
 
@@ -268,6 +278,11 @@ def _sums(
     ends = {"low": column.min(where=good), "high": column.max(where=good)}
     if length is not None:
         ends |= {"longest": length[0].max(where=good), "mean": length[0].mean(where=good)}
+        for unit in _STEPS:
+            parts = length[0].cast("float64") * real(unit.per_second / length[1])
+            known = ibis.ifelse(good & (parts < real(2.0**53)), parts, real(0.0))
+            off = (known - known.floor() - real(0.5)).abs() < real(0.5 - _ROUNDING)
+            ends[f"off_{unit}"] = off.sum()
     row = session.fetch_row(raw.aggregate(**whole, **ends), where)
     return {**row, **{key: 0 if row[key] != row[key] else int(row[key] or 0) for key in whole}}
 

@@ -70,6 +70,8 @@ class Session:
         Where it may put files for as long as it runs.
     one_file : bool
         Whether the rows come as one server wrote them.
+    whole_seconds : bool
+        Whether an access log has its times in whole seconds.
     notes : list of str
         What to tell the user about the rows.
     """
@@ -80,6 +82,7 @@ class Session:
     streams: bool = False
     folder: str | None = None
     one_file: bool = False
+    whole_seconds: bool = False
     notes: list[str] = field(default_factory=list)
     steps: int = 0
 

@@ -7,6 +7,7 @@ measured. So the longest of some round lengths is taken at which the load seldom
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,8 @@ _OFTEN = 5
 _PARTS = 8
 """Parts of the shortest window in which arrivals are counted."""
 _MOST_PARTS = 2**20
+_COARSEST = 10.0
+"""Seconds that a window lasts at least where times are in whole seconds."""
 
 
 def load_changes(within: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -104,6 +107,8 @@ def choose(session: Session, requests: Rows) -> tuple[float, str]:
         )
     finest = _PARTS * span / _MOST_PARTS
     part = min((length for length in _ROUND if length >= finest), default=span) / _PARTS
+    if requests.coarse:  # parts are whole seconds, and windows hold several
+        part, finest = float(math.ceil(part)), max(finest, _COARSEST)
     counts = _without_gaps(_arrivals(session, requests, part))
     span = min(part * len(counts), span)
     rate = requests.count / span

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from stationary import words
 from stationary.errors import InputError, hide_passwords
 from stationary.ingest.addresses import check_no_password, database_name, is_postgres
 from stationary.ingest.columns import (
@@ -38,6 +39,9 @@ _LINES = 100
 """Lines of them by which a format is found."""
 _SHOWN = 200
 """Characters of a line that a message shows."""
+_SLOW = 20.0
+"""Mean response time from which times in whole seconds tell how many requests there were: each is
+off by half a second on average."""
 _CONDITION = re.compile(r"([\w.]+)\s*(!~|~|!=|<=|>=|=|<|>)\s*(.+)")
 _SIGNS = {
     "=": operator.eq,
@@ -208,7 +212,7 @@ def open_table(session: Session, source: Source) -> Any:
                 f"log into a table first"
             )
         if kind.lines is not None:
-            made = stage(files, kind.lines, str(session.folder), source.name)
+            made, session.whole_seconds = stage(files, kind.lines, str(session.folder), source.name)
             session.notes.append(f"read as {name}: its times are {kind.lines.said()}")
             return _chosen(session.backend.read_parquet(made), source)
         if session.folder is not None:
@@ -400,10 +404,19 @@ def open_requests(session: Session, source: Source, raw: Any = None) -> Rows:
         rows, base, good = check(session, raw, named, where, fault, seconds)
         response = length.cast("float64") / real(response_unit.per_second)
         departure = arrival.after(base, length, response_unit)
-    if rows.coarse and (source.is_database or source.found_format[1].lines is None):
+    # Of jobs that take minutes, whole seconds tell well enough how many there were.
+    coarse = (rows.coarse or session.whole_seconds) and rows.mean < _SLOW
+    if coarse and columns.completion is not None:
+        raise InputError(
+            f"{where}: all times in {columns.arrival!r} are whole seconds, too coarse for requests "
+            f"that took {words.seconds(rows.mean)} on average: record parts of a second, or "
+            f"response times"
+        )
+    if coarse:
+        advice = "" if session.whole_seconds else ": record parts of a second"
         session.notes.append(
-            f"all times in {columns.arrival!r} are whole seconds, too coarse for queue lengths: "
-            f"record parts of a second"
+            f"queue lengths and service times are left out, because all times in "
+            f"{columns.arrival!r} are whole seconds, too coarse for them{advice}"
         )
     status = columns.status or ("status" if "status" in raw.columns else None)
     table = raw.select(
@@ -414,7 +427,7 @@ def open_requests(session: Session, source: Source, raw: Any = None) -> Rows:
         good=good,
     )
     table = table.filter(table.good).drop("good")
-    return replace(rows, table=table, has_status=status is not None)
+    return replace(rows, table=table, has_status=status is not None, coarse=coarse)
 
 
 def _unit_of_lengths(name: str, length: Any, unit: Unit, guessed: bool, where: str) -> Unit:

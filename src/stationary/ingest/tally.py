@@ -50,6 +50,8 @@ _DEVIATIONS = 4.0
 _CORRELATION = 0.5
 _FEW = 100
 """Requests in a window below which their number is a poor measure of its load."""
+_LONG = 60.0
+"""Length of a window whose load is known to change where times are in whole seconds."""
 _SOME = 20
 """Lost requests that show how many fill the system."""
 _FULL = 0.8
@@ -76,6 +78,12 @@ def tally(
     import pandas as pd
 
     windows = _windows(swept, grid)
+    coarse = rows.coarse and loads is None
+    if coarse:
+        # Queues and gaps between arrivals are not known, nor is the load of parts of a second.
+        told = (windows["marked"] == "load changes") & (cut.length >= _LONG)
+        windows["marked"] = windows["marked"].where(told, "")
+        windows["steady"] = (~told).astype(np.int64)
     if loads is None:
         windows["load"] = windows["sent"] / cut.length
         windows["rows"] = windows["sent"]
@@ -116,7 +124,7 @@ def tally(
             + "; take longer windows (--window)"
         )
     notes = list[str]()
-    parts = _tables(frame, swept, cut, rows, labels, notes)
+    parts = _tables(frame, swept, cut, rows, labels, notes, coarse)
     frame.insert(0, "start", np.round(rows.base + grid.origin + frame.index * cut.length, 6))
     if loads is not None:
         frame = frame.drop(columns=["sent", "lost", "marked"])
@@ -128,6 +136,8 @@ def tally(
             shown = listed([f"{start:.15g}" for start in starts], 10)
             notes.append(f"windows marked as {mark!r}: {len(starts)}, which start at {shown}")
     facts = {"shortest": swept.shortest, "sharing": swept.sharing, "full": _full(swept)}
+    if coarse:
+        facts = {}
     return Ingested(
         table,
         cut.sampling,
@@ -227,13 +237,33 @@ def _tables(
     rows: Rows,
     labels: Sequence[str] | None,
     notes: list[str],
+    coarse: bool,
 ) -> list[pd.DataFrame]:
-    """Counts of states, latencies and service times; ``notes`` gets what there is to say."""
+    """Counts of states, latencies and service times; ``notes`` gets what there is to say.
+
+    Where times are coarse, latencies alone.
+    """
     import pandas as pd
 
     # Row of each window; -1 of those that are left out.
     row_of = np.full(1 + max(int(swept.levels[:, 0].max()), frame.index.max()), -1)
     row_of[frame.index] = np.arange(len(frame))
+    mean = frame["sent"].mean()
+    if cut.bin_load is None and 0 < mean < _FEW:
+        notes.append(
+            f"a window holds {mean:.0f} requests, which give its load to {1 / np.sqrt(mean):.0%} "
+            f"only: take longer windows, or record longer"
+        )
+    latencies = (
+        [_latencies(len(frame), row_of, swept.latency, rows.step)] if len(swept.latency) else []
+    )
+    if coarse:
+        if not latencies:
+            raise InputError(
+                f"{rows.name}: no request has a response time, and times in whole seconds tell "
+                f"nothing else: record response times"
+            )
+        return latencies
     place = row_of[swept.levels[:, 0]]
     inside = place >= 0
     place = place[inside]
@@ -259,30 +289,33 @@ def _tables(
     np.add.at(sums, (place, level), seen)
     if cut.capacity is not None and cut.sampling is Sampling.ARRIVAL:
         np.add.at(sums, (place, len(labels) - 1), lost)
-    mean = frame["sent"].mean()
-    if cut.bin_load is None and 0 < mean < _FEW:
-        notes.append(
-            f"a window holds {mean:.0f} requests, which give its load to {1 / np.sqrt(mean):.0%} "
-            f"only: take longer windows, or record longer"
-        )
-    parts = [pd.DataFrame(sums, columns=[f"Q={label}" for label in labels])]
-    if len(swept.latency):
-        parts.append(_latencies(len(frame), row_of, swept.latency))
+    parts = [pd.DataFrame(sums, columns=[f"Q={label}" for label in labels]), *latencies]
     if len(swept.services):
         parts += _services(len(frame), row_of, swept, cut)
     return parts
 
 
-def _latencies(rows: int, row_of: NDArray[np.int64], latency: NDArray[np.int64]) -> pd.DataFrame:
-    """Latency buckets that are used; the edge before the first tells that none is shorter."""
+def _latencies(
+    rows: int, row_of: NDArray[np.int64], latency: NDArray[np.int64], step: float
+) -> pd.DataFrame:
+    """Latency buckets that are used; the edge before the first tells that none is shorter.
+
+    Of responses that are rounded to multiples of a step, those up to an edge in truth took up to
+    half a step more than the last multiple before it; edges between the same multiples are one.
+    """
     import pandas as pd
 
     window, bucket, count = latency.T
-    first, last = max(int(bucket.min()) - 1, 0), min(int(bucket.max()), len(EDGES) - 1)
-    sums = np.zeros((rows, len(EDGES) + 1), dtype=np.int64)
+    edges = EDGES
+    if step:
+        rounded = (np.floor(EDGES / step * (1 + 1e-12)) + 0.5) * step
+        edges, merged = np.unique(rounded, return_inverse=True)
+        bucket = np.append(merged, len(edges))[bucket]
+    first, last = max(int(bucket.min()) - 1, 0), min(int(bucket.max()), len(edges) - 1)
+    sums = np.zeros((rows, len(edges) + 1), dtype=np.int64)
     add_up(row_of[window], bucket, count, sums)
-    chosen = [*range(first, last + 1), len(EDGES)]
-    return pd.DataFrame(sums[:, chosen], columns=bucket_names([*EDGES[chosen[:-1]], np.inf]))
+    chosen = [*range(first, last + 1), len(edges)]
+    return pd.DataFrame(sums[:, chosen], columns=bucket_names([*edges[chosen[:-1]], np.inf]))
 
 
 def _services(rows: int, row_of: NDArray[np.int64], swept: Swept, cut: Cut) -> list[pd.DataFrame]:

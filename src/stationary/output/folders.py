@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,13 @@ def check_target(folder: Path, overwrite: bool) -> None:
     above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not above.is_dir():
         raise InputError(f"{above} is a file; name a folder for the run")
-    if not os.access(above if above != folder else folder.absolute().parent, os.W_OK):
-        raise InputError(f"{folder} cannot be written: no permission; name another folder")
+    parent = above if above != folder else folder.absolute().parent
+    try:  # permissions do not tell: root has all of them, and a disk may be read-only
+        tempfile.TemporaryDirectory(prefix=".stationary-", dir=parent).cleanup()
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written: {error.strerror}; name another folder"
+        ) from None
     if above != folder:
         return
     if folder.resolve() == Path.cwd():  # a shell would be left in a folder that is gone

@@ -118,6 +118,11 @@ class Limit:
         """
         return load <= self.load and (self.trusted or load <= min(self.low, self.tested))
 
+    @property
+    def holds(self) -> bool:
+        """Whether the present load meets all SLOs, and the answer is to be trusted: exit code 0."""
+        return self.trusted and self.met_at(self.present)
+
 
 def check_slos(models: Sequence[Model], slos: Sequence[Slo]) -> None:
     """Raise unless the models that answer have these measures, and bounds are in their range.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
+from stationary import words
 from stationary.errors import InputError
 
 _TEXT = re.compile(r"\s*([A-Za-z_][\w.]*)\s*<=?\s*([^\s%a-z]+(?:e[+-]?\d+)?)\s*(%|us|ms|s|min)?\s*")
@@ -32,8 +33,8 @@ class Slo:
     --------
     >>> Slo.parse("loss < 0.1%")
     Slo(measure='loss', bound=0.001, unit='share')
-    >>> Slo.parse("response_time<=200ms").bound
-    0.2
+    >>> Slo.parse("response_time<=200ms").bound, str(Slo.parse("p99<0.2s"))
+    (0.2, 'p99 <= 200 ms')
     """
 
     measure: str
@@ -77,7 +78,8 @@ class Slo:
             )
 
     def __str__(self) -> str:
-        return f"{self.measure} <= {self.bound:g}"
+        shown = words.seconds(self.bound) if self.unit == "time" else f"{self.bound:g}"
+        return f"{self.measure} <= {shown}"
 
 
 def as_slos(given: Any) -> tuple[Slo, ...]:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from stationary.terms.slo import Slo
 
 _UNITS = {
-    "time": re.compile(r"response_time|waiting_time|(wait_)?p\d+(\.\d+)?"),
+    "time": re.compile(
+        r"response_time|waiting_time|(wait_)?p(?!0+(\.0+)?$)(\d{1,2}(\.\d+)?|9\d{2,})"
+    ),
     "share": re.compile(r"loss|utilisation|busy|(wait_)?slower_[\d.e-]+|p_.+"),
     "": re.compile(r"mean_queue|throughput"),
 }

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from stationary.errors import InputError
@@ -84,7 +84,18 @@ def format_of(path: str, head: bytes | None, expected: str = "") -> tuple[str, F
     found = {each: read(head or b"", rules) for each, rules in reversed(logs.items())}
     best = max(found, key=lambda each: (found[each].timed, found[each].good, each == expected))
     if found[best].good > _ENOUGH * found[best].lines:
-        return best, formats[best]
+        made, good = formats[best], found[best].good
+        if found[best].timed or made.lines is None:
+            return best, made
+        # Without response times, lines of several servers look alike: say what each is to add.
+        others = [logs[each] for each in found if each != best and found[each].good == good]
+        alike = [made.lines, *others]
+        lines = replace(
+            made.lines,
+            add_fraction=", or ".join(rules.add_fraction for rules in alike),
+            add_response=", or ".join(rules.add_response for rules in alike),
+        )
+        return best, replace(made, lines=lines)
     if by_ending:
         return by_ending[0]
     if not head:

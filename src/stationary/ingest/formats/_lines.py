@@ -259,8 +259,11 @@ def blocks(path: str) -> Iterator[bytes]:
         yield rest
 
 
-def stage(files: Sequence[str], rules: LogLines, folder: str, name: str) -> str:
-    """Read logs into a Parquet file in a folder, say what was left out, and return its path."""
+def stage(files: Sequence[str], rules: LogLines, folder: str, name: str) -> tuple[str, bool]:
+    """Read logs into a Parquet file in a folder, and say what was left out.
+
+    Returns its path, and whether times are in whole seconds.
+    """
     import pyarrow
     import pyarrow.parquet
 
@@ -279,8 +282,10 @@ def stage(files: Sequence[str], rules: LogLines, folder: str, name: str) -> str:
     finally:
         if writer is not None:
             writer.close()
-    _say(name, rules, total.tolist(), strange)
-    return made
+    lines, good, fine, timed = total.tolist()
+    coarse = good - fine > _COARSE * good
+    _say(name, rules, (lines, good, fine, timed), strange, coarse)
+    return made, coarse
 
 
 def _in_turn(files: Sequence[str], rules: LogLines) -> Iterator[Read]:
@@ -297,7 +302,9 @@ def _in_turn(files: Sequence[str], rules: LogLines) -> Iterator[Read]:
             yield waiting.popleft().result()
 
 
-def _say(name: str, rules: LogLines, total: Sequence[int], strange: str | None) -> None:
+def _say(
+    name: str, rules: LogLines, total: Sequence[int], strange: str | None, coarse: bool
+) -> None:
     """Say which lines could not be read, and what the others lack."""
     lines, good, fine, timed = total
     if not lines:
@@ -311,7 +318,7 @@ def _say(name: str, rules: LogLines, total: Sequence[int], strange: str | None) 
         if not good:
             raise InputError(f"{name}: {text}; name the format of the file with --format")
         warn(f"left out: {text}")
-    if good - fine > _COARSE * good:
+    if coarse:
         warn(
             f"{good - fine} of {good} lines have the time in whole seconds only, too coarse for "
             f"queue lengths; add {rules.add_fraction}"

@@ -19,7 +19,7 @@ FORMAT = Format(
             '{} {} {} [{clock}] "{request}" {status} {:code} {took:us}{}',
             '{} {} {} [{clock}] "{request}" {status} {}',
         ),
-        add_fraction="%{usec_frac}t to the LogFormat, as in docs/prometheus.md",
-        add_response="%D to the LogFormat",
+        add_fraction="%{usec_frac}t to Apache's LogFormat, as in docs/prometheus.md",
+        add_response="%D to Apache's LogFormat",
     ),
 )

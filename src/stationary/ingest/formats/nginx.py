@@ -23,7 +23,7 @@ FORMAT = Format(
             '{} {} {} [{clock}] "{request}" {status} {tail}',
         ),
         ends=True,
-        add_fraction="$msec to the log_format",
-        add_response="$request_time to the log_format",
+        add_fraction="$msec to nginx's log_format",
+        add_response="$request_time to nginx's log_format",
     ),
 )
