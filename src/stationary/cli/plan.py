@@ -20,11 +20,11 @@ from stationary.cli._options import (
 )
 from stationary.cli._say import say
 from stationary.cli._sources import Metrics, Place, Requests
-from stationary.errors import InputError, hide_passwords
+from stationary.errors import hide_passwords
 from stationary.output.folders import REPORT
 from stationary.terms.growth import Growth
+from stationary.terms.measures import check_times
 from stationary.terms.slo import as_slos
-from stationary.words import unit_of
 
 if TYPE_CHECKING:
     from stationary.planning.limits import Limit
@@ -80,11 +80,8 @@ def plan(
     folder.check()
     place = Place(source, requests, metrics, reading)
     place.check()
-    known_times = not place.holds_windows  # which are in seconds
-    for slo in asking.slos:
-        if known_times and unit_of(slo.measure) == "time" and not slo.unit:
-            said = f"{slo.measure}<{slo.bound:g}"
-            raise InputError(f"{said} has no unit: write {said}ms or {said}s")
+    if not place.holds_windows:  # times of requests and of a Prometheus are in seconds
+        check_times(asking.slos)
     use_one_thread()
 
     from stationary import words
@@ -94,7 +91,7 @@ def plan(
 
     with stages() as progress:
         progress("reading the data")
-        windows, found = place.read(known.get("servers", []), known.get("capacity", []), progress)
+        windows, notes = place.read(known.get("servers", []), known.get("capacity", []), progress)
     slos = asking.slos or as_slos(_USUAL)
     with progress_bar("model", 4) as bar:
         made = run(
@@ -112,7 +109,7 @@ def plan(
         "title": title,
         "unit": unit or ("" if place.holds_windows else "req/s"),
         "growth": growth or "",
-        "notes": "\n".join(found),
+        "notes": "\n".join(notes),
     }
     with stages() as progress:
         progress("finding the limit of each SLO")
@@ -124,12 +121,12 @@ def plan(
             made.report(folder.output / REPORT)
     if json:
         rows = made.forecast(_loads(limit)).to_dict("records")
-        say(as_json(plan_record(made, limit, alone, rows, found)))
+        say(as_json(plan_record(made, limit, alone, rows, notes)))
     else:
-        notes = [*words.warned(made), *found]
+        said = [*words.warned(made), *notes]
         if not asking.slo:
-            notes.insert(0, f"no SLO was given: this is for {_USUAL} (--slo 'p99<200ms')")
-        say(words.plan_screen(made, limit, alone, notes, _advice(folder.output), grows))
+            said.insert(0, f"no SLO was given: this is for {_USUAL} (--slo 'p99<200ms')")
+        say(words.plan_screen(made, limit, alone, said, _advice(folder.output), grows))
     if not limit.trusted or not limit.met_at(limit.present):
         raise typer.Exit(1)
 
