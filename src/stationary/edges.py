@@ -171,7 +171,7 @@ class Edges:
 
 
 def centred(g: Tensor, pi: Tensor) -> Tensor:
-    """``g - (pi . g) 1``, as seen from the likeliest state.
+    """``g - (pi . g) 1``, computed relative to the likeliest state.
 
     Where nearly all probability is on one state, its entry is the small difference of two large
     numbers, unless g is taken relative to it first.

@@ -184,7 +184,7 @@ def test_what_spark_does_not_do(spark, tmp_path):
     with pytest.raises(InputError, match="access logs are read by DuckDB"):
         windows_from_events(Source(str(path), format="nginx"), Cut(1.0), Spark())
     for engine, said in (
-        (Spark("local[7]"), r"is running at local\[2\], which cannot become .*'local\[7\]'"),
+        (Spark("local[7]"), r"runs at local\[2\] already, .* cannot be changed to .*'local\[7\]'"),
         (Spark(memory="1GB"), "memory='1GB'"),
     ):
         with pytest.raises(InputError, match=said), engine.open():

@@ -123,5 +123,5 @@ def test_states_are_the_same_however_the_search_is_cut(monkeypatch):
 def test_a_range_without_an_end_is_refused_soon(monkeypatch):
     monkeypatch.setattr("stationary.models.rules.states._MOST_STEPS", 1000)
     rules = {"arrive": "n < 10^9 -> n += 1 at load", "serve": "n > 0 -> n -= 1 at 1"}
-    with pytest.raises(InputError, match=r"more than 1000 rules away.*narrow the ranges"):
+    with pytest.raises(InputError, match=r"more than 1000 steps from.*narrow the ranges"):
         RuleModel({"n": (0, 10**9)}, rules)

@@ -6,6 +6,7 @@ import gzip
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,7 +27,7 @@ from stationary.studio.jobs import Job
 from stationary.studio.library import Library
 from stationary.studio.slow import Slow, rules, table
 from stationary.studio.uploads import Uploads, check
-from stationary.studio.work import make
+from stationary.studio.work import known_of, make
 
 pytestmark = pytest.mark.slow
 
@@ -98,6 +99,32 @@ def test_a_window_that_was_tampered_with_stands_out(plan):
     assert any("Fuller or slower" in reason for reason in rows[7]["reasons"])
 
 
+def test_the_checks_of_a_plan_that_warns_are_shown(plan, tmp_path):
+    seen = plan.windows.states
+    data = seen.data.clone()
+    data[len(data) // 2 :] = data[len(data) // 2 :].flip(-1)  # the system changed half-way
+    found = st.fit(plan.model, st.Windows(plan.windows.x, observations=[seen.with_data(data)]))
+    verdicts = {finding.verdict for finding in found.findings}
+    assert "warning" in verdicts
+    studio = Studio(Library(tmp_path))
+    studio.scratch.cleanup()
+    asked = {"type": "http", "path_params": {"token": "t", "name": "changed"}, "query_string": b""}
+    shown = studio.render(Request(asked), "checks", view=View(found))
+    marked = re.findall(
+        r'<details class="(\w+)".*?class="verdict">\S+ ([^<]+)<', shown.body.decode(), re.S
+    )
+    said_ = {"ok": "fine", "warning": "warning", "unknown": "the data do not say enough"}
+    assert {verdict for verdict, _ in marked} == verdicts
+    assert all(said_[verdict] == text for verdict, text in marked)
+
+
+def test_a_bound_on_windows_may_have_the_unit_of_their_loads():
+    task = {"slo": ["p99<200"], "servers": "2,4", "patience": "30s", "window": "10s"}
+    known, slos = known_of({**task, "holds": "windows"})
+    assert known == {"servers": [2, 4], "patience": 30.0, "window": 10.0}
+    assert [slo.bound for slo in slos] == [200.0]
+
+
 def test_what_must_hold_is_what_the_address_says(plan):
     view, asked = View(plan), Asked.of([("slo", "loss<2%"), ("slo", "mean_queue<3")])
     facts = view.facts("what-if", asked)
@@ -121,7 +148,7 @@ def test_the_data_of_a_saved_what_if_are_of_the_system_as_it_was(plan, tmp_path)
     assert [row["load"] for row in found["windows"]] == plan.windows.loads.tolist()
     assert not any(row["reasons"] for row in found["windows"])
     task = {"plan": str(tmp_path / "three"), "without": [0], "output": str(tmp_path / "new")}
-    with pytest.raises(InputError, match="plan that was observed"):
+    with pytest.raises(InputError, match="plan of the observed system"):
         make(task, lambda *given, **facts: None)
 
 
@@ -232,7 +259,7 @@ def test_a_wrong_question_gets_a_sentence(studio):
             assert said_.lower() in json.loads(text)["error"].lower()
     for body in (b"[" * 9, b"[" * 100_000, b"\xff", b"[]", b'{"without": 5}'):
         status, _, text = studio.post("plans/checkout/api/again", body)
-        assert (status, "reload it" in text) == (400, True)
+        assert (status, "reload the page" in text) == (400, True)
     job = json.loads(studio.post("plans/checkout/api/again", {"without": []})[2])["job"]
     assert "choose the windows" in follow(studio, job)["error"]
 
@@ -424,10 +451,16 @@ def test_wrong_columns_get_a_sentence(studio, tmp_path):
         ({"slo": ["loss<soon"]}, "loss<soon"),
         ({"patience": "ages"}, "patience"),
         ({"window": [1]}, "window"),
+        ({"slo": ["lss<1%"]}, "there is no measure 'lss'"),
+        ({"slo": ["p99<200"]}, "write p99<200ms or p99<200s"),
+        ({"servers": "4", "capacity": "2"}, "counts requests in service, too"),
+        ({"time_unit": "hours"}, "the unit of times is s, ms, us, ns; got 'hours'"),
         ({"columns": 5}, "reload"),
+        ({"columns": {"arrival": ["when"]}}, "reload"),
+        ({"columns": {"arrival": {"when": 1}}}, "reload"),
     ):
         status, _, text = studio.post("api/plans", {**task, **wrong})
-        assert (status, named in text) == (400, True)
+        assert (status, named in json.loads(text)["error"]) == (400, True)
     error = follow(studio, json.loads(studio.post("api/plans", task)[2])["job"])["error"]
     assert "odd.csv" in error
     assert "nothing" in error

@@ -234,6 +234,10 @@ def test_no_bound_a_wrong_bound_and_no_server_get_a_sentence(page):
     assert browser.find_elements(By.CSS_SELECTOR, "#facts dd") == []
     box.send_keys("soon", Keys.ENTER)
     assert "soon is not a bound" in text(browser, "slo-error")
+    box.clear()
+    box.send_keys("200", Keys.ENTER)
+    assert "200 has no unit" in text(browser, "slo-error")
+    assert "Set a bound" in text(browser, "answer")
     offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
     browser.execute_cdp_cmd("Network.enable", {})
     browser.execute_cdp_cmd("Network.emulateNetworkConditions", offline)

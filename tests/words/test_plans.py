@@ -2,6 +2,7 @@
 
 import math
 from datetime import date
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ from stationary.errors import InputError
 from stationary.planning.limits import Limit
 from stationary.terms.growth import Growth
 from stationary.terms.slo import Slo
+from stationary.words.plans import outlying_windows, service
 
 LOSS, P99 = Slo.parse("loss<0.1%"), Slo.parse("p99<200ms")
 TODAY = date(2026, 1, 1)
@@ -78,3 +80,40 @@ def test_the_answer_names_every_bound_and_the_one_that_binds():
 def test_what_an_answer_rests_on_says_how_states_were_counted(sampling, said):
     windows = st.Windows([5.0, 7.0], [[9, 1], [7, 3]], [0, 1], sampling=sampling)
     assert words.sentence(words.rests_on(windows, "req/s")) == said
+
+
+@pytest.mark.parametrize(
+    ("in_seconds", "overhead", "said"),
+    [
+        (True, 0.0, "serving a request takes 20 ms (standard deviation 10 ms)"),
+        (
+            True,
+            0.001,
+            "serving a request takes 20 ms (standard deviation 10 ms); another 1 ms passes outside "
+            "the queue",
+        ),
+        (
+            False,  # loads per minute, for instance
+            0.001,
+            "serving a request takes 0.02 (standard deviation 0.01); another 0.001 passes outside "
+            "the queue",
+        ),
+    ],
+)
+def test_what_a_service_takes_is_in_seconds_only_where_times_are(in_seconds, overhead, said):
+    learnt = {"service_rate": 50.0, "variability": 0.25, "overhead": overhead}
+    found = SimpleNamespace(change=None, estimates=learnt, in_seconds=in_seconds)
+    assert service(found) == said
+
+
+@pytest.mark.parametrize(
+    ("far", "said"),
+    [
+        ([], ""),
+        ([1], "window 2 (load 7) is far from the model"),
+        ([0, 1], "windows 1 (load 5) and 2 (load 7) are far from the model"),
+    ],
+)
+def test_windows_far_from_the_model_are_named(far, said):
+    windows = st.Windows([5.0, 7.0], [[9, 1], [7, 3]], [0, 1])
+    assert outlying_windows(SimpleNamespace(outlying=far, windows=windows)) == said

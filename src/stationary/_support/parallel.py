@@ -63,7 +63,7 @@ def in_parallel(
 
     Work that is done before processes would have started stays in this one. There are ``jobs``
     processes, one per core where that is -1, or else the tasks run on the Dask cluster whose
-    scheduler has this address.
+    scheduler is at ``cluster``.
     """
     _check(jobs, cluster, progress)
     results: dict[int, R] = {}

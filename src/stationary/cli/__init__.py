@@ -2,7 +2,7 @@
 
 Exit codes: 0 fine; 1 an SLO is missed, the fit did not converge, or the answer is not to be
 trusted; 2 bad input or usage; 70 an error of ours; 130 interrupted, with the work so far kept; 141
-nobody reads the output any more.
+the reader of a pipe went away.
 Commands import what they need when they run, so that ``--help`` does not wait for torch.
 """
 

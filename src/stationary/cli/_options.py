@@ -25,10 +25,9 @@ import typer
 from stationary.cli._parse import parse_range, parse_states
 from stationary.errors import InputError, did_you_mean, hide_passwords
 from stationary.ingest.formats import format_names
-from stationary.terms.candidates import pairs, parse_candidates
+from stationary.terms.candidates import parse_system
 from stationary.terms.measures import USUAL, check_bounds, check_measures
 from stationary.terms.slo import as_slos, check_level, check_positive
-from stationary.terms.spans import parse_span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -247,7 +246,7 @@ class Reading:
             numbers = (0,)
         if any(number < 1 for number in numbers):
             raise InputError(
-                f"--leave-out has numbers of windows, the first is 1, as in 3,17; got "
+                f"--leave-out takes numbers of windows, counted from 1, as in 3,17; got "
                 f"{self.leave_out!r}"
             )
         return numbers
@@ -270,16 +269,7 @@ class System:
 
     def known(self) -> dict[str, Any]:
         """Return what is given, as arguments of `stationary.plan`; loads no torch."""
-        known: dict[str, Any] = {
-            name: list(parse_candidates(text, f"--{name}"))
-            for name, text in (("servers", self.servers), ("capacity", self.capacity))
-            if text is not None
-        }
-        if self.patience is not None:
-            known["patience"] = parse_span(self.patience, "--patience")
-        if "capacity" in known:
-            pairs(known.get("servers", [1]), known["capacity"])
-        return known
+        return parse_system(self.servers, self.capacity, self.patience, "--")
 
 
 @dataclass(frozen=True)

@@ -245,9 +245,7 @@ class Place:
             )
         return arrival not in names
 
-    def read(
-        self, servers: Sequence[int], capacities: Sequence[int], progress: Progress
-    ) -> Found:
+    def read(self, servers: Sequence[int], capacities: Sequence[int], progress: Progress) -> Found:
         """Return the windows, and what a reader should know of how they were made.
 
         Of servers and capacity it takes what may be, as far as it is known.

@@ -275,7 +275,8 @@ def _finish_classes(
 
     files = dict[str, Path]()
     for name in each:
-        # Classes may differ only in signs that are left out, or after what a name has room for.
+        # Names may differ only in characters that a file name leaves out, or beyond its 80
+        # characters.
         plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:80] or "other"
         names = (plain, *(f"{plain}-{k}" for k in range(2, 2 + len(each))))
         stems = (output.with_stem(f"{output.stem}-{one}") for one in names)

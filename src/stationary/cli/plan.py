@@ -21,11 +21,11 @@ from stationary.cli._options import (
 )
 from stationary.cli._say import say
 from stationary.cli._sources import Metrics, Place, Requests
-from stationary.errors import InputError, hide_passwords
+from stationary.errors import hide_passwords
 from stationary.output.folders import REPORT
 from stationary.terms.growth import Growth
+from stationary.terms.measures import check_times
 from stationary.terms.slo import as_slos
-from stationary.words import unit_of
 
 if TYPE_CHECKING:
     from stationary.planning.limits import Limit
@@ -81,11 +81,8 @@ def plan(
     folder.check()
     place = Place(source, requests, metrics, reading)
     place.check()
-    known_times = not place.holds_windows  # which are in seconds
-    for slo in asking.slos:
-        if known_times and unit_of(slo.measure) == "time" and not slo.unit:
-            said = f"{slo.measure}<{slo.bound:g}"
-            raise InputError(f"{said} has no unit: write {said}ms or {said}s")
+    if not place.holds_windows:  # times of requests and of a Prometheus are in seconds
+        check_times(asking.slos)
     use_one_thread()
 
     from stationary import words

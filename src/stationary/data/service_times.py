@@ -34,7 +34,7 @@ from stationary.errors import InputError
 from stationary.models import Model, Point
 
 SUMS = ("n", "sum", "sq")
-"""What each cell has a column of."""
+"""Columns of each cell: number, sum and sum of squares."""
 _FACTS = ("shortest", "sharing")
 
 OVERTAKING = 0.01

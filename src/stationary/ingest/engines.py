@@ -312,8 +312,8 @@ class Spark(Engine):
         master = spark.sparkContext.master
         if self.memory is not None or self.master not in (None, master):
             raise InputError(
-                f"a session of Spark is running at {master}, which cannot become {self}: stop it "
-                f"first, or leave out what is different"
+                f"a Spark session runs at {master} already, and its settings cannot be changed to "
+                f"{self}: stop it first, or leave out master= and memory="
             )
 
 

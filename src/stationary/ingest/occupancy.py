@@ -3,7 +3,7 @@ r"""The sweep over requests as a query, for engines that keep the requests where
 Sorted by time, arrivals add one and departures subtract one; what an arrival found is the number of
 arrivals before it less that of departures. A running sum over all events would have to be done by
 one worker in one piece. So time is cut into slots. Within a slot, running sums start from zero, and
-any number of workers do them side by side; the sums at the begin of a slot are a running sum over
+any number of workers do them side by side; the sums at the start of a slot are a running sum over
 slots, of which there are few.
 
 Numbered in this way, the j-th departure frees a server for the arrival number ``j + m``: one join

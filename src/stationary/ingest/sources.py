@@ -34,7 +34,7 @@ from stationary.terms.spans import Unit as Unit
 _OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 """What text in other encodings begins with; UTF-32, little-endian, begins as UTF-16 does."""
 _HEAD = 2**16
-"""Bytes at the begin of a file that are looked at."""
+"""Bytes at the start of a file that are looked at."""
 _LINES = 100
 """Lines of them by which a format is found."""
 _SHOWN = 200

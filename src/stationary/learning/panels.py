@@ -40,8 +40,8 @@ def panel_transitions(counts: Any, noise: float = 0.0) -> Tensor:
     ----------
     counts : array_like [T, n] or sequence of them
         How many were in each state at each time; several panels of one chain are added up.
-        Times at which all counts are in the same proportions show one direction only: as many as
-        there are states must differ.
+        Times with the same proportions add nothing: there must be at least as many times with
+        different proportions as there are states.
     noise : float
         Variance of the error of a count over the count: 0 where everybody was counted, ``1 - r``
         where each was counted with probability r, 1 for Poisson noise.

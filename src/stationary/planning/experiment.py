@@ -108,7 +108,8 @@ def next_experiment(
         raise InputError(f"loads must be numbers; an SLO is given as loss=0.01; got {loads!r}")
     if estimate.model.weights:
         raise InputError(
-            "weights of a network have no standard errors to reduce: measure the loads you ask of"
+            "weights of a network have no standard errors to reduce: measure at the loads that you "
+            "want to know about"
         )
     if not estimate.converged:
         raise InputError("the fit did not converge, so its information is unknown: fit again")
@@ -131,7 +132,10 @@ def next_experiment(
         loads = [float(f"{load:.3g}") for load in spread]
     candidates = np.unique(estimate.model.as_inputs(loads, least=1)[:, 0].numpy())
     if candidates[-1] > FARTHEST * heaviest:
-        raise InputError(f"no test is made at so heavy a load; got {candidates[-1]:g}")
+        raise InputError(
+            f"loads must be at most {FARTHEST:g} times the heaviest observed ({heaviest:g}); got "
+            f"{candidates[-1]:g}"
+        )
     known = Information.of(estimate, windows)
     after = np.array([answer.interval(cov) for cov in known.after(candidates, more)])
     table = pd.DataFrame(

@@ -141,7 +141,7 @@ class View:
     def facts(self, page: str, asked: Asked) -> dict[str, Any]:
         """Return what a page shows beside the curves."""
         names, slos = self.measures(Asked(asked.slos)), asked.slos or self.slos
-        others = {} if slos == self.slos else {"limit": None, "answer": "Computing the limit …"}
+        others = {} if slos == self.slos else {"limit": None, "answer": words.COMPUTING}
         return {
             **self._known,
             **others,

@@ -61,7 +61,7 @@ _SAID = (
 _LONGEST = 2**20
 """Bytes of a question."""
 
-_NOT_OURS = "This is not a question that the page sends: reload it."
+_NOT_OURS = "The studio did not understand this request; reload the page."
 
 
 class Studio:
@@ -239,6 +239,8 @@ class Studio:
         self.jobs.check_free()
         columns, slo = task.get("columns", {}), task.get("slo", [])
         if not isinstance(columns, dict) or not isinstance(slo, list):
+            raise InputError(_NOT_OURS)
+        if not all(isinstance(each, str) for each in columns.values()):
             raise InputError(_NOT_OURS)
         given: dict[str, Any] = {key: str(task[key]) for key in _SAID if task.get(key)}
         given |= {"columns": columns, "slo": list(map(str, slo))}

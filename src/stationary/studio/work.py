@@ -26,7 +26,8 @@ from stationary.facade import Plan
 from stationary.ingest import Columns, Cut, Source, Unit, windows_from_events
 from stationary.planner import compare, fit, load, plan
 from stationary.studio.answers import labelled
-from stationary.terms.candidates import parse_candidates
+from stationary.terms.candidates import parse_system
+from stationary.terms.measures import check_bounds, check_times
 from stationary.terms.slo import Slo, as_slos
 from stationary.terms.spans import parse_span
 
@@ -55,15 +56,20 @@ def make(task: dict[str, Any], say: Say) -> Plan:
 
 def known_of(task: dict[str, Any]) -> tuple[dict[str, Any], tuple[Slo, ...]]:
     """Return what a person knows of the system, and what must hold; raise where that is wrong."""
-    known: dict[str, Any] = {
-        name: list(parse_candidates(task[name], name))
-        for name in ("servers", "capacity")
-        if task.get(name)
-    }
-    spans = {
-        name: parse_span(task[name], name) for name in ("patience", "window") if task.get(name)
-    }
-    return {**known, **spans}, as_slos(task.get("slo") or ["loss<0.1%"])
+    servers, capacity, patience = (
+        task.get(name) or None for name in ("servers", "capacity", "patience")
+    )
+    known = parse_system(servers, capacity, patience)
+    if task.get("window"):
+        known["window"] = parse_span(task["window"], "window")
+    unit = task.get("time_unit")
+    if unit and unit not in list(Unit):
+        raise InputError(f"the unit of times is {', '.join(Unit)}; got {unit!r}")
+    slos = as_slos(task.get("slo") or ["loss<0.1%"])
+    check_bounds(slos)
+    if task.get("holds") != "windows":  # times of requests are in seconds
+        check_times(slos)
+    return known, slos
 
 
 def _from_source(task: dict[str, Any], say: Say) -> Plan:
@@ -114,7 +120,10 @@ def _again(task: dict[str, Any], say: Say) -> Plan:
             f"repeat: use 'stationary fit' on a file without these windows"
         )
     if earlier.change is not None:
-        raise InputError(f"{words.what_if(earlier.change)}: take the plan that was observed")
+        raise InputError(
+            f"{words.what_if(earlier.change)}: this plan is a what-if; leave windows out in the "
+            f"plan of the observed system"
+        )
     keep = np.ones(len(earlier.windows), bool)
     without = [k for k in task["without"] if isinstance(k, int) and 0 <= k < len(keep)]
     keep[without] = False

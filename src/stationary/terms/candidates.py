@@ -1,4 +1,4 @@
-"""Whole numbers that are not known for sure: one, a list of candidates, or a range."""
+"""What is known of a system: whole numbers may be one, a list of candidates, or a range."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stationary.errors import InputError
+from stationary.terms.spans import parse_span
 
 _RANGE = re.compile(r"\s*(\d+)\s*-\s*(\d+)\s*")
 
@@ -61,6 +62,30 @@ def parse_candidates(text: str, name: str) -> tuple[int, ...]:
             f"{text!r}"
         )
     return as_candidates((numbers[0], numbers[1]) if match else numbers, name)
+
+
+def parse_system(
+    servers: str | None, capacity: str | None, patience: str | None, mark: str = ""
+) -> dict[str, Any]:
+    """Return what is known of a system, as arguments of `stationary.plan`.
+
+    ``mark`` stands before a name in messages, such as ``--`` on the command line.
+
+    Examples
+    --------
+    >>> parse_system("4", "17-19", "30s")
+    {'servers': [4], 'capacity': [17, 18, 19], 'patience': 30.0}
+    """
+    known: dict[str, Any] = {
+        name: list(parse_candidates(text, f"{mark}{name}"))
+        for name, text in (("servers", servers), ("capacity", capacity))
+        if text is not None
+    }
+    if patience is not None:
+        known["patience"] = parse_span(patience, f"{mark}patience")
+    if "capacity" in known:
+        pairs(known.get("servers", [1]), known["capacity"])
+    return known
 
 
 def pairs(servers: Sequence[int], capacities: Sequence[int]) -> list[tuple[int, int]]:

@@ -36,3 +36,11 @@ def check_bounds(slos: Iterable[Slo]) -> None:
         check_measures([slo.measure])
         unit = unit_of(slo.measure)
         slo.check({unit or ""}, 0.0, 1.0 if unit == "share" else math.inf)
+
+
+def check_times(slos: Iterable[Slo]) -> None:
+    """Raise for a bound on a time without a unit: of data in seconds, 200 would be 200 s."""
+    for slo in slos:
+        if unit_of(slo.measure) == "time" and not slo.unit:
+            said = f"{slo.measure}<{slo.bound:g}"
+            raise InputError(f"{said} has no unit: write {said}ms or {said}s")

@@ -66,6 +66,7 @@ from stationary.words.numbers import (
 )
 from stationary.words.plans import (
     AT_LOAD,
+    COMPUTING,
     assumed,
     breakdown,
     bullet,

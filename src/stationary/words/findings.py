@@ -157,7 +157,7 @@ _WINDOW = (
     "{times:3} times as long as the system takes to forget its state "
     "({estimated:about |}{duration:3} against {relaxation:2}, at load {load:number})"
 )
-_DIFFERENCE = "are {more:fuller|emptier} by {size:2} {unit}"
+_DIFFERENCE = "are {more:fuller or slower|emptier or faster} by {size:2} {unit} on average"
 _CONFOUNDED = "so the effect of earlier windows cannot be separated from that of the load"
 _CUT_SHORT = (
     "the search for its ends reached its limit of work, so that the range may be wider",

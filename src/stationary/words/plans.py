@@ -8,7 +8,7 @@ from datetime import date
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from stationary.words import answers, headlines
+from stationary.words import answers, headlines, measures
 from stationary.words.findings import clause
 from stationary.words.numbers import (
     about,
@@ -41,6 +41,9 @@ AT_LOAD = {
 }
 """What is to be known of forecasts at a load that somebody chose, by where it lies."""
 
+COMPUTING = "Computing the limit …"
+"""Stands where the answer will be."""
+
 _LABEL = 10
 """Width of the labels at the left."""
 
@@ -67,7 +70,13 @@ def grounds(found: Plan, limit: Limit) -> list[str]:
     if limit.doubt is not None:
         lines += _labelled("WARNING", f"not to be trusted: {answers.doubt(limit.doubt)}")
     rests = rests_on(found.windows, found.recipe.get("unit", ""))
-    parts = [rests, f"model: {found.name}", service(found), unobserved(found), odd_ones(found)]
+    parts = [
+        rests,
+        f"model: {found.name}",
+        service(found),
+        unobserved(found),
+        outlying_windows(found),
+    ]
     lines += _labelled("Based on", "; ".join(filter(None, parts)))
     if limit.doubt is None and found.horizon.load:
         lines += _labelled("Tested", answers.why_horizon(found.horizon))
@@ -115,20 +124,24 @@ def service(found: Plan) -> str:
     known = found.estimates
     if found.change is not None or not known.keys() >= {"service_rate", "variability"}:
         return ""
-    mean = 1 / known["service_rate"]
-    spread = seconds(mean * math.sqrt(known["variability"]))
-    text = f"a service takes {seconds(mean)} (standard deviation {spread})"
-    overhead = known.get("overhead", 0.0)
-    return f"{text}, and {seconds(overhead)} outside the queue" if overhead else text
+    mean, overhead = 1 / known["service_rate"], known.get("overhead", 0.0)
+    sizes = (mean, mean * math.sqrt(known["variability"]), overhead)
+    took, spread, outside = (
+        measures.value("response_time", size, found.in_seconds) for size in sizes
+    )
+    text = f"serving a request takes {took} (standard deviation {spread})"
+    return f"{text}; another {outside} passes outside the queue" if overhead else text
 
 
-def odd_ones(found: Plan) -> str:
+def outlying_windows(found: Plan) -> str:
     """Name the windows that lie far from the model, as a clause; empty if there are none."""
     if not found.outlying:
         return ""
     loads = found.windows.loads.tolist()
     named = [f"{k + 1} (load {number(loads[k], 3)})" for k in found.outlying]
-    return f"out of the ordinary: window {listed(named, 5)}"
+    if len(named) == 1:
+        return f"window {named[0]} is far from the model"
+    return f"windows {listed(named, 5)} are far from the model"
 
 
 def unobserved(found: Plan) -> str:

@@ -185,8 +185,8 @@ def _check_ticks(ticks: float, rows: int, tagged: Tagged) -> None:
     most = max(_WORK / rows, _WORK_EACH) / len(tagged.part)
     if ticks > most:
         raise SolverError(
-            f"response times are too long to be followed: they take more than {most:.0f} of the "
-            f"system's shortest times. Its rates are too far apart, or it is too large"
+            f"response times cannot be computed: one lasts more than {most:.0f} steps of the "
+            f"chain; the system's rates are too far apart, or it is too large"
         )
 
 

@@ -8,8 +8,8 @@ significant. States in the order of their codes are in lexicographic order.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,16 @@ from stationary.errors import InputError
 from stationary.models.rules.formulas import Columns
 
 Ints = NDArray[np.int64]
-Moves = Callable[..., tuple[Ints, Ints]]
-"""From codes and their columns to the positions that a rule moves, and the codes it leads to."""
+
+
+class Moves(Protocol):
+    """Where one rule leads from states."""
+
+    def __call__(
+        self, codes: Ints, columns: Columns, /, *, strict: bool = True
+    ) -> tuple[Ints, Ints]:
+        """Return the positions of the codes that the rule moves, and the codes it leads to."""
+
 
 MOST_STATES = 20_000_000
 _MOST_CELLS = 200_000_000
@@ -173,7 +181,7 @@ class Space:
                 return reached
             reached = np.insert(reached, np.searchsorted(reached, frontier), frontier)
         raise InputError(
-            f"some states are more than {_MOST_STEPS} rules away from the first one: narrow the "
+            f"some states are more than {_MOST_STEPS} steps from the first state: narrow the "
             f"ranges of variables"
         )
 

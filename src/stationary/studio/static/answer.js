@@ -175,7 +175,9 @@ for (const name of charted) {
   box.addEventListener("change", () => {
     const text = box.value.trim();
     const value = text ? parsed(text) : 0;
-    if (value >= 0) setBound(name, value, true);
+    if (value > 0 && measures[name].time && !/[a-z]$/i.test(text))
+      complain({ message: `${text} has no unit: write it as in 200 ms or 2 s.` });
+    else if (value >= 0) setBound(name, value, true);
     else complain({ message: `${text} is not a bound: write it as in 0.1% or 200 ms.` });
   });
 }

@@ -75,9 +75,13 @@ function ready() {
 }
 
 function list() {
-  const weight = ({ off, change }) =>
-    Math.max(Math.abs(off ?? 0) / 3, Math.abs(change ?? 0) / 0.02);
-  const order = windows.map((_, k) => k).sort((a, b) => weight(windows[b]) - weight(windows[a]));
+  // Windows with a reason come first; the farthest from the model before the others.
+  const size = (value) => Math.abs(value ?? 0);
+  const compare = (a, b) =>
+    b.reasons.length - a.reasons.length ||
+    size(b.off) - size(a.off) ||
+    size(b.change) - size(a.change);
+  const order = windows.map((_, k) => k).sort((a, b) => compare(windows[a], windows[b]));
   const few = Math.max(MOST, odd());
   id("windows").replaceChildren(...(every ? order : order.slice(0, few)).map(row));
   id("more").hidden = every || order.length <= few;

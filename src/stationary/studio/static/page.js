@@ -10,7 +10,7 @@ export const state = () => new URLSearchParams(location.search);
 
 export function remember(params) {
   // The address is the state, so that a view can be kept and shared.
-  history.replaceState(null, "", params.size ? `?${params}` : location.pathname);
+  history.replaceState(null, "", `${params}` ? `?${params}` : location.pathname);
   // What must hold is the same on every page of the plan.
   const slos = new URLSearchParams(params.getAll("slo").map((slo) => ["slo", slo]));
   for (const link of document.querySelectorAll("nav a[data-page]")) link.search = slos;
