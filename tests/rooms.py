@@ -12,7 +12,7 @@ ROOMS = {
     "_support": 595,
     "edges": 190,
     "generator": 335,
-    "solvers": 3900,
+    "solvers": 3905,
     "spectrum": 115,
     "gradients": 870,
     "steady": 125,

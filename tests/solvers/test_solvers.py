@@ -132,6 +132,15 @@ def test_rates_over_600_decades_are_solved_all_the_same(solver, gen):
     assert bool(pi.isfinite().all())
 
 
+@pytest.mark.parametrize("solver", [st.solvers.GTH(), st.solvers.Auto()], ids=name)
+def test_a_share_that_has_lost_digits_is_not_used(solver):
+    # State 2 has a probability of 8e-324, of which float64 keeps a digit; state 0 follows from it.
+    Q = torch.zeros(3, 3, dtype=torch.float64)
+    Q[0, 1], Q[1, 2], Q[2, 0] = 4.5e-52, 8.9e-300, 1.16e24
+    pi = st.steady_state(st.Generator.from_dense(Q), solver).pi
+    assert float(pi[0]) == pytest.approx(8.9e-300 / 4.5e-52, rel=1e-14)
+
+
 def test_lu_refuses_what_it_cannot_solve():
     births, deaths = [0.001] * 110 + [1.0] * 110, [1.0] * 110 + [0.001] * 110
     with pytest.raises(SolverError, match=r"use GTH\(\)"):

@@ -65,7 +65,8 @@ def raise_lost_gradient(lost: Array) -> NoReturn:
     which = f"chain {lost.argmax()} of the batch" if len(lost) > 1 else "the chain"
     raise SolverError(
         f"the steady state of {which} is known, but its derivatives are not: its rates are too far "
-        f"apart for float64; leave out transitions that never happen"
+        f"apart for float64; leave out transitions that never happen, and "
+        f"check the units of the loads"
     )
 
 
@@ -84,5 +85,6 @@ def raise_failure(generator: Generator, status: Array) -> NoReturn:
     which = f"chain {index} of the batch" if index else "the chain"
     raise SolverError(
         f"{which} has one closed class, but its rates are too far apart for float64: elimination "
-        f"under- or overflowed; leave out transitions that never happen"
+        f"under- or overflowed; leave out transitions that never happen, and "
+        f"check the units of the loads"
     )

@@ -100,7 +100,7 @@ def eliminate(start, index, lower, upper, pivots):
                 least_share = min(least_share, upper[a])
                 if not upper[a] < np.inf:
                     return False
-        if least_share * least_rate < TINY:
+        if min(least_share, least_share * least_rate) < TINY:
             return False
         for a in range(a0 + 1, a1):
             p = start[index[a]]

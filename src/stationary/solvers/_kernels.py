@@ -88,7 +88,7 @@ def _eliminate(A):
                     # the matrix product below.
                     for j in range(0 if i >= lo else lo, k):
                         A[i, j] += f * A[k, j]
-            if least_share * least_rate < TINY or not pivot < np.inf:
+            if min(least_share, least_share * least_rate) < TINY or not pivot < np.inf:
                 return _LOST
         if lo > 1:
             A[:lo, :lo] += np.dot(
@@ -314,7 +314,7 @@ def out_of_range(src, rates, pi, steps, out):
         largest = max(largest, rates[e] * abs(out[e]))
         if pi[src[e]] < TINY:
             unseen = max(unseen, rates[e] * _LEAST * abs(steps[e]))
-    return not total < np.inf or unseen > _DIGITS * largest
+    return not total < np.inf or (largest > 0.0 and unseen > _DIGITS * largest)
 
 
 @_jit

@@ -199,11 +199,11 @@ def _refuse_sets_apart(generator: Generator, exits: Tensor) -> None:
     seen = Generator(generator.edges, rates.where(share > _ROUNDING, 0.0))
     try:
         seen.recurrent()
-    except ReducibleError:
+    except ReducibleError as error:
         generator.recurrent()  # names the classes if there really are several
         raise SolverError(
-            "Jacobi() cannot tell how probability is shared between sets of states that hardly "
-            "communicate: move the rates to the CPU and use GTH()"
+            f"Jacobi() cannot tell how probability is shared between sets of states that hardly "
+            f"communicate ({error}): move the rates to the CPU and use GTH()"
         ) from None
 
 
