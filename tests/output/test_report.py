@@ -172,6 +172,7 @@ def test_a_what_if_shows_only_what_holds_for_it(several, tmp_path):
         (10.0, 11.0, 14.0, "The present load, 10, may grow by 20% (10% to 40%)", "20%"),
         (24.0, 11.0, 14.0, "is over the limit by 100%.", "none (100% over)"),
         (11.5, 11.0, 14.0, "may already be over the limit", "4%"),
+        (13.0, 11.0, 14.0, "is probably over the limit", "none (8% over)"),
         (10.0, 12.0, 12.0, "may grow by 20% before", "20%"),
     ],
 )

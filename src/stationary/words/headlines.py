@@ -36,6 +36,8 @@ def headroom(found: Limit) -> str:
         return f"{present}, meets the limit, and so does any other."
     if found.load == 0:
         return f"{present}, misses the limit, as does any other."
+    if found.headroom < 0 and found.present <= found.high:
+        return f"{present}, is probably over the limit: it lies in the upper part of the interval."
     if found.headroom < 0:
         return f"{present}, is over the limit by {about(found.present / found.load - 1)}."
     if found.low < found.present:

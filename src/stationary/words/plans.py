@@ -52,6 +52,9 @@ _SAME = 0.005
 
 _SAME_LIMIT = "the same"
 
+_FELT_OVERHEAD = 0.005
+"""Share of a service below which time outside the queue is as good as none."""
+
 _KINDS = {
     "states": "queue lengths that requests found",
     "service times": "service times of requests",
@@ -130,7 +133,9 @@ def service(found: Plan) -> str:
         measures.value("response_time", size, found.in_seconds) for size in sizes
     )
     text = f"serving a request takes {took} (standard deviation {spread})"
-    return f"{text}; another {outside} passes outside the queue" if overhead else text
+    if overhead < _FELT_OVERHEAD * mean:
+        return text
+    return f"{text}; another {outside} passes outside the queue"
 
 
 def outlying_windows(found: Plan) -> str:
