@@ -33,7 +33,7 @@ def check_target(folder: Path, overwrite: bool) -> None:
     """Raise unless a plan may be written here, so that a long fit is not lost at its end."""
     folder = surviving(folder)
     above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not above.is_dir():
+    if above.is_file():
         raise InputError(f"{above} is a file; name a folder for the run")
     parent = above if above != folder else folder.absolute().parent
     try:  # permissions do not tell: root has all of them, and a disk may be read-only
@@ -46,7 +46,10 @@ def check_target(folder: Path, overwrite: bool) -> None:
         return
     if folder.resolve() == Path.cwd():  # a shell would be left in a folder that is gone
         raise InputError("the run cannot replace the folder you are in; name another folder")
-    present = {path.name for path in folder.iterdir()}
+    try:
+        present = {path.name for path in folder.iterdir()}
+    except FileNotFoundError:  # another writer is replacing it just now
+        return
     others = sorted(present - FILES - OLD_FILES)
     if others or (present and not present & {JSON, OLD}):
         raise InputError(
