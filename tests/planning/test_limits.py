@@ -138,6 +138,15 @@ def test_any_load_and_no_load(fit):
     assert fit.max_load(loss=0.01, response_time=1e-6).status is Status.NO_LOAD
 
 
+def test_no_load_breaks_a_percentile_above_that_of_a_full_system():
+    truth = M.MMmK(servers=1, capacity=4, service_rate=25.0, discipline="ps")
+    windows = st.simulate(truth, LOADS, duration=10.0, seed=0)
+    shared = st.fit(M.MMmK(servers=1, capacity=4, discipline="ps"), windows)
+    full = shared.forecast([2e3], measures=["p99"])["p99_high"][0]
+    assert shared.max_load(p99=1.1 * full).status is Status.ANY_LOAD
+    assert shared.max_load(p99=0.9 * full, loss=0.1).status is Status.FOUND
+
+
 def test_some_draws_without_a_limit_leave_an_end_open(fit):
     most = CAPACITY / fit.estimates["service_rate"]  # response time of a full system
     found = fit.max_load(response_time=most * 1.001)

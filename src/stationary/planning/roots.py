@@ -20,6 +20,12 @@ from stationary.terms.slo import Slo
 FARTHEST = 1e6
 """How many times the heaviest observed load the search for a limit goes before it gives up."""
 
+_FAR = 100.0
+"""The same for a chain that cannot be solved farther out, and for draws where the centre has none.
+
+A queue so overloaded is full at all times, so that still more load hardly changes response times.
+"""
+
 _FIRST_STEP = 0.25
 """E-folds of load from the start of the search to the next load tried; steps double."""
 
@@ -82,11 +88,11 @@ class Excess:
         """
         centre = self.roots_of(np.zeros(1, int), np.array([start]), _FIRST_STEP)
         near: float | Array = start
-        step = _FIRST_STEP
+        step, farthest = _FIRST_STEP, _FAR
         if np.isfinite(centre[0][0]):
-            near, step = centre[0] + self._faster(), _NEXT_STEP
+            near, step, farthest = centre[0] + self._faster(), _NEXT_STEP, FARTHEST
         rows = np.arange(1, 1 + len(self.part.theta))
-        draws = self.roots_of(rows, np.broadcast_to(near, rows.shape), step)
+        draws = self.roots_of(rows, np.broadcast_to(near, rows.shape), step, farthest)
         root, which = (np.concatenate(pair) for pair in zip(centre, draws, strict=True))
         return root, which
 
@@ -96,9 +102,11 @@ class Excess:
         ratio = (self.part.theta / model.theta.detach())[:, mask].clamp_min(1e-300).log().numpy()
         return np.nan_to_num(ratio.mean(-1)) if mask.any() else np.zeros(len(ratio))
 
-    def roots_of(self, rows: Array, start: Array, step: float) -> tuple[Array, Array]:
-        """The same for some rows, each from a log load and with a first step of its own."""
-        near = start
+    def roots_of(
+        self, rows: Array, start: Array, step: float, farthest: float = FARTHEST
+    ) -> tuple[Array, Array]:
+        """The same for some rows, each from a log load, with a first step and a longest way."""
+        near, reach = start, math.log(farthest)
         f_near, which = self.at(near, rows)
         up = f_near <= 0
         steps = np.where(up, step, -step)
@@ -107,14 +115,15 @@ class Excess:
         while len(left):
             f_far[left], which[left] = self.at(far[left], rows[left])
             left = left[((f_far > 0) != up)[left]]
-            left = left[(np.abs(far - start) <= math.log(FARTHEST))[left] & ~np.isnan(f_far[left])]
+            left = left[(np.abs(far - start) < reach)[left] & ~np.isnan(f_far[left])]
             # The root lies beyond the last load, so the search goes on from there.
             near, f_near = near.copy(), f_near.copy()
             near[left], f_near[left] = far[left], f_far[left]
             steps[left] *= 2
-            far[left] += steps[left]
+            far[left] = np.clip(far[left] + steps[left], start[left] - reach, start[left] + reach)
+        unsolved = np.isnan(f_far) & ~(np.abs(near - start) >= min(reach, math.log(_FAR)))
         crossed = ((f_far > 0) == up) & ~np.isnan(f_far)
-        root = np.where(np.isnan(f_far), np.nan, np.where(up, np.inf, -np.inf))
+        root = np.where(unsolved, np.nan, np.where(up, np.inf, -np.inf))
         found = np.flatnonzero(crossed)
         a, fa, b, fb = (part[found] for part in (near, f_near, far, f_far))
         root[found], which[found] = self._illinois(rows[found], a, fa, b, fb, which[found])
