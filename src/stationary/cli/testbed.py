@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from stationary.cli._options import check_new, command_of
+from stationary.cli._options import check_new, command_of, refuse
 from stationary.cli._say import say
 from stationary.errors import InputError, ProgramError
 from stationary.terms.spans import parse_span
@@ -26,6 +26,9 @@ testbed = typer.Typer(
 _INTERRUPTED = 130
 _EVERY = 10
 """Windows after which a recording without a terminal reports its progress."""
+
+_PLAIN = ("seconds", "queue", "cpu_share", "workers", "backlog", "seed")
+"""Options that a system takes as they are."""
 
 
 @dataclass(frozen=True)
@@ -54,118 +57,96 @@ class Files:
 
 
 @dataclass(frozen=True)
-class Serving:
-    """Service times.
+class Recorder:
+    """What is recorded; an option that is not given is what is usual for the system.
 
     Options
     -------
+    system: What is recorded: Kamailio, a SIP server, or gunicorn, a web server.
+    seconds: Length of a window; 1 by default, of gunicorn 8.
     service: Service times of the server; deterministic by default, of gunicorn exponential. 'none'
         leaves Kamailio as it is.
     service_time: Mean service time; 330us by default, of gunicorn 8ms.
     variability: Squared coefficient of variation of gamma and lognormal service times.
+    queue: Kamailio: requests that fit into its buffer [20]; lost ones count as Q=this.
+    late: Kamailio: time after which an answer is late [10ms].
+    generator: Kamailio: SIPp, or our own generator ('native'), which is more precise [sipp].
+    arrivals: Kamailio: at random, or at equal distances [poisson].
+    limit_by: Kamailio: how the queue is limited: a shim (needs gcc), or a system setting that is
+        put back (needs root); auto prefers the shim [auto].
+    cpu_share: gunicorn: share of the service time that burns CPU time; a worker sleeps for the
+        rest, as while waiting for a database [1].
+    workers: gunicorn: sync workers, each of which serves one request at a time [1].
+    backlog: gunicorn: connections that may wait; the kernel adds one [16].
+    patience: gunicorn: time after which the client gives a request up; above 1s TCP tries again by
+        itself [0.9s].
+    seed: Seed of loads, arrivals and gunicorn's service times; the times of SIPp have none.
     """
 
+    system: Literal["kamailio", "gunicorn"] = "kamailio"
+    seconds: float | None = None
     service: Literal["deterministic", "exponential", "gamma", "lognormal", "none"] | None = None
     service_time: str | None = None
     variability: float | None = None
+    queue: int | None = None
+    late: str | None = None
+    generator: Literal["sipp", "native"] | None = None
+    arrivals: Literal["poisson", "constant"] | None = None
+    limit_by: Literal["auto", "shim", "system"] | None = None
+    cpu_share: float | None = None
+    workers: int | None = None
+    backlog: int | None = None
+    patience: str | None = None
+    seed: int = 0
 
-    def made(self, usual: Service) -> Service | None:
+    def made(self) -> System[Any]:
+        """Return the system; raise for an option that belongs to another one."""
+        from stationary import testbed as bed
+
+        kind: Any = {"kamailio": bed.Kamailio, "gunicorn": bed.Gunicorn}[self.system]
+        sources = {"sipp": bed.Sipp(), "native": bed.Native()}
+        buffers = {"auto": None, "shim": bed.shim, "system": bed.system_default}
+        options = {
+            **{name: getattr(self, name) for name in _PLAIN},
+            "late": _span(self.late, "--late"),
+            "patience": _span(self.patience, "--patience"),
+            "arrivals": self.arrivals and bed.Arrivals(self.arrivals),
+            "source": self.generator and sources[self.generator],
+            "buffer": self.limit_by and buffers[self.limit_by],
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        for name in given.keys() - {field.name for field in fields(kind)}:
+            option = {"source": "generator", "buffer": "limit-by"}.get(name, name).replace("_", "-")
+            raise InputError(f"--{option} does not go with --system {self.system}: leave it out")
+        if self.system == "kamailio":
+            given.setdefault("source", sources["sipp"])
+        return kind(service=self._service(kind.service), **given)  # type: ignore[no-any-return]
+
+    def _service(self, usual: Service) -> Service | None:
         """Return the service times, or None for a server that is left as it is."""
         from stationary.testbed import Service, Shape
 
         if self.service == "none":
-            if self.service_time is not None or self.variability is not None:
-                raise InputError(
+            refuse(
+                (
+                    self.service_time is not None or self.variability is not None,
                     "--service none leaves the server as it is: leave out --service-time and "
-                    "--variability"
-                )
-            return None
-        shape = usual.shape if self.service is None else Shape(self.service)
-        mean = usual.mean
-        if self.service_time is not None:
-            mean = parse_span(self.service_time, "--service-time")
-        return Service(shape, mean, self.variability)
-
-
-@dataclass(frozen=True)
-class OfKamailio:
-    """Options of Kamailio alone.
-
-    Options
-    -------
-    queue: Kamailio: requests that fit into its buffer; lost ones count as Q=this.
-    late: Kamailio: time after which an answer is late.
-    generator: Kamailio: SIPp, or our own generator ('native'), which is more precise.
-    arrivals: Kamailio: at random, or at equal distances.
-    limit_by: Kamailio: how the queue is limited: a shim (needs gcc), or a system setting that is
-        put back (needs root); auto prefers the shim.
-    """
-
-    queue: int = 20
-    late: str = "10ms"
-    generator: Literal["sipp", "native"] = "sipp"
-    arrivals: Literal["poisson", "constant"] = "poisson"
-    limit_by: Literal["auto", "shim", "system"] = "auto"
-
-    def made(self, serving: Serving, seconds: float | None, seed: int) -> System[Any]:
-        """Return the system."""
-        from stationary import testbed as bed
-        from stationary.testbed.kamailio import USUAL_SERVICE
-
-        buffers = {"auto": None, "shim": bed.shim, "system": bed.system_default}
-        return bed.Kamailio(
-            serving.made(USUAL_SERVICE),
-            self.queue,
-            bed.Arrivals(self.arrivals),
-            1.0 if seconds is None else seconds,
-            parse_span(self.late, "--late"),
-            seed,
-            bed.Native() if self.generator == "native" else bed.Sipp(),
-            buffers[self.limit_by],
-        )
-
-
-@dataclass(frozen=True)
-class OfGunicorn:
-    """Options of gunicorn alone.
-
-    Options
-    -------
-    cpu_share: gunicorn: share of the service time that burns CPU time; a worker sleeps for the
-        rest, as while waiting for a database.
-    workers: gunicorn: sync workers, each of which serves one request at a time.
-    backlog: gunicorn: connections that may wait; the kernel adds one.
-    patience: gunicorn: time after which the client gives a request up; above 1s TCP tries again by
-        itself.
-    """
-
-    cpu_share: float = 1.0
-    workers: int = 1
-    backlog: int = 16
-    patience: str = "0.9s"
-
-    def made(self, serving: Serving, seconds: float | None, seed: int) -> System[Any]:
-        """Return the system."""
-        from stationary.testbed import Gunicorn
-        from stationary.testbed.gunicorn import USUAL_SERVICE
-
-        service = serving.made(USUAL_SERVICE)
-        if service is None:
-            raise InputError(
-                "--service none goes with Kamailio; gunicorn needs a service time: leave it out"
+                    "--variability",
+                ),
+                (
+                    self.system == "gunicorn",
+                    "--service none goes with Kamailio; gunicorn needs a service time: leave it "
+                    "out",
+                ),
             )
-        patience = parse_span(self.patience, "--patience")
-        seconds = 8.0 if seconds is None else seconds
-        sizes = self.cpu_share, self.workers, self.backlog
-        return Gunicorn(service, *sizes, seconds, patience, seed)
+            return None
+        mean = _span(self.service_time, "--service-time")
+        shape = usual.shape if self.service is None else Shape(self.service)
+        return Service(shape, usual.mean if mean is None else mean, self.variability)
 
 
-def _refuse_others(system: str, others: OfKamailio | OfGunicorn) -> None:
-    """Raise for an option that belongs to another system."""
-    for name, usual in asdict(type(others)()).items():
-        if getattr(others, name) != usual:
-            option = name.replace("_", "-")
-            raise InputError(f"--{option} does not go with --system {system}: leave it out")
+def _span(text: str | None, option: str) -> float | None:
+    return None if text is None else parse_span(text, option)
 
 
 @dataclass(frozen=True)
@@ -238,14 +219,9 @@ def doctor(*, system: Literal["kamailio", "gunicorn"] = "kamailio", json: bool =
 def record(
     *,
     files: Files,
-    system: Literal["kamailio", "gunicorn"] = "kamailio",
     loads: Loads,
-    seconds: float | None = None,
-    serving: Serving,
-    of_kamailio: OfKamailio,
-    of_gunicorn: OfGunicorn,
+    recorder: Recorder,
     raw: Path | None = None,
-    seed: int = 0,
 ) -> None:
     """Record windows from light load to overload; takes a little longer than they last.
 
@@ -260,10 +236,7 @@ def record(
 
     Options
     -------
-    system: What is recorded: Kamailio, a SIP server, or gunicorn, a web server.
-    seconds: Length of a window; 1 by default, of gunicorn 8.
     raw: Keep every request in this .parquet, .csv or .csv.gz file, too.
-    seed: Seed of loads, arrivals and gunicorn's service times; the times of SIPp have none.
     """
     from contextlib import closing
 
@@ -271,18 +244,15 @@ def record(
     from stationary.testbed.processes import interruptible, undisturbed
 
     files.check(raw)
-    options: dict[str, OfKamailio | OfGunicorn] = {"kamailio": of_kamailio, "gunicorn": of_gunicorn}
-    recorder = options.pop(system).made(serving, seconds, seed)
-    for others in options.values():
-        _refuse_others(system, others)
-    rates = loads.made(recorder, seed)
+    system = recorder.made()
+    rates = loads.made(system, recorder.seed)
     count = len(rates)
     recorded: list[Any] = []
     stopped: BaseException | None = None
     with interruptible():
         try:
             with (
-                closing(recorder.record(rates)) as windows,
+                closing(system.record(rates)) as windows,
                 progress_bar("windows", count, still=True) as report,
             ):
                 for window in windows:
@@ -296,7 +266,7 @@ def record(
         if recorded:
             try:
                 with undisturbed():
-                    _say(recorder.write(recorded, files.output, raw), files.output)
+                    _say(system.write(recorded, files.output, raw), files.output)
             except KeyboardInterrupt as error:
                 stopped = stopped or error
     if isinstance(stopped, KeyboardInterrupt):
@@ -333,9 +303,9 @@ def replay(
     from stationary.testbed import Kamailio, read_traces
 
     files.check()
-    known = None if service_time is None else parse_span(service_time, "--service-time")
-    recorder = Kamailio(queue=queue, late=parse_span(late, "--late"))
-    _say(recorder.write(read_traces(traces), files.output, service=known), files.output)
+    known = _span(service_time, "--service-time")
+    system = Kamailio(queue=queue, late=parse_span(late, "--late"))
+    _say(system.write(read_traces(traces), files.output, service=known), files.output)
 
 
 def _say(made: Summary, output: Path) -> None:

@@ -18,8 +18,10 @@ from stationary.learning.checkpoints import identity
 from stationary.learning.iterates import Iterates
 from stationary.learning.least_squares import conditional_least_squares
 from stationary.learning.likelihood import Likelihood
-from stationary.paper.settings import Problem, Row, defaults
+from stationary.paper.settings import SETTINGS, Problem, Row
 from stationary.trust.baselines import trend
+
+_DEFAULTS = SETTINGS["defaults"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Column:
         model = row.family()
         if self.alpha is None:
             return model
-        return st.models.Relaxed(model, alpha=self.alpha, initial=defaults()["floor"])
+        return st.models.Relaxed(model, alpha=self.alpha, initial=_DEFAULTS["floor"])
 
 
 MakeGradient = Callable[[Row, tuple[int, ...]], Gradient]
@@ -134,14 +136,10 @@ class Trained(Column):
         way = replace(way, epochs=max(1, round(row.epochs * share)))
         paths = train(model, problems, way, seeds)
         seconds = (time.perf_counter() - began) / len(problems)
-        outcomes = []
-        for problem, path in zip(problems, paths, strict=True):
-            own = _outcome(model, problem, path, gradient=way.gradient)
-            own = replace(own, seconds=seconds)
-            if not way.gradient.exact_forward:
-                own = replace(own, steady=_forecast(model, problem, path[-1:], st.Exact())[0])
-            outcomes.append(own)
-        return outcomes
+        return [
+            replace(_outcome(model, problem, path, way.gradient), seconds=seconds)
+            for problem, path in zip(problems, paths, strict=True)
+        ]
 
     def settings(self, row: Row) -> Any:
         """Return the strategy and the training."""
@@ -193,20 +191,12 @@ class MaximumLikelihood(Column):
         model, windows = self.model(problem.row), problem.observed()
         newton = st.Newton(starts=problem.row.starts)
         found = newton.run(Likelihood(model, windows), windows, seed)
-        return _outcome(model, problem, found.theta[None], found.ended.converged)
+        return _outcome(model, problem, found.theta[None], converged=found.ended.converged)
 
 
 @dataclass(frozen=True)
 class LeastSquares(Column):
-    """The paper's Lagrangian baseline.
-
-    Parameters
-    ----------
-    weight : float
-        Of the steady-state equation, the paper's lambda.
-    steps : int
-        Of Adam.
-    """
+    """The paper's Lagrangian baseline, by Adam; ``weight`` is the paper's lambda."""
 
     weight: float
     steps: int
@@ -218,20 +208,15 @@ class LeastSquares(Column):
         del seed
         model, steps = self.model(problem.row), round(self.steps * share)
         found = conditional_least_squares(model, problem.observed(), self.weight, steps)
-        return _outcome(model, problem, found.theta[None], found.converged)
+        return _outcome(model, problem, found.theta[None], converged=found.converged)
 
 
 @dataclass(frozen=True)
 class Baseline(Column):
-    """A forecast without a chain, from the failures in the training windows.
-
-    Parameters
-    ----------
-    forecast : callable
-        From training windows, with the counts of every state, and test loads.
-    """
+    """A forecast without a chain, from the failures in the training windows."""
 
     forecast: Callable[[st.Windows, Tensor], Tensor]
+    """From training windows, with the counts of every state, and test loads."""
 
     def learn(self, problem: Problem, seed: int, share: float) -> Outcome:
         """Evaluate it."""
@@ -294,13 +279,12 @@ def training(
     >>> way.gradient.p, way.epochs, way.clip, way.floor, way.start
     (0.1, 50, 5.0, 1e-06, 0.0)
     """
-    given = defaults()
     return st.Stochastic(
         gradient or st.Infinity(p=p, seed=seed, series=Powers(margin=margin)),
         epochs=epochs,
         rule=st.optimisers.Adam(lr=lr, amsgrad=False),
-        clip=given["clip"],
-        floor=given["floor"],
+        clip=_DEFAULTS["clip"],
+        floor=_DEFAULTS["floor"],
         start=start,
     )
 
@@ -314,31 +298,29 @@ def _outcome(
     model: st.Model,
     problem: Problem,
     path: Tensor,
-    converged: bool = True,
     gradient: Gradient | None = None,
+    converged: bool = True,
 ) -> Outcome:
-    """Return what the estimates ``path [E, P]`` forecast, and how likely they are."""
-    known = len(problem.row.family().param_names)
+    """Return what the estimates ``path [E, P]`` forecast, and how likely they are.
+
+    A method forecasts by the forward value that it learnt with, which may not be the steady state.
+    """
+    likelihood = Likelihood(model, problem.observed())
+
+    def nll(theta: Tensor) -> float:  # per window, windows without counts included
+        value, _ = likelihood.value_and_gradient(likelihood.scale.free(theta).numpy())
+        return (value - float(model.penalty(theta))) / len(problem.windows)
+
+    @torch.no_grad()
+    def forecast(path: Tensor, gradient: Gradient) -> Tensor:
+        chains = model.generator(problem.x, path[:, None])
+        return st.steady_state(chains, gradient=gradient).pi[..., -1]
+
+    own = gradient is not None and not gradient.exact_forward
     return Outcome(
-        predicted=_forecast(model, problem, path, gradient or st.Exact()),
-        theta=path[-1, :known].tolist(),
-        nll=_losses(model, problem, path),
+        predicted=forecast(path, gradient if own and gradient else st.Exact()),
+        theta=path[-1, : len(problem.row.family().param_names)].tolist(),
+        nll=[nll(theta) for theta in path],
+        steady=forecast(path[-1:], st.Exact())[0] if own else None,
         converged=converged,
     )
-
-
-@torch.no_grad()
-def _forecast(model: st.Model, problem: Problem, path: Tensor, gradient: Gradient) -> Tensor:
-    """Probability of the last state ``[E, T]``, by the forward value the method learnt with."""
-    forward = st.Exact() if gradient.exact_forward else gradient
-    return st.steady_state(model.generator(problem.x, path[:, None]), gradient=forward).pi[..., -1]
-
-
-def _losses(model: st.Model, problem: Problem, path: Tensor) -> list[float]:
-    """Exact negative log-likelihood per window, windows without counts included."""
-    likelihood = Likelihood(model, problem.observed())
-    values = []
-    for theta in path:
-        value, _ = likelihood.value_and_gradient(likelihood.scale.free(theta).numpy())
-        values.append((value - float(model.penalty(theta))) / len(problem.windows))
-    return values

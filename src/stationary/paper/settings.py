@@ -17,6 +17,14 @@ from stationary.errors import InputError
 from stationary.models.registry import build
 from stationary.simulation import Events, PoissonCounts
 
+SETTINGS: dict[str, Any] = tomllib.loads(
+    files("stationary").joinpath("paper", "paper.toml").read_text(encoding="utf-8")
+)
+"""The sections of the file."""
+
+PRINTED = ("gaps", "theta", "mape", "mse", "loss_alpha", "loss_p")
+"""Fields of a row that hold what the paper prints."""
+
 Printed = dict[str, list[float]]
 """A printed mean and the half-width of its interval, where there is one, by method."""
 
@@ -94,10 +102,6 @@ class Row:
         return _grid(self.test or self.train)
 
 
-PRINTED = ("gaps", "theta", "mape", "mse", "loss_alpha", "loss_p")
-"""Fields of a row that hold what the paper prints."""
-
-
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A data set of a row: what a method may learn from, and what it is judged by.
@@ -149,36 +153,11 @@ def draw(row: Row, seed: int) -> Problem:
 def rows() -> dict[str, Row]:
     """Return all rows by name; what a row does not give is that of the row named by ``of``."""
     found: dict[str, Row] = {}
-    for entry in _file()["rows"]:
-        given = dict(entry)
-        other = vars(found[given.pop("of")]) if "of" in given else {}
-        found[given["name"]] = Row(**{**other, **given})
+    for entry in SETTINGS["rows"]:
+        other = vars(found[entry["of"]]) if "of" in entry else {}
+        own = {name: value for name, value in entry.items() if name != "of"}
+        found[entry["name"]] = Row(**{**other, **own})
     return found
-
-
-def simulated(name: str) -> Row:
-    """Return the row of that name, whose data can be simulated."""
-    row = rows().get(name)
-    if row is None or not row.simulated:
-        known = ", ".join(each.name for each in rows().values() if each.simulated)
-        raise InputError(f"there is no row {name!r} with simulated data; choose from {known}")
-    return row
-
-
-def section(name: str) -> dict[str, Any]:
-    """Return a section of the file other than the rows."""
-    return dict(_file()[name])
-
-
-def defaults() -> dict[str, Any]:
-    """Return the settings that all rows share."""
-    return section("defaults")
-
-
-@cache
-def _file() -> dict[str, Any]:
-    text = (files("stationary") / "paper" / "paper.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
 
 
 def _grid(bounds: list[float]) -> list[float]:

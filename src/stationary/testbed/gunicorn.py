@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import importlib.util
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -29,7 +28,7 @@ from stationary.ingest import Cut, RequestLog, Source, windows_from_events
 from stationary.testbed.buffers import PROGRAMS
 from stationary.testbed.client import Client, Request, http_request
 from stationary.testbed.kernel import LOOPBACK, precedence
-from stationary.testbed.processes import last_words, running, wait_until_ready
+from stationary.testbed.processes import Process, last_words, running
 from stationary.testbed.service import Service, Shape
 from stationary.testbed.source import CORE, PRIORITY
 from stationary.testbed.system import (
@@ -181,7 +180,7 @@ class Gunicorn(System[Step]):
         )
 
     @contextmanager
-    def _server(self, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    def _server(self, folder: Path) -> Iterator[tuple[Process, int]]:
         """Run gunicorn while the context is open; gives its process and its port."""
         if not _is_installed():
             raise ProgramError(
@@ -198,14 +197,11 @@ class Gunicorn(System[Step]):
             command += ["--workers", str(self.workers), "--worker-class", "sync", "--timeout", "0"]
             command += ["--pythonpath", PROGRAMS, "--worker-tmp-dir", folder, "--no-control-socket"]
             environment = {"GUNICORN_CMD_ARGS": "", "PYTHONDONTWRITEBYTECODE": "1"}
-            with ExitStack() as stack:
-                harmless = self.workers * self.cpu_share <= _HARMLESS
-                with precedence(_PRIORITY, None) if harmless else nullcontext():
-                    started = running(command, environment, folder, log, [door.fileno()])
-                    process = stack.enter_context(started)
+            harmless = self.workers * self.cpu_share <= _HARMLESS
+            rank = (_PRIORITY, None) if harmless else None
+            ready = partial(_answers, port, self.workers, log)
+            with running(command, environment, log, [door.fileno()], rank, ready) as process:
                 door.close()  # else it would hold connections when gunicorn is gone
-                ready = partial(_answers, port, self.workers, log)
-                wait_until_ready("gunicorn", process, log, ready)
                 yield process, port
 
     def _step(self, rate: float, number: int) -> Step:

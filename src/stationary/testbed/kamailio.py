@@ -21,12 +21,11 @@ from stationary.testbed.kernel import (
     COUNTERS,
     LOOPBACK,
     free_port,
-    precedence,
     receive_errors,
     socket_drops,
 )
 from stationary.testbed.native import Native
-from stationary.testbed.processes import find_program, need_program, running, wait_until_ready
+from stationary.testbed.processes import find_program, need_program, running
 from stationary.testbed.service import Service, Shape
 from stationary.testbed.source import Arrivals, Source, register
 from stationary.testbed.system import (
@@ -180,7 +179,7 @@ class Kamailio(System[Trace]):
         """Run Kamailio while the context is open; its files are in ``folder``."""
         program = need_program("kamailio", "kamailio")
         port, size = free_port(), self.buffer_bytes
-        configuration, log = folder / "kamailio.cfg", folder / "kamailio.log"
+        configuration, log = folder / "kamailio.cfg", folder / "Kamailio.log"
         template = Template((PROGRAMS / "kamailio.cfg").read_text(encoding="utf-8"))
         # Kamailio's own $ signs are not ours, and `safe_substitute` leaves them.
         configuration.write_text(
@@ -188,11 +187,11 @@ class Kamailio(System[Trace]):
         )
         command: list[str | Path] = [program, "-DD", "-E", "-f", configuration, "-Y", folder]
         command += ["-b", str(size), "-m", "32", "-M", "8", "-P", folder / "kamailio.pid"]
+        rank, ready = (_PRIORITY, _CORE), partial(_answers, port)
         with ExitStack() as stack:
             with (self.buffer or best_buffer())(size, folder) as environment:
-                with precedence(_PRIORITY, _CORE):
-                    process = stack.enter_context(running(command, environment, folder, log))
-                wait_until_ready("Kamailio", process, log, partial(_answers, port))
+                started = running(command, environment, log, rank=rank, answers=ready)
+                process = stack.enter_context(started)
             yield Server(port, process.pid)
 
     def write(

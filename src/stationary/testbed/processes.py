@@ -9,17 +9,20 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 
 from stationary.errors import ProgramError
+from stationary.testbed.kernel import precedence
 
 _READY = 15.0
 """Seconds that a server may take to answer its first request."""
 
 _PATIENCE = 3.0
 """Seconds between asking a program to end and ending it."""
+
+Process = subprocess.Popen[bytes]
 
 
 def find_program(name: str) -> str | None:
@@ -43,20 +46,22 @@ def need_program(name: str, package: str) -> str:
 def running(
     command: Sequence[str | Path],
     environment: Mapping[str, str],
-    folder: Path,
     log: Path,
     files: Sequence[int] = (),
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program in a folder, with its output in a file; at the end it is gone, however we end.
+    rank: tuple[int, int | None] | None = None,
+    answers: Callable[[], bool] | None = None,
+) -> Iterator[Process]:
+    """Run a program in the folder of its log; at the end it is gone, however we end.
 
-    It inherits the open ``files``. It has a session of its own, so that Ctrl-C reaches us alone and
-    programs end in our order; the kernel ends it if we are killed outright.
+    It inherits the open ``files`` and has the ``rank``, a priority and a core. A server ``answers``
+    before this goes on. It has a session of its own, so that Ctrl-C reaches us alone and programs
+    end in our order; the kernel ends it if we are killed outright.
     """
     guard = find_program("setpriv")
-    with log.open("wb") as output:
+    with log.open("wb") as output, precedence(*rank) if rank else nullcontext():
         process = subprocess.Popen(  # noqa: S603 - programs of our choice, no shell
             [*((guard, "--pdeathsig", "TERM") if guard else ()), *map(str, command)],
-            cwd=folder,
+            cwd=log.parent,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -65,15 +70,15 @@ def running(
             pass_fds=files,
         )
     try:
+        if answers is not None:
+            _wait_until_ready(process, log, answers)
         yield process
     finally:
         with undisturbed():
             _stop(process)
 
 
-def wait_until_ready(
-    name: str, process: subprocess.Popen[bytes], log: Path, answers: Callable[[], bool]
-) -> None:
+def _wait_until_ready(process: Process, log: Path, answers: Callable[[], bool]) -> None:
     """Ask a server until it answers; raise if it stops or takes too long."""
     end = time.monotonic() + _READY
     while process.poll() is None and time.monotonic() < end:
@@ -81,7 +86,7 @@ def wait_until_ready(
             return
         time.sleep(0.05)
     what = "stopped at once" if process.poll() is not None else f"gave no answer in {_READY:g} s"
-    raise ProgramError(f"{name} {what}; {last_words(log)}")
+    raise ProgramError(f"{log.stem} {what}; {last_words(log)}")
 
 
 def last_words(log: Path) -> str:
@@ -92,7 +97,7 @@ def last_words(log: Path) -> str:
     return f"its last words: {' | '.join(said) or 'none'}"
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: Process) -> None:
     process.terminate()
     try:
         process.wait(_PATIENCE)

@@ -70,7 +70,7 @@ class Sipp(Source):
         log = folder / "sipp.log"
         with (
             precedence(PRIORITY, CORE),
-            running(command, environment, folder, log) as process,
+            running(command, environment, log) as process,
         ):
             try:
                 code = process.wait(system.seconds + system.drain + _GRACE)
