@@ -107,7 +107,7 @@ def test_facts_of_the_recording(recording):
     slope, at_zero = testbed.plateau(recording.light)
     assert 0.009 < slope < 0.013  # bursts of about 10 ms
     assert abs(at_zero) < 1
-    facts = testbed.facts(recording).set_index("question")["answer"]
+    facts = testbed.facts(recording)
     assert facts["overload at light load"].startswith("1.9%")
     assert "129 of 137" in facts["overload, the target, against calls that failed, test windows"]
 

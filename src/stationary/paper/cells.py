@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import pandas as pd
 from scipy.stats import t as student
+
+Line = dict[str, str]
+"""A line of a table: texts by heading."""
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
@@ -47,9 +49,9 @@ def listed(values: Iterable[float]) -> str:
     return ", ".join(map(number, values))
 
 
-def markdown(table: pd.DataFrame) -> str:
-    """Return a table of texts as GitHub shows it, padded so that it also reads well as text."""
-    lines = [list(table.columns), *table.to_numpy().tolist()]
+def markdown(table: Sequence[Line]) -> str:
+    """Return a table as GitHub shows it, padded so that it also reads well as text."""
+    lines = [list(table[0]), *(list(line.values()) for line in table)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * width for width in widths])
     padded = ((cell.ljust(w) for cell, w in zip(line, widths, strict=True)) for line in lines)

@@ -20,9 +20,9 @@ from stationary.paper.methods import (
     mean,
     zero,
 )
-from stationary.paper.settings import Row, defaults, rows, section
+from stationary.paper.settings import SETTINGS, Row, rows
 
-_DEFAULTS, _OURS, _LEAST_SQUARES = defaults(), section("ours"), section("least_squares")
+_DEFAULTS, _OURS, _LEAST_SQUARES = (SETTINGS[k] for k in ("defaults", "ours", "least_squares"))
 
 
 def _through_time(

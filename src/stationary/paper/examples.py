@@ -2,56 +2,49 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Iterator
+
 import torch
 
 import stationary as st
-from stationary.paper.cells import listed, number
-from stationary.paper.settings import section
+from stationary.paper.cells import Line, listed, number
+from stationary.paper.settings import SETTINGS
 
 
-def unidentifiable() -> pd.DataFrame:
+def unidentifiable() -> Iterator[Line]:
     """A1: two chains whose observed states agree and whose last states do not."""
-    given = section("examples")["unidentifiable"]
-    lines = []
+    given = SETTINGS["examples"]["unidentifiable"]
     for name in ("first", "second"):
         rates = torch.tensor(given[name], dtype=torch.float64)
         pi = st.steady_state(st.Generator.from_dense(rates)).pi
         observed = pi[given["observe"]] / pi[given["observe"]].sum()
-        lines.append(
-            {
-                "chain": name,
-                "steady state": listed(pi.tolist()),
-                "printed": listed(given[f"pi_{name}"]),
-                "observed, conditional": ", ".join(f"{p:.6f}" for p in observed.tolist()),
-                "last state": number(pi[-1].item()),
-            }
-        )
-    return pd.DataFrame(lines)
+        yield {
+            "chain": name,
+            "steady state": listed(pi.tolist()),
+            "printed": listed(given[f"pi_{name}"]),
+            "observed, conditional": ", ".join(f"{p:.6f}" for p in observed.tolist()),
+            "last state": number(pi[-1].item()),
+        }
 
 
-def mixing() -> pd.DataFrame:
+def mixing() -> Iterator[Line]:
     """A2: how many steps a slow and a fast chain take to mix."""
-    given = section("examples")["mixing"]
+    given = SETTINGS["examples"]["mixing"]
     ends, arrival, eps = given["states"] - 1, given["arrival"], given["eps"]
-    lines = []
     for name, service in given["service"].items():
         up = torch.diag(torch.full((ends,), arrival, dtype=torch.float64), 1)
         down = torch.diag(torch.full((ends,), service, dtype=torch.float64), -1)
         steps = st.mixing_time(st.Generator.from_dense(up + down), eps=eps)
-        lines.append(
-            {
-                "chain": name,
-                "arrivals": f"{arrival:g}",
-                "service": f"{service:g}",
-                f"mix(P, {eps:g})": str(int(steps)),
-                "printed": str(given["printed"][name]),
-            }
-        )
-    return pd.DataFrame(lines)
+        yield {
+            "chain": name,
+            "arrivals": f"{arrival:g}",
+            "service": f"{service:g}",
+            f"mix(P, {eps:g})": str(int(steps)),
+            "printed": str(given["printed"][name]),
+        }
 
 
-def printed_theorem(p: float = 0.1) -> pd.DataFrame:
+def printed_theorem(p: float = 0.1) -> Iterator[Line]:
     """Theorem 1 as printed beside ours: the expectations of both, which are sums of their series.
 
     The printed sum runs from 0 to X and divides by ``Pr[X > t]``; a term is there with probability
@@ -74,23 +67,16 @@ def printed_theorem(p: float = 0.1) -> pd.DataFrame:
         v = later * state.factor.solve(h) + (1 - later) * h / gamma
         return generator.edges.rate_gradient(start, v)
 
-    lines = []
     for name, found in {
         "Theorem 1 as printed": expected(torch.full_like(pi, 1 / 5), g * pi, 1 / (1 - p)),
         "its weights alone": expected(pi, g, 1 / (1 - p)),
         "as implemented": expected(pi, g, 1.0),
     }.items():
         off = ((found - exact).abs().max() / exact.abs().max()).item()
-        lines.append(
-            {
-                "estimator": name,
-                "cosine of its mean to the gradient": (
-                    f"{torch.cosine_similarity(found, exact).item():.4f}"
-                ),
-                "length of its mean over the gradient's": number(
-                    (found.norm() / exact.norm()).item()
-                ),
-                "largest error over the largest component": f"{off:.1%}",
-            }
-        )
-    return pd.DataFrame(lines)
+        cosine, length = torch.cosine_similarity(found, exact), found.norm() / exact.norm()
+        yield {
+            "estimator": name,
+            "cosine of its mean to the gradient": f"{cosine.item():.4f}",
+            "length of its mean over the gradient's": number(length.item()),
+            "largest error over the largest component": f"{off:.1%}",
+        }

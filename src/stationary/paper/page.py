@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,19 +10,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from stationary._support.files import replacing
-from stationary.paper.cells import markdown
+from stationary.paper.cells import Line, markdown
 
 
 @dataclass
 class Page:
     """Text, tables (``tables/``), figures (``figures/``) and numbers in one folder.
 
-    Parameters
-    ----------
-    folder : Path
-        Where everything goes.
-    name : str
-        Name of the page and of its numbers; the page is the folder's README if it is empty.
+    The ``name`` is that of the page and of its numbers; without one it is the folder's README.
     """
 
     folder: Path
@@ -32,9 +28,9 @@ class Page:
         """Add paragraphs."""
         self.text += [f"{paragraph}\n" for paragraph in paragraphs]
 
-    def table(self, name: str, table: pd.DataFrame, title: str) -> None:
-        """Add a table of texts below its title, if it has rows."""
-        if len(table):
+    def table(self, name: str, lines: Iterable[Line], title: str) -> None:
+        """Add a table below its title, if it has lines."""
+        if table := list(lines):
             self.write(title)
             self.file(f"tables/{name}.md", markdown(table))
             self.text.append(markdown(table))

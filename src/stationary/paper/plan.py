@@ -8,7 +8,7 @@ from enum import StrEnum
 from stationary.paper.columns import METHODS, OURS, PAPER, RELAXED, TABLE, TEXT, study
 from stationary.paper.methods import Column
 from stationary.paper.runner import Reading, Task
-from stationary.paper.settings import Problem, Row, defaults, rows, section
+from stationary.paper.settings import SETTINGS, Problem, Row, rows
 
 
 class Part(StrEnum):
@@ -88,22 +88,12 @@ def tasks(
     repeats: int | None = None,
     recorded: dict[str, Problem] | None = None,
 ) -> list[Task]:
-    """Return the runs a part needs, each once.
+    """Return the runs a part needs, each once; those of the named rows, or of all.
 
-    Parameters
-    ----------
-    part : Part
-        What is wanted.
-    names : sequence of str
-        Names of rows; all rows by default.
-    quick : bool
-        Few repeats and epochs.
-    repeats : int, optional
-        How many repeats; those of the settings by default.
-    recorded : dict, optional
-        Problems of the rows that are not simulated; without it those rows are left out.
+    A ``quick`` plan has few repeats and epochs. Rows that are not simulated are left out unless
+    their problems are in ``recorded``.
     """
-    settings = {**defaults(), **(section("quick") if quick else {})}
+    settings = {**SETTINGS["defaults"], **(SETTINGS["quick"] if quick else {})}
     seeds = tuple(range(settings["repeats"] if repeats is None else repeats))
     lucky = tuple(range(settings["luck"]))
     wanted: dict[tuple[str, str, Reading], Task] = {}

@@ -12,6 +12,7 @@ import pandas as pd
 
 from stationary._support.threads import one_thread
 from stationary.paper import examples, figures, tables, testbed
+from stationary.paper.cells import number
 from stationary.paper.columns import METHODS, OURS, PAPER, RELAXED, TABLE, THROUGH_TIME
 from stationary.paper.page import Page
 from stationary.paper.plan import Part, columns_of, parts, rows_of
@@ -36,30 +37,16 @@ _QUICK = (
 
 @dataclass
 class Report:
-    """The pages of a set of records.
-
-    Parameters
-    ----------
-    page : Page
-        Where the results go.
-    records : list of dict
-        The records of all runs.
-    names : sequence of str
-        Names of rows; all rows by default.
-    recording : Recording, optional
-        For the testbed study.
-    quick : bool
-        Whether the runs were cut short, which the page must say.
-    progress : callable, optional
-        Called while the testbed's chains are fitted.
-    """
+    """The pages of a set of records: of the named rows, or of all."""
 
     page: Page
     records: list[Record]
     names: Sequence[str] = ()
     recording: testbed.Recording | None = None
     quick: bool = False
+    """Whether the runs were cut short, which the page must say."""
     progress: Callable[[int, str], None] | None = None
+    """Called while the testbed's chains are fitted."""
 
     def __post_init__(self) -> None:
         self.frame = tables.tidy(self.records) if self.records else pd.DataFrame()
@@ -208,7 +195,9 @@ class Report:
         for metric in ("mape", "mse"):
             self._metric_tables(metric, shown, f"{tables.METRICS[metric]}:", f"testbed-{metric}")
         self._training_curves("mape", shown, "testbed")
-        page.table("testbed-facts", testbed.facts(recording), "### What was recorded")
+        known = testbed.facts(recording).items()
+        facts = ({"question": question, "answer": answer} for question, answer in known)
+        page.table("testbed-facts", facts, "### What was recorded")
         page.figure(
             "workload",
             figures.plot_workload(recording),
@@ -220,10 +209,10 @@ class Report:
             "testbed-equal",
             tables.formatted(
                 equal,
-                overload=("overload at load 1500", "{:g}"),
-                nll=("negative log-likelihood", "{:.4f}"),
-                mape=("MAPE/100", ""),
-                mse=("MSE", ""),
+                overload=("overload at load 1500", "{:g}".format),
+                nll=("negative log-likelihood", "{:.4f}".format),
+                mape=("MAPE/100", number),
+                mse=("MSE", number),
             ),
             "### Upper triangular on states 1 and 2: fits of equal likelihood",
         )
@@ -232,13 +221,13 @@ class Report:
             "testbed-ladder",
             tables.formatted(
                 ladder.assign(model=ladder["model"].mask(ladder["picked"], best)),
-                model=("model", "{}"),
-                parameters=("parameters", "{:.0f}"),
-                nll=("train NLL", "{:.1f}"),
-                backtest=("backtest", "{:.4f}"),
-                mape=("test MAPE/100", ""),
-                mse=("test MSE", ""),
-                estimates=("estimates", "{}"),
+                model=("model", str),
+                parameters=("parameters", "{:.0f}".format),
+                nll=("train NLL", "{:.1f}".format),
+                backtest=("backtest", "{:.4f}".format),
+                mape=("test MAPE/100", number),
+                mse=("test MSE", number),
+                estimates=("estimates", str),
             ),
             "### All states of the training windows observed",
         )

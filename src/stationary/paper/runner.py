@@ -51,15 +51,7 @@ class Reading(StrEnum):
 
 @dataclass(frozen=True)
 class Task:
-    """A row, a column, and the repeats that are wanted.
-
-    Attributes
-    ----------
-    share : float
-        Part of the row's epochs to run.
-    problem : Problem, optional
-        The data set, if it was recorded; by default one is simulated.
-    """
+    """A row, a column, and the repeats that are wanted, with a share of the row's epochs."""
 
     row: Row
     column: Column
@@ -67,6 +59,7 @@ class Task:
     seeds: tuple[int, ...]
     share: float = 1.0
     problem: Problem | None = None
+    """The data set, if it was recorded; otherwise one is simulated."""
 
     def __str__(self) -> str:
         return f"{self.row.name}, {self.column.name}, {self.reading}"
@@ -80,11 +73,8 @@ class Task:
 
     def file(self, folder: Path) -> Path:
         """Where its records are kept: other settings or data have another file."""
-        data = self.problem and [
-            self.problem.windows.x,
-            self.problem.windows.counts,
-            self.problem.target,
-        ]
+        given = self.problem
+        data = given and [given.windows.x, given.windows.counts, given.target]
         settings = [self.row.settings(), self.column.settings(self.row), self.seeds, self.share]
         mark = joblib.hash(identity([*settings, st.__version__, data]))[:16]
         name = f"{self.column.name}-{self.reading}-{mark}.json"
@@ -106,20 +96,10 @@ def run(
     cluster: str | None = None,
     progress: Callable[[int, str], None] | None = None,
 ) -> None:
-    """Make and keep the records of tasks; one that fails does not stop the others.
+    """Make the records of tasks and keep them in a folder; a failure does not stop the others.
 
-    Parameters
-    ----------
-    tasks : iterable of Task
-        What is wanted.
-    folder : Path
-        Where records are kept.
-    jobs : int
-        Processes; -1 for one per core.
-    cluster : str, optional
-        Address of a Dask scheduler to run on instead.
-    progress : callable, optional
-        Called with the number of finished tasks and the name of the last one.
+    There are ``jobs`` processes, one per core where that is -1, or those of the Dask scheduler at
+    ``cluster``. Progress is the number of finished tasks and the name of the last one.
     """
     wanted, failed = sorted(tasks, key=lambda task: -task.cost), []
     with closing(as_ready(_attempt, wanted, jobs=jobs, cluster=cluster)) as results:

@@ -1,15 +1,12 @@
-"""From records to a tidy frame, and from it to the tables a reader looks at.
-
-Every table is a frame of texts, with the headers as its columns.
-"""
+"""From records to a tidy frame, and from it to the lines of the tables a reader looks at."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial, wraps
+from functools import partial
 from itertools import zip_longest
-from typing import ParamSpec
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,11 +15,19 @@ import torch
 import stationary as st
 from stationary.errors import InputError
 from stationary.learning.estimate import check_whole
-from stationary.paper.cells import half_width, interval, listed, mean_text, number, plus_minus
+from stationary.paper.cells import (
+    Line,
+    half_width,
+    interval,
+    listed,
+    mean_text,
+    number,
+    plus_minus,
+)
 from stationary.paper.columns import METHODS, OURS, PAPER, THROUGH_TIME, study
 from stationary.paper.methods import Column
 from stationary.paper.runner import Reading, Record, Task, errors, work
-from stationary.paper.settings import Row, simulated
+from stationary.paper.settings import Row, rows
 
 METRICS = {
     "mape": "MAPE/100",
@@ -39,19 +44,6 @@ TITLES = {
 }
 
 _PAPER_REPEATS = 20
-
-_Given = ParamSpec("_Given")
-Line = dict[str, str]
-
-
-def _table(lines: Callable[_Given, Iterator[Line]]) -> Callable[_Given, pd.DataFrame]:
-    """Make a frame of the lines that a function yields."""
-
-    @wraps(lines)
-    def framed(*args: _Given.args, **kwargs: _Given.kwargs) -> pd.DataFrame:
-        return pd.DataFrame(lines(*args, **kwargs))
-
-    return framed
 
 
 def tidy(records: Iterable[Record]) -> pd.DataFrame:
@@ -87,7 +79,6 @@ def select(frame: pd.DataFrame, **wanted: str) -> pd.DataFrame:
     return frame[kept]
 
 
-@_table
 def metric_table(
     frame: pd.DataFrame,
     rows: Sequence[Row],
@@ -153,17 +144,23 @@ def table(
         if used.count(column.name) > 1:
             raise InputError(f"there is a column {column.name!r} already; give yours another name")
     seeds = tuple(range(repeats))
-    chosen = [simulated(name) for name in ([names] if isinstance(names, str) else names)]
+    known = {name: row for name, row in rows().items() if row.simulated}
+    wanted = [names] if isinstance(names, str) else names
+    for name in [name for name in wanted if name not in known]:
+        raise InputError(
+            f"there is no row {name!r} with simulated data; choose from {', '.join(known)}"
+        )
+    chosen = [known[name] for name in wanted]
     tasks = [
         Task(row, column, Reading.FRESH, seeds, share if column.trains else 1.0)
         for row in chosen
         for column in shown
     ]
     frame = tidy(record for task in tasks for record in work(task))
-    return metric_table(frame, chosen, metric, Reading.FRESH, shown, with_printed=False)
+    lines = metric_table(frame, chosen, metric, Reading.FRESH, shown, with_printed=False)
+    return pd.DataFrame(lines)
 
 
-@_table
 def method_table(
     frame: pd.DataFrame,
     rows: Sequence[Row],
@@ -189,7 +186,6 @@ def method_table(
             }
 
 
-@_table
 def agreement_table(frame: pd.DataFrame, rows: Sequence[Row]) -> Iterator[Line]:
     """Every printed number beside ours, and whether it lies in the range of our repeats."""
     for row in rows:
@@ -214,7 +210,6 @@ def agreement_table(frame: pd.DataFrame, rows: Sequence[Row]) -> Iterator[Line]:
                 }
 
 
-@_table
 def through_time_table(
     frame: pd.DataFrame, curves: pd.DataFrame, rows: Sequence[Row]
 ) -> Iterator[Line]:
@@ -239,7 +234,6 @@ def through_time_table(
             }
 
 
-@_table
 def readings_table(frame: pd.DataFrame, rows: Sequence[Row]) -> Iterator[Line]:
     """Half-widths of infinity-SGD's intervals: printed, and ours for both kinds of repeats."""
     for row in rows:
@@ -252,7 +246,6 @@ def readings_table(frame: pd.DataFrame, rows: Sequence[Row]) -> Iterator[Line]:
             yield line
 
 
-@_table
 def floor_table(luck: dict[str, pd.DataFrame], rows: Sequence[Row]) -> Iterator[Line]:
     """How the exact optimum varies over data sets, and how often it beats the printed error."""
 
@@ -278,7 +271,6 @@ def floor_table(luck: dict[str, pd.DataFrame], rows: Sequence[Row]) -> Iterator[
         }
 
 
-@_table
 def gap_table(rows: Sequence[Row]) -> Iterator[Line]:
     """Spectral gaps of the training loads at the truth, beside the printed range.
 
@@ -307,7 +299,6 @@ def spectral_gaps(row: Row) -> tuple[float, float]:
     return gaps.min().item(), gaps.max().item()
 
 
-@_table
 def theta_table(
     frame: pd.DataFrame, luck: dict[str, pd.DataFrame], rows: Sequence[Row]
 ) -> Iterator[Line]:
@@ -331,7 +322,6 @@ def theta_table(
         }
 
 
-@_table
 def loss_table(frame: pd.DataFrame, rows: Sequence[Row], name: str) -> Iterator[Line]:
     """Training loss per window by ``alpha`` or by ``p``, and that of our infinity-SGD."""
     for row in rows:
@@ -352,14 +342,13 @@ def loss_table(frame: pd.DataFrame, rows: Sequence[Row], name: str) -> Iterator[
             }
 
 
-def formatted(frame: pd.DataFrame, **forms: tuple[str, str]) -> pd.DataFrame:
-    """Return columns of a frame as texts: each by its new name and its form, if it has one."""
-    return pd.DataFrame(
-        {
-            name: frame[column].map(form.format if form else number, na_action="ignore").fillna("")
+def formatted(frame: pd.DataFrame, **forms: tuple[str, Callable[[Any], str]]) -> Iterator[Line]:
+    """Columns of a frame as texts: each with its new name and its form."""
+    for row in frame.to_dict("records"):
+        yield {
+            name: "" if pd.isna(row[column]) else form(row[column])
             for column, (name, form) in forms.items()
         }
-    )
 
 
 def _vector(values: Iterable[float]) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,12 +36,12 @@ from stationary.errors import InputError
 from stationary.learning.estimate import FitResult
 from stationary.learning.likelihood import Likelihood, log_terms
 from stationary.learning.stochastic import Trainer
-from stationary.paper.cells import listed, number
+from stationary.paper.cells import Line, listed, number
 from stationary.paper.chains import FULL, candidates
 from stationary.paper.columns import METHODS
 from stationary.paper.methods import training
 from stationary.paper.runner import errors
-from stationary.paper.settings import Problem, defaults, rows
+from stationary.paper.settings import SETTINGS, Problem, rows
 from stationary.trust.backtest import held_out, score
 
 _LIGHT = 1000.0
@@ -53,25 +53,16 @@ _CUTS = (300.0, 400.0, 500.0, 600.0, 700.0)
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """The recording, cut at load 1000.
-
-    Attributes
-    ----------
-    light, heavy : Windows
-        Counts of queue sizes 0..20 and of overload, of the training and of the test windows.
-    failed : Tensor
-        Calls that really failed, in each test window.
-    failed_light : float
-        Calls that failed in all training windows.
-    agree : int
-        Windows in which the counts of all queue sizes add up to the successful calls.
-    """
+    """The recording, cut at load 1000: counts of queue sizes 0..20 and of overload."""
 
     light: st.Windows
     heavy: st.Windows
     failed: Tensor
+    """Calls that really failed, in each test window."""
     failed_light: float
+    """Calls that failed in all training windows."""
     agree: int
+    """Windows in which the counts of all queue sizes add up to the successful calls."""
 
     @property
     def target(self) -> Tensor:
@@ -111,8 +102,8 @@ def problems(recording: Recording) -> dict[str, Problem]:
     }
 
 
-def facts(recording: Recording) -> pd.DataFrame:
-    """What the recording counts, as questions and answers."""
+def facts(recording: Recording) -> Line:
+    """What the recording counts: answers by question."""
     light, heavy = recording.light, recording.heavy
     over, failed = heavy.counts[:, -1], recording.failed
     at_light_load = light.counts[:, -1].sum() / light.counts.sum()
@@ -122,7 +113,7 @@ def facts(recording: Recording) -> pd.DataFrame:
     some = (light.loads >= 500) & (light.loads <= 600)
     waiting = 1 - (light.counts[some, 0].sum() / light.counts[some].sum()).item()
     load = light.loads[some].mean().item()
-    answers = {
+    return {
         "training and test windows": f"{len(light)} and {len(heavy)}",
         "requests counted as overload (Q >= 21) per window, mean and median": (
             f"training {light.counts[:, -1].mean():.2f} and {light.counts[:, -1].median():.0f} "
@@ -153,7 +144,6 @@ def facts(recording: Recording) -> pd.DataFrame:
             f"in {1e3 * slope:.0f} ms, as if they came in bursts of that period"
         ),
     }
-    return pd.DataFrame(answers.items(), columns=["question", "answer"])
 
 
 def undetermined(recording: Recording, at: float = 1500.0) -> pd.DataFrame:
@@ -189,7 +179,7 @@ def undetermined(recording: Recording, at: float = 1500.0) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def zero_start(recording: Recording, epochs: int = 2) -> pd.DataFrame:
+def zero_start(recording: Recording, epochs: int = 2) -> Iterator[Line]:
     """DC-BPTT of the upper-triangular model from theta = 0, as the text has it, in two precisions.
 
     The library computes in float64. What torch's default float32 makes of the first gradient is
@@ -197,8 +187,7 @@ def zero_start(recording: Recording, epochs: int = 2) -> pd.DataFrame:
     """
     problem = problems(recording)["testbed"]
     row, model, windows = problem.row, problem.row.family(), problem.observed()
-    lines = []
-    for steps in defaults()["steps"]:
+    for steps in SETTINGS["defaults"]["steps"]:
         way = st.DivideAndConquerBPTT(steps, margin=row.margin)
         for dtype in (torch.float64, torch.float32):
             forecast = partial(_through_time, model, way, dtype)
@@ -216,17 +205,14 @@ def zero_start(recording: Recording, epochs: int = 2) -> pd.DataFrame:
                 trainer.run()
                 moved = forecast(problem.x, trainer.estimate)[:, -1]
                 after = listed(_scores(moved, problem.target).values())
-            lines.append(
-                {
-                    "steps": str(steps),
-                    "precision": str(dtype).removeprefix("torch."),
-                    "gradient at zero": number(slope.norm().item()),
-                    "MAPE/100, MSE at zero": listed(_scores(before, problem.target).values()),
-                    f"after {epochs} epochs": after,
-                    "printed": listed(row.printed(f"dc{steps}")),
-                }
-            )
-    return pd.DataFrame(lines)
+            yield {
+                "steps": str(steps),
+                "precision": str(dtype).removeprefix("torch."),
+                "gradient at zero": number(slope.norm().item()),
+                "MAPE/100, MSE at zero": listed(_scores(before, problem.target).values()),
+                f"after {epochs} epochs": after,
+                "printed": listed(row.printed(f"dc{steps}")),
+            }
 
 
 def _through_time(
@@ -240,7 +226,7 @@ def _through_time(
     return P.mean(-2)
 
 
-def learnt_rates(thetas: Sequence[Sequence[float]]) -> pd.DataFrame:
+def learnt_rates(thetas: Sequence[Sequence[float]]) -> Iterator[Line]:
     """What the paper reads off the learnt rates, over repeats on the same data.
 
     A claim that the data determine has nearly the same value in every repeat.
@@ -261,14 +247,12 @@ def learnt_rates(thetas: Sequence[Sequence[float]]) -> pd.DataFrame:
             np.triu(Q, -3).sum((1, 2)) / Q.sum((1, 2))
         ),
     }
-    return pd.DataFrame(
-        {
+    for name, values in claims.items():
+        yield {
             "what is read off the rates": name,
             "median": number(float(np.median(values))),
             "smallest .. largest repeat": f"{number(values.min())} .. {number(values.max())}",
         }
-        for name, values in claims.items()
-    )
 
 
 def ladder(
@@ -323,8 +307,7 @@ def ladder(
 
 
 def _scores(predicted: Tensor, target: Tensor) -> dict[str, Any]:
-    found = errors(predicted, target)
-    return {"mape": found["mape"], "mse": found["mse"]}
+    return {name: errors(predicted, target)[name] for name in ("mape", "mse")}
 
 
 def plateau(windows: st.Windows) -> tuple[float, float]:
