@@ -47,12 +47,6 @@ def parts(part: Part) -> list[Part]:
     return [p for p in Part if p not in (Part.ALL, Part.TEXT)] if part is Part.ALL else [part]
 
 
-def recorded_rows(part: Part, names: Sequence[str] = ()) -> list[str]:
-    """Names of the rows of a part that need the testbed recording."""
-    shown = [row for each in parts(part) for row in rows_of(each, names)]
-    return list(dict.fromkeys(row.name for row in shown if not row.simulated))
-
-
 def rows_of(part: Part, names: Sequence[str] = ()) -> list[Row]:
     """Return the rows a part shows: those that follow the printed numbers, or those named."""
     chosen = [row for row in rows().values() if set(row.studies) & set(_ROWS[part])]

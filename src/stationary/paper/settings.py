@@ -106,21 +106,13 @@ class Row:
 class Problem:
     """A data set of a row: what a method may learn from, and what it is judged by.
 
-    Attributes
-    ----------
-    windows : Windows
-        Training windows with the counts of every state. Methods use the states ``observe`` only;
-        the baselines also use the last state.
-    x : Tensor [T, 1]
-        Test loads.
-    target : Tensor [T]
-        The true, or measured, probability of the last state there.
+    Methods use the counts of the states ``observe`` only; the baselines also use the last state.
     """
 
     row: Row
-    windows: st.Windows
-    x: Tensor
-    target: Tensor
+    windows: st.Windows  # for training, with the counts of every state
+    x: Tensor  # test loads [T, 1]
+    target: Tensor  # the true, or measured, probability of the last state there [T]
 
     @property
     def counts(self) -> Tensor:

@@ -44,8 +44,7 @@ from stationary.paper.runner import errors
 from stationary.paper.settings import SETTINGS, Problem, rows
 from stationary.trust.backtest import held_out, score
 
-_LIGHT = 1000.0
-"""Heaviest load of the training windows."""
+_LIGHT = 1000.0  # heaviest load of the training windows
 
 _CUTS = (300.0, 400.0, 500.0, 600.0, 700.0)
 """Loads at which the backtest cuts the training windows into fitted and held out."""
@@ -55,14 +54,11 @@ _CUTS = (300.0, 400.0, 500.0, 600.0, 700.0)
 class Recording:
     """The recording, cut at load 1000: counts of queue sizes 0..20 and of overload."""
 
-    light: st.Windows
-    heavy: st.Windows
-    failed: Tensor
-    """Calls that really failed, in each test window."""
-    failed_light: float
-    """Calls that failed in all training windows."""
-    agree: int
-    """Windows in which the counts of all queue sizes add up to the successful calls."""
+    light: st.Windows  # for training
+    heavy: st.Windows  # for testing
+    failed: Tensor  # calls that really failed, in each test window
+    failed_light: float  # calls that failed in all training windows
+    agree: int  # windows in which the counts of all queue sizes add up to the successful calls
 
     @property
     def target(self) -> Tensor:

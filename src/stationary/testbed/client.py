@@ -22,36 +22,21 @@ _STALL = 5e-3
 
 @dataclass(slots=True)
 class Request:
-    """A request, and what became of it.
+    """A request, and what became of it; times are in seconds."""
 
-    It is ``due`` so many seconds after the beginning, at a rate of ``target``, to take ``service``
-    seconds, which its ``path`` tells the server. It left at ``arrival`` (since 1970), late if
-    ``stalled``. Its ``response`` took so many seconds to the last byte, NaN without one; the
-    ``status`` is that of the answer, ``timeout``, ``refused`` or ``broken``, and empty until then;
-    the server says that it ``took`` so many seconds.
-    """
-
-    due: float
-    target: float
-    service: float
-    path: str
-    arrival: float = math.nan
-    stalled: bool = False
-    response: float = math.nan
-    status: str = ""
-    took: float = math.nan
+    due: float  # since the beginning
+    target: float  # requests per second of its step
+    service: float  # what it is to take
+    path: str  # which tells the server so
+    arrival: float = math.nan  # since 1970
+    stalled: bool = False  # it left late
+    response: float = math.nan  # until the last byte of the answer; NaN without one
+    status: str = ""  # that of the answer, or timeout, refused, broken; empty until then
+    took: float = math.nan  # what the server says that it took
 
 
 class Client(AbstractContextManager["Client"]):
-    """Sends requests to a port of the loopback address.
-
-    Parameters
-    ----------
-    port : int
-        TCP port of the server.
-    patience : float
-        Seconds after which a request is given up.
-    """
+    """Sends requests to a port of the loopback address; each has so many seconds of patience."""
 
     def __init__(self, port: int, patience: float) -> None:
         self._address, self._patience = (LOOPBACK, port), patience

@@ -52,8 +52,7 @@ _MARGIN = 0.02
 _PRIORITY, _HARMLESS = 25, 0.5
 """Of workers that mostly sleep, and the most cores they may keep busy to run before all others."""
 
-_OTHER_FILES = 64
-"""Open files of this process that are not connections."""
+_OTHER_FILES = 64  # open files of this process that are not connections
 
 
 @dataclass(frozen=True)
@@ -68,33 +67,19 @@ class Step:
 class Gunicorn(System[Step]):
     """gunicorn under load.
 
-    Parameters
-    ----------
-    service : Service
-        Time that a worker takes for a request.
-    cpu_share : float
-        Share of it that burns CPU time; the rest is slept, as while waiting for a database. More
-        workers than cores need a small share, or they slow one another down.
-    workers : int
-        Processes that serve, one request at a time each.
-    backlog : int
-        Connections that may wait; the kernel adds one.
-    seconds : float
-        Length of a step.
-    patience : float
-        Seconds after which the client gives a request up.
-    seed : int
-        Of arrivals and service times.
+    A worker burns CPU time for a share of the service time, and sleeps for the rest, as while
+    waiting for a database. More workers than cores need a small share, or they slow one another
+    down.
     """
 
     usual_windows = 20  # of eight seconds each
-    service: Service = USUAL_SERVICE
+    service: Service = USUAL_SERVICE  # time that a worker takes for a request
     cpu_share: float = 1.0
-    workers: int = 1
-    backlog: int = 16
-    seconds: float = 8.0
-    patience: float = 0.9
-    seed: int = 0
+    workers: int = 1  # processes that serve, one request at a time each
+    backlog: int = 16  # connections that may wait; the kernel adds one
+    seconds: float = 8.0  # length of a step
+    patience: float = 0.9  # seconds after which the client gives a request up
+    seed: int = 0  # of arrivals and service times
 
     def __post_init__(self) -> None:
         check_recording(self.seconds, self.seed)

@@ -24,10 +24,9 @@ from stationary.testbed.kernel import (
     receive_errors,
     socket_drops,
 )
-from stationary.testbed.native import Native
 from stationary.testbed.processes import find_program, need_program, running
 from stationary.testbed.service import Service, Shape
-from stationary.testbed.source import Arrivals, Source, register
+from stationary.testbed.source import Arrivals, Native, Source, register
 from stationary.testbed.system import (
     Need,
     Summary,
@@ -54,44 +53,28 @@ _MODULES = ("pv.so", "sl.so", "cfgutils.so")
 
 
 class Server(NamedTuple):
-    """A server that runs: its UDP port of the loopback address, and its main process."""
+    """A server that runs."""
 
-    port: int
-    pid: int
+    port: int  # a UDP port of the loopback address
+    pid: int  # its main process
 
 
 @dataclass(frozen=True)
 class Kamailio(System[Trace]):
     """Kamailio under load.
 
-    Parameters
-    ----------
-    service : Service or None
-        Service times, all in all; None leaves Kamailio as it is.
-    queue : int
-        Requests that its receive buffer holds; a request that finds no space counts as this state.
-    arrivals : Arrivals
-        Poisson, or at equal distances.
-    seconds : float
-        Length of a window.
-    late : float
-        Seconds after which an answer is late: the paper's 10 ms.
-    seed : int
-        Of the arrivals.
-    source : Source
-        Who sends.
-    buffer : Buffer, optional
-        How the server's queue is limited; by default the best way there is.
+    Its queue is as many requests as its receive buffer holds; a request that finds no space counts
+    as this state.
     """
 
-    service: Service | None = USUAL_SERVICE
+    service: Service | None = USUAL_SERVICE  # all in all; None leaves Kamailio as it is
     queue: int = 20
     arrivals: Arrivals = Arrivals.POISSON
-    seconds: float = 1.0
-    late: float = 0.010
-    seed: int = 0
-    source: Source = field(default_factory=Native)
-    buffer: Buffer | None = None
+    seconds: float = 1.0  # length of a window
+    late: float = 0.010  # seconds after which an answer is late: the paper's 10 ms
+    seed: int = 0  # of the arrivals
+    source: Source = field(default_factory=Native)  # who sends
+    buffer: Buffer | None = None  # how the queue is limited; by default the best way there is
 
     def __post_init__(self) -> None:
         check_recording(self.seconds, self.seed)

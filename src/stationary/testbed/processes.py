@@ -16,11 +16,8 @@ from types import FrameType
 from stationary.errors import ProgramError
 from stationary.testbed.kernel import precedence
 
-_READY = 15.0
-"""Seconds that a server may take to answer its first request."""
-
-_PATIENCE = 3.0
-"""Seconds between asking a program to end and ending it."""
+_READY = 15.0  # seconds that a server may take to answer its first request
+_PATIENCE = 3.0  # seconds between asking a program to end and ending it
 
 Process = subprocess.Popen[bytes]
 

@@ -15,8 +15,7 @@ Rates = NDArray[np.float64]
 
 MOST_WINDOWS = 10_000
 HIGHEST_RATE = 20_000.0
-_KEPT = 0.7
-"""Share of the noise of one window that the next one has, too."""
+_KEPT = 0.7  # share of the noise of one window that the next one has, too
 
 
 def ramp(low: float, high: float, windows: int, seed: int | None = None) -> Rates:

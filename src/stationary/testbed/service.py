@@ -26,17 +26,10 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True)
 class Service:
-    """The distribution of service times.
+    """The distribution of service times, with its mean in seconds.
 
-    Parameters
-    ----------
-    shape : Shape
-        Its family.
-    mean : float
-        Its mean, in seconds.
-    variability : float, optional
-        Squared coefficient of variation, of gamma and lognormal service times. It is 0 for
-        deterministic and 1 for exponential ones.
+    The variability of gamma and lognormal times is their squared coefficient of variation. It is 0
+    for deterministic and 1 for exponential ones.
 
     Examples
     --------

@@ -27,20 +27,14 @@ from stationary.testbed.source import CORE, PRIORITY, Arrivals, Sent, Source, re
 if TYPE_CHECKING:
     from stationary.testbed.kamailio import Kamailio
 
-_SPEED = 10
-"""How much faster SIPp's clock runs: its smallest step is then 0.1 ms."""
-
-_LEAD_MS = 200
-"""Milliseconds that SIPp may take to create the calls of a window."""
-
-_GRACE = 20.0
-"""Seconds beyond its window after which SIPp is taken to hang."""
+_SPEED = 10  # how much faster SIPp's clock runs: its smallest step is then 0.1 ms
+_LEAD_MS = 200  # milliseconds that SIPp may take to create the calls of a window
+_GRACE = 20.0  # seconds beyond its window after which SIPp is taken to hang
 
 _RARE = 1e-3
 """A gap between arrivals is a stall if a smaller share of Poisson windows would show it."""
 
-_DONE = (0, 1)
-"""SIPp's exit codes for all calls answered, and for some not."""
+_DONE = (0, 1)  # SIPp's exit codes for all calls answered, and for some not
 
 
 @dataclass(frozen=True)

@@ -42,36 +42,20 @@ class Need:
 
 @dataclass(frozen=True)
 class Summary:
-    """What was written; None where a system does not know.
-
-    Attributes
-    ----------
-    windows, loads
-        Number of windows, and their lowest and highest load.
-    sent, lost, late, stalled
-        Requests, those without an answer, with a late one, and those that left late themselves.
-    dropped
-        Losses that the kernel counted.
-    service, overhead
-        Mean service time, and what a response takes beside it, in seconds.
-    held_up
-        Share of the service time by which other programs kept the server from running.
-    capacity, full_at
-        Most requests in the system, and the mean number in it when one was lost.
-    """
+    """What was written; None where a system does not know."""
 
     windows: int
-    loads: tuple[float, float]
-    sent: int
-    lost: int
-    stalled: int
-    late: int | None = None
-    dropped: int | None = None
-    service: float | None = None
-    overhead: float | None = None
-    held_up: float | None = None
-    capacity: int | None = None
-    full_at: float | None = None
+    loads: tuple[float, float]  # the lowest and the highest
+    sent: int  # requests
+    lost: int  # those without an answer
+    stalled: int  # those that left late themselves
+    late: int | None = None  # those with a late answer
+    dropped: int | None = None  # losses that the kernel counted
+    service: float | None = None  # its mean time in seconds
+    overhead: float | None = None  # seconds that a response takes beside its service
+    held_up: float | None = None  # share of the service time in which other programs ran
+    capacity: int | None = None  # most requests in the system
+    full_at: float | None = None  # mean number in the system when a request was lost
 
 
 class System(ABC, Generic[Recorded]):

@@ -23,38 +23,21 @@ if TYPE_CHECKING:
 
 _WINDOW = ("rate", "seconds", "stalled", "drops_socket", "drops_snmp")
 _COLUMNS = ("window", *_WINDOW, "arrival", "response")
-_UNANSWERED = -1.0
-"""Response time in the file of a request without an answer."""
-
-_EDGES_MS = (0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 20)
-"""Bins of response times."""
+_UNANSWERED = -1.0  # response time in the file of a request without an answer
+_EDGES_MS = (0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 20)  # bins of response times
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """All requests of one window, and what the kernel dropped meanwhile.
+    """All requests of one window, and what the kernel dropped meanwhile."""
 
-    Attributes
-    ----------
-    rate : float
-        Requests per second that were asked for.
-    seconds : float
-        Length of the window.
-    arrival, response : array [N]
-        Seconds from the first request, and until the answer (NaN without one).
-    stalled : int
-        Signs that the source was held up.
-    drops_socket, drops_snmp : int
-        Datagrams lost for want of buffer: of the server's socket, and of all sockets.
-    """
-
-    rate: float
-    seconds: float
-    arrival: NDArray[np.float64]
-    response: NDArray[np.float64]
-    stalled: int
-    drops_socket: int
-    drops_snmp: int
+    rate: float  # requests per second that were asked for
+    seconds: float  # length of the window
+    arrival: NDArray[np.float64]  # seconds from the first request
+    response: NDArray[np.float64]  # seconds until the answer, NaN without one
+    stalled: int  # signs that the source was held up
+    drops_socket: int  # datagrams for which the server's socket had no buffer
+    drops_snmp: int  # the same of all sockets
 
     @property
     def unanswered(self) -> int:
@@ -65,18 +48,10 @@ class Trace:
 def tabulate(
     traces: Iterable[Trace], queue: int, late: float = 0.010, service: float | None = None
 ) -> LogWindows:
-    """Turn traces into windows: the same for a fresh recording and for one that is replayed.
+    """Turn traces, all of one length, into windows; those of a recording or of a file.
 
-    Parameters
-    ----------
-    traces : iterable of Trace
-        The windows, all of one length.
-    queue : int
-        State of a full system.
-    late : float
-        Seconds after which an answer is late.
-    service : float, optional
-        Mean service time in seconds, for the paper's formula; by default found in the traces.
+    A full system is in the state ``queue``, and an answer is ``late`` after so many seconds. The
+    paper's formula takes the mean ``service`` time, which is found in the traces by default.
     """
     traces = list(traces)
     if not traces:
@@ -90,9 +65,8 @@ def tabulate(
         edges=[edge / 1e3 for edge in _EDGES_MS],
     )
     at = made.table.columns.get_loc("service_us")
-    for name in ("drops_socket", "drops_snmp", "stalled"):
+    for name in ("stalled", "drops_snmp", "drops_socket"):  # each before the one that was put there
         made.table.insert(at, name, [getattr(trace, name) for trace in traces])
-        at += 1
     made.table["service_us"] = made.table["service_us"].round(1)
     made.table["full_at"] = made.table["full_at"].round(2)
     return made
