@@ -261,7 +261,7 @@ OUTPUT = {
 
 @pytest.mark.parametrize(("output", "message"), OUTPUT.values(), ids=OUTPUT)
 def test_output_that_is_in_the_way_is_said_before_the_work(refused, monkeypatch, output, message):
-    monkeypatch.setattr("stationary.planner.fit", None)  # no work is done
+    monkeypatch.setattr("stationary.fit", None)  # no work is done
     refused(message, "fit", "good.csv", *MODEL, "-o", output)
 
 

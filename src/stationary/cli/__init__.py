@@ -11,15 +11,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import tempfile
 import threading
-import traceback
 import warnings
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from stationary._support.plain import our_mistake
 from stationary.cli._say import say
 from stationary.cli.check import check
 from stationary.cli.compare import compare
@@ -100,10 +99,7 @@ def main() -> None:
         _complain(f"error: {where}{error.strerror or error}")
         sys.exit(2)
     except Exception as error:  # noqa: BLE001  # the one place where all else ends
-        _complain(
-            f"error: this is a mistake in stationary, not in your data: {type(error).__name__}: "
-            f"{error}; please report it with {_written(traceback.format_exc())}"
-        )
+        _complain(f"error: {our_mistake(error, ' '.join(map(hide_passwords, sys.argv)))}")
         sys.exit(70)
 
 
@@ -124,16 +120,6 @@ def _say_loading() -> None:
     loading = (getattr(module, "__spec__", None) for module in list(sys.modules.values()))
     if sys.stderr.isatty() and any(getattr(spec, "_initializing", False) for spec in loading):
         say("loading ...", err=True)
-
-
-def _written(details: str) -> str:
-    """Return where the details of an error were written."""
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", prefix="stationary-error-", suffix=".txt", delete=False
-    ) as file:
-        said = " ".join(map(hide_passwords, sys.argv))
-        file.write(f"{said}\n{hide_passwords(details)}")
-    return file.name
 
 
 def _show_warning(

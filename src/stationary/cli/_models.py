@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import stationary as st
 from stationary.cli._parse import parse_number, parse_pairs
 from stationary.errors import InputError
 
@@ -115,7 +116,6 @@ class ModelText:
         self, relax: float | None = None, prism: PrismOptions | None = None, x: str = "load"
     ) -> Model:
         """Make the model, with free rates added if ``relax`` is given."""
-        from stationary.models import Relaxed, read_model
         from stationary.models.registry import build
 
         self.check()
@@ -128,14 +128,12 @@ class ModelText:
         if self.is_prism:
             model = self._prism(prism, x)
         elif self.is_file:
-            model = read_model(self.parts[0], **self.options)
+            model = st.models.read_model(self.parts[0], **self.options)
         else:
             model = build({"name": self.parts[0].strip().lower(), **self.options})
-        return model if relax is None else Relaxed(model, alpha=relax)
+        return model if relax is None else st.models.Relaxed(model, alpha=relax)
 
     def _prism(self, given: PrismOptions, x: str) -> Model:
-        from stationary.models import from_prism
-
         file, behind = self.parts
         if given.theta is None:
             raise InputError(
@@ -144,7 +142,7 @@ class ModelText:
                 f"take the run"
             )
         fixed = ",".join(filter(None, (behind, given.constants)))
-        return from_prism(
+        return st.models.from_prism(
             file,
             x=list(_inputs(x)),
             theta=_constants(given.theta, "--theta", alone=True),

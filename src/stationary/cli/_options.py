@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_type_hi
 
 import typer
 
+import stationary as st
 from stationary.cli._parse import parse_range, parse_states
 from stationary.errors import InputError, did_you_mean, hide_passwords
 from stationary.ingest.formats import format_names
@@ -46,8 +47,8 @@ _ENTRY = re.compile(r"^(\w+)(?: \((--.+)\))?: (.*(?:\n[ ].*)*)", re.MULTILINE)
 _SHARED = {
     "windows": "CSV or Parquet file, one row per window.",
     "run": "Folder that 'stationary plan -o', 'fit -o' or 'compare -o' wrote.",
-    "slo": "What must hold, as in 'loss<0.1%' or 'response_time<200ms': how much load meets it? Of "
-    "several all must.",
+    "slo": "What must hold, as in 'loss<0.1%' or 'response_time<200ms': how much load meets it? "
+    "Given several times, all must hold.",
     "level": "Coverage of the intervals; that of the run by default, mostly 0.95.",
     "wide": "Show all columns of a table, however wide.",
     "json": "Print JSON for programs.",
@@ -167,9 +168,9 @@ class Reading:
     x: Column of the load; further inputs after commas.
     counts: Columns of counts: a pattern whose {} is the state, or columns, as in idle=0,busy=1-20.
     latency: Columns of a latency histogram: a pattern whose {} is the upper edge of a bucket, as in
-        rt_{} for rt_0.1ms, ..., rt_more; by default rt_{}, where there are such columns. Of a
-        Prometheus, an expression: 'sum by (le) (increase(request_seconds_bucket[W]))', W the
-        window.
+        rt_{} for rt_0.1ms, ..., rt_more; by default rt_{}, where there are such columns. For a
+        Prometheus, an expression: 'sum by (le) (increase(request_seconds_bucket[W]))', where W is
+        the window.
     observe: States to learn from, as in 0,1 or 0-3; all by default. Service times and latencies in
         the file come before states.
     loads: Learn only from windows with a load in LOW:HIGH.
@@ -177,7 +178,8 @@ class Reading:
         file says, else at regular times.
     duration: Length of every window, in the unit of time of the loads; by default as the file says.
     drop_empty: Leave out windows without observed counts.
-    leave_out: Windows to leave out, by their numbers in the answer, as in 3,17; of any source.
+    leave_out: Windows to leave out, by their numbers in the answer, as in 3,17, whatever the
+        source.
     """
 
     panel: ClassVar[str] = "How a file of windows is read"
@@ -211,10 +213,9 @@ class Reading:
         self, file: Path, states: Sequence[str] = (), pooled: bool = False, x: str | None = None
     ) -> Windows:
         """Read windows; ``states`` are those that ``observe`` may name, ``x`` other columns."""
-        from stationary.data import read_windows
         from stationary.terms.categories import parse_counts
 
-        found = read_windows(
+        found = st.read_windows(
             file,
             x=[name.strip() for name in (x or self.x).split(",")],
             counts=parse_counts(self.counts),

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+import stationary as st
 from stationary.errors import InputError, did_you_mean
 from stationary.terms.spans import parse_span
 
@@ -61,13 +62,11 @@ def parse_number(text: str, what: str) -> int | float:
 
 def parse_gradient(text: str, seed: int) -> Gradient:
     """Make a gradient strategy from ``exact``, ``infinity:p=0.1``, ``dc-bptt:steps=128``, ..."""
-    from stationary import gradients
-
     kinds = {
-        "exact": gradients.Exact,
-        "infinity": gradients.Infinity,
-        "bptt": gradients.BPTT,
-        "dc-bptt": gradients.DivideAndConquerBPTT,
+        "exact": st.gradients.Exact,
+        "infinity": st.gradients.Infinity,
+        "bptt": st.gradients.BPTT,
+        "dc-bptt": st.gradients.DivideAndConquerBPTT,
     }
     made: Gradient = _build(text, kinds, "gradient", {"seed": seed, "steps": 128})
     return made
@@ -75,14 +74,12 @@ def parse_gradient(text: str, seed: int) -> Gradient:
 
 def parse_errors(text: str) -> CovarianceKind:
     """Make a kind of covariance from ``best``, ``sandwich:block=5``, ``information``, ..."""
-    from stationary.learning import covariances
-
     kinds = {
-        "best": covariances.AutoCovariance,
-        "sandwich": covariances.Sandwich,
-        "correlated": covariances.Correlated,
-        "dispersed": covariances.Dispersed,
-        "information": covariances.Information,
+        "best": st.covariances.AutoCovariance,
+        "sandwich": st.covariances.Sandwich,
+        "correlated": st.covariances.Correlated,
+        "dispersed": st.covariances.Dispersed,
+        "information": st.covariances.Information,
     }
     made: CovarianceKind = _build(text, kinds, "kind of standard errors", {})
     return made

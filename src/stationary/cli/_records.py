@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from stationary import words
+from stationary._support.plain import finite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,21 +22,11 @@ if TYPE_CHECKING:
 
 def as_json(value: Any) -> str:
     """Strict JSON: a number that is not finite becomes null."""
-
-    def clean(item: Any) -> Any:
-        if isinstance(item, dict):
-            return {key: clean(entry) for key, entry in item.items()}
-        if isinstance(item, list | tuple):
-            return [clean(entry) for entry in item]
-        return None if isinstance(item, float) and not math.isfinite(item) else item
-
-    return json.dumps(clean(value), indent=2, allow_nan=False)
+    return json.dumps(finite(value), indent=2, allow_nan=False)
 
 
 def limit_record(limit: Limit | None) -> dict[str, Any] | None:
     """Return the largest load that meets the objectives."""
-    from stationary import words
-
     if limit is None:
         return None
     return {
@@ -54,7 +46,6 @@ def limit_record(limit: Limit | None) -> dict[str, Any] | None:
 
 def fit_record(plan: Plan, limit: Limit | None, output: Path | None) -> dict[str, Any]:
     """Return what ``stationary fit`` found."""
-    from stationary import words
     from stationary.models.registry import describe
 
     found, level, windows = plan.estimate, plan.question.level, plan.windows
@@ -80,8 +71,6 @@ def fit_record(plan: Plan, limit: Limit | None, output: Path | None) -> dict[str
 
 def check_record(plan: Plan, known: Identifiability) -> dict[str, Any]:
     """Return what ``stationary check`` found."""
-    from stationary import words
-
     horizon = plan.horizon
     return {
         "model": plan.name,
@@ -104,8 +93,6 @@ def comparison_record(
     plan: Plan, frame: pd.DataFrame | None, limit: Limit | None
 ) -> dict[str, Any]:
     """Return what ``stationary compare`` found."""
-    from stationary import words
-
     return {
         "recommended": plan.recommended,
         "reason": words.choice(plan.comparison.choice),
@@ -135,8 +122,6 @@ def plan_record(
     notes: Sequence[str],
 ) -> dict[str, Any]:
     """Return what ``stationary plan`` found."""
-    from stationary import words
-
     windows, growth = plan.windows, plan.recipe.get("growth")
     return {
         "answer": words.plan_answer(limit, alone, plan.recipe.get("unit", "")),
@@ -166,8 +151,6 @@ def forecast_record(
     test: Experiment | None,
 ) -> dict[str, Any]:
     """Return what ``stationary forecast`` found, if a limit was asked for."""
-    from stationary import words
-
     return {
         "limit": limit_record(limit),
         "what_if": [] if plan.change is None else [words.change(plan.change)],

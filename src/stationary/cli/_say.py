@@ -13,8 +13,7 @@ import typer
 _STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Categories of Unicode that move the cursor, change colours, or turn the direction of text."""
 
-_BROKEN_PIPE = 128 + 13
-"""What a shell reports of a program that the signal of a broken pipe ended."""
+_BROKEN_PIPE = 128 + 13  # what a shell reports of a program that the signal of a broken pipe ended
 
 
 def printable(text: str) -> str:

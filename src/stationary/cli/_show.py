@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from stationary.cli._say import printable, prose, write
+from stationary.words import ends as interval
+from stationary.words import number, plain, untrusted_rows, value
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_PATIENCE = 2.0
-"""Seconds of work before a progress bar shows."""
-
-_NO_EDGE = 10_000
-"""Columns of a table that may be as wide as it is."""
-
-_USUAL = ("loss", "response_time", "p99")
-"""Measures of a forecast that planners ask for first."""
+_PATIENCE = 2.0  # seconds of work before a progress bar shows
+_NO_EDGE = 10_000  # columns of a table that may be as wide as it is
+_USUAL = ("loss", "response_time", "p99")  # measures of a forecast that planners ask for first
 
 
 def table(
@@ -71,9 +69,6 @@ def forecast_table(
     """
     from rich.cells import cell_len
     from rich.console import Console
-
-    from stationary.words import ends as interval
-    from stationary.words import number, plain, untrusted_rows, value
 
     # Of a single window only the ends are known; they stand below those of the long run.
     ends = [name.removesuffix("_low") for name in frame if name.endswith("_low")]
@@ -141,30 +136,20 @@ def progress_bar(
     if not sys.stderr.isatty():
         yield None
         return
-    import time
-
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import console, progress
 
     began = time.monotonic()
     columns = (
-        TextColumn(what),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        what,
+        progress.BarColumn(),
+        "{task.completed}/{task.total}",
+        "{task.description}",
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
-    bar = Progress(*columns, console=console, transient=True, auto_refresh=not still)
+    shown = console.Console(stderr=True)
+    bar = progress.Progress(*columns, console=shown, transient=True, auto_refresh=not still)
     job = bar.add_task("", total=total)
-
     if at_once:
         bar.start()
 
@@ -185,10 +170,10 @@ def stages() -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich import console, progress
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = progress.SpinnerColumn(), "{task.description}", progress.TimeElapsedColumn()
+    shown = console.Console(stderr=True)
+    with progress.Progress(*columns, console=shown, transient=True) as bar:
         job = bar.add_task("starting", total=None)
         yield lambda text: bar.update(job, description=text)

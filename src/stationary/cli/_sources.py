@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from stationary import ingest
 from stationary.cli._options import Reading, refuse
 from stationary.cli._parse import parse_pairs
 from stationary.errors import InputError
 from stationary.terms.spans import Unit, parse_span
+from stationary.words import windows_left_out
 
 if TYPE_CHECKING:
     from stationary.data.states import Sampling
@@ -132,10 +134,8 @@ class Metrics:
         retries: int = 3,
     ) -> Ingested:
         """Read windows from the Prometheus at this address."""
-        from stationary.ingest import Prometheus, windows_from_prometheus
-
         now = time.time()
-        place = Prometheus(
+        place = ingest.Prometheus(
             url,
             parse_time(self.start, now, "--start"),
             parse_time(self.end, now, "--end"),
@@ -144,7 +144,7 @@ class Metrics:
             retries,
         )
         asked: dict[str, Any] = self.expressions(latency)
-        return windows_from_prometheus(place, cut, progress=progress, **asked)
+        return ingest.windows_from_prometheus(place, cut, progress=progress, **asked)
 
     def expressions(self, latency: str | None) -> dict[str, str | None]:
         """Return what `windows_from_prometheus` reads."""
@@ -250,15 +250,12 @@ class Place:
 
         Of servers and capacity it takes what may be, as far as it is known.
         """
-        from stationary.ingest import Cut
-        from stationary.words import windows_left_out
-
         if self.holds_windows:
             return Found(self.reading.windows(Path(self.location)))
         capacity = capacities[0] if len(capacities) == 1 else None
         if self.is_prometheus:
             window = parse_span(self.requests.window or "5m", "--window")
-            cut = Cut(window, self.metrics.sampling, capacity=capacity)
+            cut = ingest.Cut(window, self.metrics.sampling, capacity=capacity)
             made = self.metrics.read(self.location, cut, self.reading.latency, progress)
         else:
             made = self._cut(servers, capacity, progress)
@@ -268,12 +265,10 @@ class Place:
 
     def source(self) -> Source:
         """Return the requests of a file or a database."""
-        from stationary.ingest import Columns, Source
-
         given = self.requests
         names: dict[str, Any] = self._columns()
-        columns = Columns(**names, unit=given.time_unit)
-        return Source(self.location, columns, given.format, given.table, given.query)
+        columns = ingest.Columns(**names, unit=given.time_unit)
+        return ingest.Source(self.location, columns, given.format, given.table, given.query)
 
     def _columns(self) -> dict[str, str]:
         named = parse_pairs(self.requests.columns or "", "--columns", "arrival=time")
@@ -283,18 +278,17 @@ class Place:
         return named
 
     def _cut(self, servers: Sequence[int], capacity: int | None, progress: Progress) -> Ingested:
-        from stationary.ingest import Cut, windows_from_events
         from stationary.ingest.sweep import SERVERS
 
         lost, window = self.requests.status_lost, self.requests.window
-        cut = Cut(
+        cut = ingest.Cut(
             None if window is None else parse_span(window, "--window"),
             capacity=capacity,
             # Others than those that were given tell whether these are right.
             servers=tuple(sorted({*servers, *SERVERS})),
             lost_status=() if lost is None else tuple(lost.split(",")),
         )
-        return windows_from_events(self.source(), cut, None, progress)
+        return ingest.windows_from_events(self.source(), cut, None, progress)
 
 
 def parse_time(text: str, now: float, what: str) -> float:

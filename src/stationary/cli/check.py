@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+import stationary as st
+from stationary import words
 from stationary.cli._models import ModelText
 from stationary.cli._options import Reading, command_of, refuse
+from stationary.cli._parse import parse_grid
+from stationary.cli._records import as_json, check_record
 from stationary.cli._say import prose, say
+from stationary.cli._show import stages
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
@@ -71,16 +76,11 @@ def check(
         named.check()
         reading.check(windows, named.columns(reading.x))
 
-    from stationary.cli._parse import parse_grid
-    from stationary.cli._records import as_json, check_record
-    from stationary.cli._show import stages
-    from stationary.planner import fit, load
-
     if named is None:
-        plan = load(windows)
+        plan = st.load(windows)
     else:
         chain = named.model()
-        plan = fit(chain, reading.windows(windows, chain.states))
+        plan = st.fit(chain, reading.windows(windows, chain.states))
     with stages() as progress:
         progress("searching for what the data leave open")
         known = plan.identify(parse_grid(at, plan.model.inputs) if at else None, nats)
@@ -94,8 +94,6 @@ def check(
 
 
 def _show(plan: Plan, known: Identifiability) -> None:
-    from stationary import words
-
     findings = plan.findings
     prose(f"Checked with {plan.name}: {words.observed(plan.windows)}")
     say()

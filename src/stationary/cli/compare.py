@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+import stationary as st
+from stationary import words
 from stationary.cli._models import ModelText
 from stationary.cli._options import Asking, Reading, RunFolder, System, command_line, command_of
 from stationary.cli._parse import parse_loads
+from stationary.cli._records import as_json, comparison_record
 from stationary.cli._say import prose, say
+from stationary.cli._show import forecast_table, progress_bar, stages, table
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,10 +80,6 @@ def compare(
     asking.check(level, of_queues=all(text.is_queue for text in texts))
     reading.check(windows)
 
-    from stationary import words
-    from stationary.cli._records import as_json, comparison_record
-    from stationary.cli._show import progress_bar, stages
-    from stationary.planner import compare as run
     from stationary.planning.limits import check_slos
     from stationary.trust.ladder import candidates, likely_capacities
 
@@ -93,7 +93,9 @@ def compare(
     if not named and "capacity" not in known and wait is None:
         say(words.assumed_capacity(likely), err=True)
     with progress_bar("model", len(chains)) as bar:
-        plan = run(chains, data, starts=starts, seed=seed, jobs=jobs, cluster=cluster, progress=bar)
+        plan = st.compare(
+            chains, data, starts=starts, seed=seed, jobs=jobs, cluster=cluster, progress=bar
+        )
     guessed = tuple(name for name in ("capacity", "patience") if name not in known)
     missing = () if named else guessed
     question = replace(asking.question(level), missing=missing)
@@ -117,9 +119,6 @@ def compare(
 
 
 def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None, wide: bool) -> None:
-    from stationary import words
-    from stationary.cli._show import forecast_table, table
-
     ranking = plan.ranking()
     best = ranking["backtest"].min()
     rows = [[row["model"], row["kind"], *_cells(row, best)] for row in ranking.to_dict("records")]
@@ -152,7 +151,6 @@ def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None, wide: boo
 
 def _cells(row: Mapping[str, float], best: float) -> list[str]:
     """Return the numbers of a model; what does not apply to it stays empty."""
-    from stationary.words import number
 
     def shown(name: str, text: Callable[[float], str]) -> str:
         return "" if math.isnan(row[name]) else text(row[name])
@@ -162,7 +160,7 @@ def _cells(row: Mapping[str, float], best: float) -> list[str]:
         return "equal" if gap < 1e-6 else f"{gap:.2g} +- {row['backtest_error']:.1g}"
 
     return [
-        *(shown(name, number) for name in ("parameters", "nll", "aic", "bic")),
+        *(shown(name, words.number) for name in ("parameters", "nll", "aic", "bic")),
         shown("backtest", behind),
         shown("misplaced", "{:.1%}".format),
         shown("weight", "{:.2f}".format),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import stationary as st
+from stationary import words
 from stationary.cli._options import Asking, check_saved, command_of
 from stationary.cli._say import say
+from stationary.cli._show import stages
 from stationary.errors import InputError
 
 
@@ -16,12 +19,7 @@ def explain(*, run: Path) -> None:
     stationary explain plan/
     """
     check_saved(run, Asking())
-
-    from stationary import words
-    from stationary.cli._show import stages
-    from stationary.planner import load
-
-    plan = load(run)
+    plan = st.load(run)
     if not plan.question.slos:
         raise InputError(f"{run} was made without an SLO, so that there is no answer to explain")
     with stages() as progress:

@@ -11,14 +11,20 @@ from typing import TYPE_CHECKING
 
 import typer
 
+import stationary as st
+from stationary import words
 from stationary.cli._models import ModelText, PrismOptions
 from stationary.cli._options import Asking, Reading, RunFolder, command_line, command_of, refuse
+from stationary.cli._parse import parse_errors, parse_gradient
+from stationary.cli._records import as_json, fit_record
 from stationary.cli._say import prose, say
+from stationary.cli._show import progress_bar, stages
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
     from stationary.facade import Plan
     from stationary.learning.estimate import Method
+    from stationary.learning.stochastic import Step
     from stationary.models import Model
     from stationary.planning.limits import Limit
 
@@ -66,30 +72,22 @@ class Training:
 
     def chosen(self, cluster: str | None, folder: Path | None) -> Method:
         """Return the method; an option that goes with another method is an error."""
-        from stationary.cli._parse import parse_gradient
-        from stationary.gradients import Exact
-        from stationary.learning.newton import Newton
-        from stationary.learning.optimisers import Adam
-        from stationary.learning.stochastic import Stochastic
-
         gradient = None if self.gradient is None else parse_gradient(self.gradient, self.seed)
         changes = ("epochs", "batch", "start", "floor")
         given = {k: v for k, v in vars(self).items() if k in changes and v is not None}
         if self.of_the_paper:
-            from stationary.paper.methods import training
-
-            way = training(gradient=gradient, lr=self.lr or 0.1, seed=self.seed)
-        elif self.epochs is None and (gradient is None or isinstance(gradient, Exact)):
+            way = st.paper.training(gradient=gradient, lr=self.lr or 0.1, seed=self.seed)
+        elif self.epochs is None and (gradient is None or isinstance(gradient, st.Exact)):
             if self.average or self.lr is not None or given:
                 raise InputError(
                     "--average, --lr, --batch, --start and --floor go with a stochastic fit: "
                     "--gradient infinity, --method paper, or --epochs"
                 )
-            return Newton(self.starts, cluster=cluster, folder=folder, resume=self.resume)
+            return st.Newton(self.starts, cluster=cluster, folder=folder, resume=self.resume)
         else:
-            way = Stochastic(gradient or Exact())
+            way = st.Stochastic(gradient or st.Exact())
             if self.lr is not None:
-                given["rule"] = Adam(lr=self.lr)
+                given["rule"] = st.optimisers.Adam(lr=self.lr)
         return replace(way, average=self.average, folder=folder, resume=self.resume, **given)
 
 
@@ -132,7 +130,8 @@ def fit(
     -------
     model: Model and options, as in mmmk:servers=1,capacity=20, a model file, as in
         tandem.toml:K=20, or a PRISM file.
-    observations: What to learn from, as in states or states,latencies; by default what tells most.
+    observations: What to learn from, as in states or states,latencies; by default the kind that
+        tells most about the model.
     pool: Add up windows of equal load as they are read, for files larger than memory: the same fit,
         but no checks that need single windows.
     level: Coverage of the intervals.
@@ -170,10 +169,6 @@ def fit(
     asking.check(level, of_queues=named.is_queue)
     reading.check(windows, named.columns(reading.x))
 
-    from stationary.cli._parse import parse_errors
-    from stationary.cli._records import as_json, fit_record
-    from stationary.cli._show import progress_bar, stages
-    from stationary.planner import fit as run_fit
     from stationary.planning.limits import check_slos
 
     chain = named.model(relax, prism, reading.x)
@@ -195,7 +190,7 @@ def fit(
     kinds = [kind.strip() for kind in observations.split(",")] if observations else None
     try:
         with _watched(method) as seen:
-            plan = run_fit(
+            plan = st.fit(
                 chain, data, method=seen, covariance=kind, observations=kinds, seed=training.seed
             )
     except KeyboardInterrupt:
@@ -226,11 +221,10 @@ def fit(
 
 def _check_shared(method: Method, chain: Model) -> None:
     """Raise unless a cluster has several starts to run."""
-    from stationary.learning.newton import Newton
     from stationary.models.chunks import is_large
 
     usual = 1 if is_large(chain.edges) else 3
-    if not isinstance(method, Newton) or (method.starts or usual) == 1:
+    if not isinstance(method, st.Newton) or (method.starts or usual) == 1:
         raise InputError(
             "--cluster has nothing to share out: it runs the starts of a fit that is not "
             "stochastic (--starts 3), or the refits of a --bootstrap"
@@ -240,11 +234,7 @@ def _check_shared(method: Method, chain: Model) -> None:
 @contextmanager
 def _watched(method: Method) -> Iterator[Method]:
     """Yield the method with a bar on the terminal that shows how far it is."""
-    from stationary.cli._show import progress_bar
-    from stationary.learning.newton import Newton
-    from stationary.learning.stochastic import Step, Stochastic
-
-    if isinstance(method, Newton):
+    if isinstance(method, st.Newton):
         with progress_bar("start", method.starts or 3) as bar:
 
             def at_start(start: int, evaluations: int, nll: float) -> None:
@@ -252,7 +242,7 @@ def _watched(method: Method) -> Iterator[Method]:
                     bar(start, f"{evaluations} gradients, nll {nll:.3f}")
 
             yield replace(method, progress=at_start)
-    elif isinstance(method, Stochastic):
+    elif isinstance(method, st.Stochastic):
         with progress_bar("epoch", method.epochs) as bar:
 
             def at_step(step: Step) -> None:
@@ -263,8 +253,6 @@ def _watched(method: Method) -> Iterator[Method]:
 
 
 def _show(plan: Plan, limit: Limit | None, output: Path | None) -> None:
-    from stationary import words
-
     prose(words.summary(plan))
     if limit is not None:
         say()

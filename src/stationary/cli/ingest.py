@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from stationary import ingest as ways
 from stationary.cli._options import check_new, command_of, plan_command
+from stationary.cli._records import as_json
 from stationary.cli._say import say
+from stationary.cli._show import stages
+from stationary.cli._show import table as shown
 from stationary.errors import InputError
 from stationary.terms.candidates import parse_candidates
 from stationary.terms.spans import Unit, parse_span
+from stationary.words import sentence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +55,7 @@ class Cutting:
 
     Options
     -------
-    window: Length of a window: 500ms, 1s, 5m, 1h; of requests one is chosen by default.
+    window: Length of a window: 500ms, 1s, 5m, 1h; for requests, one is chosen by default.
     capacity: Most requests in the system; lost ones are counted as Q=this.
     most: Largest state with a column of its own; the others share one.
     sampling: Count the state that each arriving request finds, or the state at regular times.
@@ -90,9 +95,8 @@ class Cutting:
     def cut(self, gauge: bool) -> Cut:
         """Return how to cut requests, or samples of a gauge, which are taken at regular times."""
         from stationary.data.states import Sampling, as_sampling
-        from stationary.ingest import Cut
 
-        return Cut(
+        return ways.Cut(
             sampling=Sampling.TIME if gauge else as_sampling(self.sampling),
             lost_status=() if self.status_lost is None else tuple(self.status_lost.split(",")),
             capacity=self.capacity,
@@ -179,15 +183,13 @@ class Running:
 
     def made(self) -> Engine | None:
         """Return the engine; None for that of the source: a database counts by itself."""
-        from stationary.ingest import DuckDB, Spark
-
         if self == Running():
             return None
         name, _, master = self.engine.partition(":")
         if name == "duckdb" and not master:
-            return DuckDB(self.memory)
+            return ways.DuckDB(self.memory)
         if name == "spark":
-            return Spark(master or None, self.memory)
+            return ways.Spark(master or None, self.memory)
         raise InputError(f"--engine is duckdb, spark or spark:MASTER; got {self.engine!r}")
 
 
@@ -230,31 +232,27 @@ def requests(
     output: File of windows to write: .csv or .parquet.
     table: Table of the database.
     query: Query of the database, instead.
-    where: Condition on a column that rows must meet, as in 'path ~ ^/api' or 'status < 500'; of
-        several all must.
-    by: Column of classes of requests, such as path: a file of windows for each.
+    where: Condition on a column that rows must meet, as in 'path ~ ^/api' or 'status < 500'; given
+        several times, rows must meet all.
+    by: Column whose values are classes of requests, such as path; each gets a file of windows.
     """
     check_new(output, overwrite, *ENDINGS)
     cutting.spans()
     gauging.check()
 
-    from stationary.ingest import Columns, Source
-
-    columns = Columns(**asdict(naming))
-    place = Source(source, columns, format, table, query, tuple(where or ()))
+    columns = ways.Columns(**asdict(naming))
+    place = ways.Source(source, columns, format, table, query, tuple(where or ()))
     place.check()
-
-    from stationary.cli._show import stages
-    from stationary.ingest import windows_by, windows_from_events, windows_from_gauge
-
     cut, engine = cutting.cut(gauging.gauge is not None), running.made()
     with stages() as progress:
         if gauging.gauge is not None:
-            made = windows_from_gauge(place, gauging.gauge, gauging.load(), cut, engine, progress)
+            made = ways.windows_from_gauge(
+                place, gauging.gauge, gauging.load(), cut, engine, progress
+            )
         elif by is not None:
-            classes, each = windows_by(place, cut, by, engine, progress)
+            classes, each = ways.windows_by(place, cut, by, engine, progress)
         else:
-            made = windows_from_events(place, cut, engine, progress)
+            made = ways.windows_from_events(place, cut, engine, progress)
     if by is None or gauging.gauge is not None:
         finish(made, output, cutting.capacity, json)
     else:
@@ -270,9 +268,6 @@ def _finish_classes(
     json: bool,
 ) -> None:
     """Write a file of windows per class, and say which classes matter."""
-    from stationary.cli._records import as_json
-    from stationary.cli._show import table
-
     files = dict[str, Path]()
     for name in each:
         # Names may differ only in characters that a file name leaves out, or beyond its 80
@@ -298,7 +293,7 @@ def _finish_classes(
         ]
         for name, row in classes.head(20).iterrows()
     ]
-    table(f"requests by {by}", [by, "requests", "share of the time in the system", "file"], rows)
+    shown(f"requests by {by}", [by, "requests", "share of the time in the system", "file"], rows)
     if len(classes) > len(files):
         left = classes.drop(index=list(files))
         say(f"no file for {len(left)} more, with {left['share'].sum():.1%} of the time")
@@ -306,10 +301,6 @@ def _finish_classes(
 
 def finish(made: Ingested, output: Path, capacity: int | None, json: bool) -> None:
     """Write windows; say what is in them, for people or for programs."""
-    from stationary.cli._records import as_json
-    from stationary.cli._show import table
-    from stationary.words import sentence
-
     made.write(output)
     if json:
         say(as_json({**made.record(), "output": str(output)}))
@@ -322,7 +313,7 @@ def finish(made: Ingested, output: Path, capacity: int | None, json: bool) -> No
     )
     rows = [[item.why, str(item.windows), str(item.rows)] for item in made.dropped]
     if rows:
-        table("left out", ["why", "windows", "rows"], rows)
+        shown("left out", ["why", "windows", "rows"], rows)
     for note in made.notes:
         say(sentence(note))
     if "start" in made.table and len(made.table) > 1:

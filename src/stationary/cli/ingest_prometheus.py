@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from stationary import ingest
 from stationary.cli._options import check_new, command_of
+from stationary.cli._show import stages
 from stationary.cli._sources import Metrics
 from stationary.cli.ingest import ENDINGS, finish
 from stationary.terms.spans import parse_span
@@ -42,7 +44,7 @@ def prometheus(
     load_expr (--load, --load-expr): Without a preset: load per second, as in
         'sum(rate(http_requests_total[10s]))'.
     start: From when: 2026-05-01T12:00 (UTC), now-1h, or seconds since 1970.
-    latency: Beside these, or alone: buckets of response times in seconds, as in
+    latency: Buckets of response times in seconds, beside these or alone, as in
         'sum by (le) (increase(http_request_duration_seconds_bucket[W]))'; W is the window.
     window: Length of a window.
     sampling: How the histogram was observed: by arriving requests (the default) or at regular
@@ -56,12 +58,10 @@ def prometheus(
     length = parse_span(window, "--window")
     metrics.check(latency)
 
-    from stationary.cli._show import stages
     from stationary.data.states import as_sampling
-    from stationary.ingest import Cut
 
     how = metrics.sampling if sampling is None else as_sampling(sampling)
-    cut = Cut(length, how, capacity=capacity, most=most)
+    cut = ingest.Cut(length, how, capacity=capacity, most=most)
     with stages() as progress:
         made = metrics.read(url, cut, latency, progress, timeout, retries)
     finish(made, output, capacity, json)

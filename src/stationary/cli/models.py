@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from stationary.cli._options import command_of
+from stationary.cli._records import as_json
 from stationary.cli._say import prose, say
+from stationary.cli._show import table
 
 if TYPE_CHECKING:
     from stationary.models import Model
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
 @command_of
 def models(*, wide: bool = False, json: bool = False) -> None:
     """List the models with their options, parameters and measures."""
-    from stationary.cli._records import as_json
-    from stationary.cli._show import table
     from stationary.models.registry import model_class, names
 
     found = [_describe(name, model_class(name)) for name in names()]

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
+import stationary as st
+from stationary import words
 from stationary.cli._options import Asking, check_new, check_saved, command_line, command_of
 from stationary.cli._say import prose, say
+from stationary.cli._show import progress_bar, stages
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,12 +51,9 @@ def report(
     check_new(output, overwrite, ".html", ".htm")
     check_saved(run, asking)
 
-    from stationary import words
-    from stationary.cli._show import stages
     from stationary.output.report import write_report
-    from stationary.planner import load
 
-    plan = load(run)
+    plan = st.load(run)
     named = {"title": title, "unit": unit}
     given = {name: text for name, text in named.items() if text is not None}
     plan = plan.having(recipe={**plan.recipe, **given})
@@ -79,7 +79,6 @@ def report(
 
 def _compared(plan: Plan, run: Path) -> Plan:
     """Return the plan beside other models; they are fitted once, and kept in the run."""
-    from stationary.cli._show import progress_bar
     from stationary.trust.ladder import ladder_of
 
     others = len(ladder_of(plan.estimate.model, plan.windows)) - 1

@@ -10,6 +10,7 @@ import typer
 
 from stationary.cli._options import command_of, refuse
 from stationary.cli._say import say
+from stationary.cli._show import progress_bar, table
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def reproduce(
 
     Arguments
     ---------
-    part: What to make: mape, mse, gap, alpha, p, curves, testbed, text, examples, all. The page of
-        text, what the paper says without a table, is no part of all.
+    part: What to make: mape, mse, gap, alpha, p, curves, testbed, text, examples, all. The page
+        text, on what the paper says without a table, is not part of all.
 
     Options
     -------
@@ -55,9 +56,8 @@ def reproduce(
     rows: List the rows and exit.
     recording: The paper's testbed recording, a CSV that is not shipped; STATIONARY_RECORDING in the
         environment by default.
-    again: Make all runs again, also those that are kept.
+    again: Make all runs again, even those that are kept.
     """
-    from stationary.cli._show import progress_bar
     from stationary.paper import chains, plan, runner, testbed
     from stationary.paper.page import Page
     from stationary.paper.report import Report
@@ -123,7 +123,8 @@ def _recording(file: Path | str | None, part: Part, names: list[str]) -> Recordi
     """Return the testbed recording, if rows of the part need it and it is given."""
     from stationary.paper import plan, testbed
 
-    needed = plan.recorded_rows(part, names)
+    rows = [row for each in plan.parts(part) for row in plan.rows_of(each, names)]
+    needed = list(dict.fromkeys(row.name for row in rows if not row.simulated))
     if not needed:
         return None
     file = file or os.environ.get(_VARIABLE)
@@ -140,7 +141,6 @@ def _recording(file: Path | str | None, part: Part, names: list[str]) -> Recordi
 
 
 def _list_rows() -> None:
-    from stationary.cli._show import table
     from stationary.paper import plan, settings
 
     lines = []

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import typer
 
+import stationary as st
+from stationary import words
+from stationary._support.files import replacing
 from stationary.cli._options import Asking, check_new, check_saved, command_of
 from stationary.cli._parse import parse_pairs
 from stationary.cli._say import prose, say
+from stationary.cli._show import stages
 from stationary.errors import InputError
-from stationary.terms.slo import as_slos
 
 
 @command_of
@@ -45,20 +48,15 @@ def rules(
     """
     from stationary.output.alerts import alert_rules, check_options
 
-    slos = as_slos(slo or [])
+    asking = Asking(slo)
     labels = parse_pairs(label or [], "--label", "service=web")
     if output is not None:
         check_new(output, overwrite, ".yml", ".yaml")
     check_options(load_expr, headroom, hold, labels)
-    check_saved(run, Asking(slo))
+    check_saved(run, asking)
 
-    from stationary import words
-    from stationary._support.files import replacing
-    from stationary.cli._show import stages
-    from stationary.planner import load
-
-    plan = load(run)
-    slos = slos or plan.question.slos
+    plan = st.load(run)
+    slos = asking.slos or plan.question.slos
     if not slos:
         raise InputError(f"{run} was made without an SLO: give one, as in --slo 'loss<0.1%'")
     with stages() as progress:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import stationary as st
+from stationary._support.files import replacing
 from stationary.cli._models import ModelText
 from stationary.cli._options import check_new, command_of, plan_command, refuse
 from stationary.cli._parse import parse_grid
@@ -50,7 +52,7 @@ def simulate(
     scheme: events: the uniformized chain at its own events (the paper's Algorithm 1); arrivals: the
         state that each arriving request finds; poisson: independent counts; requests: a log of
         every request, for stationary plan.
-    gamma: Event rate for events; just enough by default.
+    gamma: Event rate of the scheme events; by default the lowest that the chain allows.
     seed: Seed of the random numbers.
     """
     named = ModelText(model)
@@ -65,11 +67,7 @@ def simulate(
     else:
         named.check()
 
-    from stationary.planner import load
-    from stationary.simulation import Arrivals, Events, PoissonCounts
-    from stationary.simulation import simulate as run
-
-    chain = load(model).model if is_run else named.model()
+    chain = st.load(model).model if is_run else named.model()
     if not is_run and not named.is_file:
         _check_parameters(chain, named)
     points = parse_grid(x, chain.inputs)
@@ -82,8 +80,13 @@ def simulate(
     if scheme == "requests":
         _write_requests(chain, loads, duration, seed, output)
         return
-    schemes = {"events": Events(gamma), "arrivals": Arrivals(), "poisson": PoissonCounts()}
-    data = run(chain, loads, duration=duration, seed=seed, scheme=schemes[scheme])
+    ways = st.simulation
+    schemes: dict[str, Any] = {
+        "events": ways.Events(gamma),
+        "arrivals": ways.Arrivals(),
+        "poisson": ways.PoissonCounts(),
+    }
+    data = st.simulate(chain, loads, duration=duration, seed=seed, scheme=schemes[scheme])
     data.to_csv(output)
     say(f"wrote {len(data)} windows to {output}")
 
@@ -105,13 +108,9 @@ def _write_requests(
     import numpy as np
     import pandas as pd
 
-    from stationary._support.files import replacing
-    from stationary.models import MMmK
-    from stationary.simulation import simulate_requests
-
-    if not isinstance(chain, MMmK):
+    if not isinstance(chain, st.models.MMmK):
         raise InputError("--scheme requests simulates mmmk, the queue of M/M/m/K, only")
-    log = simulate_requests(chain, loads, duration, seed)
+    log = st.simulation.simulate_requests(chain, loads, duration, seed)
     status = np.where(log.answered, 200, 503)
     table = pd.DataFrame({"arrival": log.arrival, "response": log.response, "status": status})
     with replacing(output) as part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,7 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from stationary.cli._options import check_new, command_of, refuse
+from stationary.cli._parse import parse_range
+from stationary.cli._records import as_json
 from stationary.cli._say import say
+from stationary.cli._show import progress_bar
 from stationary.errors import InputError, ProgramError
 from stationary.terms.spans import parse_span
 
@@ -24,8 +28,7 @@ testbed = typer.Typer(
 )
 
 _INTERRUPTED = 130
-_EVERY = 10
-"""Windows after which a recording without a terminal reports its progress."""
+_EVERY = 10  # windows after which a recording without a terminal reports its progress
 
 _PLAIN = ("seconds", "queue", "cpu_share", "workers", "backlog", "seed")
 """Options that a system takes as they are."""
@@ -58,7 +61,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Recorder:
-    """What is recorded; an option that is not given is what is usual for the system.
+    """What is recorded. Options that are left out take the values that are usual for the system.
 
     Options
     -------
@@ -120,7 +123,8 @@ class Recorder:
             raise InputError(f"--{option} does not go with --system {self.system}: leave it out")
         if self.system == "kamailio":
             given.setdefault("source", sources["sipp"])
-        return kind(service=self._service(kind.service), **given)  # type: ignore[no-any-return]
+        made: System[Any] = kind(service=self._service(kind.service), **given)
+        return made
 
     def _service(self, usual: Service) -> Service | None:
         """Return the service times, or None for a server that is left as it is."""
@@ -168,7 +172,6 @@ class Loads:
 
     def made(self, system: System[Any], seed: int) -> Rates:
         """Return the rate of every window."""
-        from stationary.cli._parse import parse_range
         from stationary.testbed import day, ramp, read_rates
 
         if self.profile not in (None, "ramp", "shuffled", "day"):
@@ -196,7 +199,6 @@ def doctor(*, system: Literal["kamailio", "gunicorn"] = "kamailio", json: bool =
     -------
     system: What is to be recorded.
     """
-    from stationary.cli._records import as_json
     from stationary.testbed import Gunicorn, Kamailio
 
     needs = (Kamailio() if system == "kamailio" else Gunicorn()).needs()
@@ -238,9 +240,6 @@ def record(
     -------
     raw: Keep every request in this .parquet, .csv or .csv.gz file, too.
     """
-    from contextlib import closing
-
-    from stationary.cli._show import progress_bar
     from stationary.testbed.processes import interruptible, undisturbed
 
     files.check(raw)

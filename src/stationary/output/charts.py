@@ -28,20 +28,11 @@ SERIES = LinearSegmentedColormap.from_list(
 ROUND_STEPS = [1, 2, 2.5, 5, 10]
 """Steps between ticks that are round numbers."""
 
-_SMALL = 0.1
-"""A probability with a bound below this is drawn on a logarithmic axis."""
-
-_USUAL_LOSS = 0.001
-"""Stands for the bound on a loss that has none."""
-
-_DECADES = 3
-"""How far below its bound a small probability is drawn."""
-
-_SMALLEST = 1e-15
-"""A probability below this is drawn as zero."""
-
-_TALLEST = 1.3
-"""How many times as high as the curve its interval is shown."""
+_SMALL = 0.1  # a probability with a bound below this is drawn on a logarithmic axis
+_USUAL_LOSS = 0.001  # stands for the bound on a loss that has none
+_DECADES = 3  # how far below its bound a small probability is drawn
+_SMALLEST = 1e-15  # a probability below this is drawn as zero
+_TALLEST = 1.3  # how many times as high as the curve its interval is shown
 
 
 class Points(NamedTuple):
@@ -54,42 +45,26 @@ class Points(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ForecastChart:
-    """A forecast over load, and what is drawn with it.
-
-    Attributes
-    ----------
-    curve : DataFrame
-        ``load``, and each measure with its ``_low`` and ``_high``.
-    level : float, optional
-        Coverage of the intervals.
-    fitted : (low, high), optional
-        Loads of the data.
-    tested : float
-        The load beyond which no forecast is trusted.
-    points : tuple of Points
-        Measured values.
-    bounds : mapping
-        The largest admissible value of each measure that has one.
-    limit : Limit, optional
-        The largest load that meets all bounds.
-    present : float, optional
-        The present load.
-    pooled : DataFrame, optional
-        The forecast of all models by weight, for some of the measures.
-    timed : bool
-        Whether times are in seconds, so that they are shown in the unit that suits them.
-    """
+    """A forecast over load, and what is drawn with it."""
 
     curve: pd.DataFrame
+    """``load``, and each measure with its ``_low`` and ``_high``."""
     level: float | None = None
+    """Coverage of the intervals."""
     fitted: tuple[float, float] | None = None
+    """The lightest and the heaviest load of the data."""
     tested: float = math.inf
+    """The load beyond which no forecast is trusted."""
     points: tuple[Points, ...] = ()
     bounds: Mapping[str, float] = field(default_factory=dict)
+    """The largest admissible value of each measure that has one."""
     limit: Limit | None = None
     present: float | None = None
+    """The present load."""
     pooled: pd.DataFrame | None = None
+    """The forecast of all models by weight, for some of the measures."""
     timed: bool = False
+    """Whether times are in seconds, so that they are shown in the unit that suits them."""
 
     @property
     def measures(self) -> list[str]:
@@ -120,12 +95,12 @@ class ForecastChart:
         interval = "interval" if self.level is None else f"{100 * self.level:g}% interval"
         line = {"color": ACCENT, "label": "forecast", "gid": "line"}
         band = {"color": ACCENT, "label": interval, "gid": "band"}
-        _draw_curve(ax, self.curve, measure, view, line, band)
+        draw_curve(ax, self.curve, measure, view, line, band)
         if self.pooled is not None and measure in self.pooled:
             label = "all models, weighted, with interval"
             line = {"color": SECOND, "linestyle": "--", "label": label, "gid": "pooled"}
             # Drawn below the forecast of the plan itself.
-            _draw_curve(
+            draw_curve(
                 *(ax, self.pooled, measure, view),
                 {**line, "zorder": 1.9},
                 {"color": SECOND, "zorder": 0.9},
@@ -133,7 +108,7 @@ class ForecastChart:
         for points in self.points:
             if measure in points.frame:
                 _draw_points(ax, points, measure, bottom)
-        self._draw_loads(ax)
+        self.draw_loads(ax)
         if measure in self.bounds:
             bound = self.bounds[measure]
             label = f"{plain(measure)} = {value(measure, bound, self.timed)}"
@@ -171,7 +146,7 @@ class ForecastChart:
         bottom = 10.0 ** (math.floor(math.log10(reference)) - _DECADES)
         return bottom, max(min(1.0, 2 * top), 10 * bound)
 
-    def _draw_loads(self, ax: Axes) -> None:
+    def draw_loads(self, ax: Axes) -> None:
         """Shade the loads of the data, and those at which no forecast is trusted."""
         left, right = self.loads
         if self.fitted is not None:
@@ -209,7 +184,7 @@ class ForecastChart:
             )
 
 
-def _draw_curve(
+def draw_curve(
     ax: Axes,
     frame: pd.DataFrame,
     measure: str,

@@ -22,15 +22,19 @@ from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.estimate import Estimate
 from stationary.models import Model
-from stationary.output.charts import INK, SERIES, ForecastChart, Points, decade_ticks
+from stationary.output.charts import (
+    INK,
+    SERIES,
+    ForecastChart,
+    Points,
+    decade_ticks,
+    draw_curve,
+)
 from stationary.trust.checks import Residuals, shares_by_load
 from stationary.words import load_range, number, plain
 
-_MOST_NAMED = 8
-"""Categories that a legend names, at most."""
-
-_MOST_TICKS = 20
-"""States that an axis names, at most."""
+_MOST_NAMED = 8  # categories that a legend names, at most
+_MOST_TICKS = 20  # states that an axis names, at most
 
 _LARGEST = 5000
 """States of a chain that can be drawn; a dense picture of a larger one fills the memory."""
@@ -105,14 +109,11 @@ def plot_percentiles(
     fitted, ax
         As for `plot_forecast`.
     """
-    frame, ax = frame.sort_values("load"), _axes(ax)
-    if fitted is not None:
-        label = f"loads the fit saw ({load_range(*fitted)})"
-        ax.axvspan(*fitted, color=INK, alpha=0.07, linewidth=0, label=label)
+    chart, ax = ForecastChart(frame.sort_values("load"), fitted=fitted), _axes(ax)
+    chart.draw_loads(ax)
     for name, colour in zip(names, SERIES(np.linspace(0.15, 0.85, len(names))), strict=True):
-        low, high = frame[f"{name}_low"], frame[f"{name}_high"]
-        ax.fill_between(frame["load"], low, high, color=colour, alpha=0.2, linewidth=0)
-        ax.plot(frame["load"], frame[name], color=colour, label=f"{name}, with interval")
+        line = {"color": colour, "label": f"{name}, with interval"}
+        draw_curve(ax, chart.curve, name, (-math.inf, math.inf), line, {"color": colour})
         if observed is not None and name in observed:
             look: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 4}
             look |= {"color": colour, "markeredgecolor": INK}

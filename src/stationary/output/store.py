@@ -53,8 +53,7 @@ FORMAT = 6
 """Number of the layout: 4 is read by the types of fields, where 3 named a type in every record; 6
 has the limits that were found."""
 
-_TABLES = ("windows", "history")
-"""Fields of a plan that have files of their own."""
+_TABLES = ("windows", "history")  # fields of a plan that have files of their own
 
 _OURS = {kind.kind: kind for kind in (Choices, ServiceTimes)}
 """Kinds of observations that are loaded on first use, and known to a run all the same."""

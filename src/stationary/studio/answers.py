@@ -27,17 +27,10 @@ from stationary.terms.slo import Slo, as_slos
 _CHARTED = {"answer": ("loss", "p50", "p95", "p99"), "what-if": ("loss", "p99")}
 """Measures that a page draws, where the model shows them; it also draws those with a bound."""
 
-_FINE, _COARSE = 41, 25
-"""Loads of a curve, and of one with intervals."""
-
-_BINS = 24
-"""Ranges of load over which measured values are pooled."""
-
-_FARTHEST = 10.0
-"""A chart ends at so many times the heaviest load of the data."""
-
-_BEYOND = 1.6
-"""How far beyond the limit a chart shows what happens."""
+_FINE, _COARSE = 41, 25  # loads of a curve, and of one with intervals
+_BINS = 24  # ranges of load over which measured values are pooled
+_FARTHEST = 10.0  # a chart ends at so many times the heaviest load of the data
+_BEYOND = 1.6  # how far beyond the limit a chart shows what happens
 
 _LABELS = {
     "--servers": "Servers",
@@ -57,18 +50,12 @@ MOST = {"servers": 1000, "capacity": 5000}
 
 @dataclass(frozen=True)
 class Asked:
-    """What a page asks of a plan.
-
-    Attributes
-    ----------
-    slos : tuple of Slo
-        What must hold; the plan's own where there is none.
-    changes : tuple of (str, float)
-        Arguments of `Plan.what_if`.
-    """
+    """What a page asks of a plan."""
 
     slos: tuple[Slo, ...] = ()
+    """What must hold; the plan's own where there is none."""
     changes: tuple[tuple[str, float], ...] = ()
+    """Arguments of `Plan.what_if`."""
 
     @classmethod
     def of(cls, query: Iterable[tuple[str, str]]) -> Asked:
@@ -86,13 +73,7 @@ class Asked:
 
 
 class View:
-    """A plan and what its pages show, computed once.
-
-    Parameters
-    ----------
-    plan : Plan
-        What was learnt; of one input, with measures.
-    """
+    """A plan, of one input and with measures, and what its pages show, computed once."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import CancelledError
@@ -24,6 +23,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from stationary import words
+from stationary._support.plain import finite
 from stationary.errors import InputError, StationaryError
 from stationary.output.report import tables
 from stationary.studio import answers, data, slow
@@ -49,8 +49,7 @@ _FILES: dict[str, tuple[Callable[..., str], str]] = {
 }
 """Files of a plan, how each is made, and its kind."""
 
-_LOAD = "sum(rate(http_requests_total[5m]))"
-"""The load in PromQL, where nobody says it."""
+_LOAD = "sum(rate(http_requests_total[5m]))"  # the load in PromQL, where nobody says it
 
 _SAID = (
     *("holds", "time_unit", "window", "lost_status"),
@@ -58,8 +57,7 @@ _SAID = (
 )
 """What a person says of a file, beside its columns and what must hold; no path is among it."""
 
-_LONGEST = 2**20
-"""Bytes of a question."""
+_LONGEST = 2**20  # bytes of a question
 
 _NOT_OURS = "The studio did not understand this request; reload the page."
 
@@ -67,12 +65,7 @@ _NOT_OURS = "The studio did not understand this request; reload the page."
 class Studio:
     """The pages of a library of plans, and what they ask for.
 
-    Parameters
-    ----------
-    library : Library
-        The plans.
-    source : Path, optional
-        A file to plan from, which need not be sent.
+    The ``source`` is a file to plan from, which need not be sent.
     """
 
     def __init__(self, library: Library, source: Path | None = None) -> None:
@@ -166,7 +159,7 @@ class Studio:
             "plans": list(self.library.places()),
             "kept": f"?{urlencode(slos)}" if slos else "",  # what must hold goes along
         }
-        shown = {**usual, **given, "data": _finite(given.get("data", {}))}
+        shown = {**usual, **given, "data": finite(given.get("data", {}))}
         return HTMLResponse(self.templates.get_template(f"{page}.html.j2").render(shown), status)
 
     async def curves(self, request: Request) -> Response:
@@ -238,9 +231,10 @@ class Studio:
         file, name = self.uploads.get(key)
         self.jobs.check_free()
         columns, slo = task.get("columns", {}), task.get("slo", [])
-        if not isinstance(columns, dict) or not isinstance(slo, list):
-            raise InputError(_NOT_OURS)
-        if not all(isinstance(each, str) for each in columns.values()):
+        named = isinstance(columns, dict) and all(
+            isinstance(each, str) for each in columns.values()
+        )
+        if not named or not isinstance(slo, list):
             raise InputError(_NOT_OURS)
         given: dict[str, Any] = {key: str(task[key]) for key in _SAID if task.get(key)}
         given |= {"columns": columns, "slo": list(map(str, slo))}
@@ -256,12 +250,11 @@ class Studio:
         """Make a plan again without some of its windows; the plan itself stays as it is."""
         task, name = await _body(request), request.path_params["name"]
         self.jobs.check_free()
-        without = task.get("without")
-        if not isinstance(without, list):
+        if not isinstance(task.get("without"), list):
             raise InputError(_NOT_OURS)
         plan, output = self.library.place(name), self.library.new(name)
-        job = self.jobs.start({"plan": str(plan), "without": without, "output": str(output)})
-        return Record({"job": job})
+        task = {"plan": str(plan), "without": task["without"], "output": str(output)}
+        return Record({"job": self.jobs.start(task)})
 
     async def job(self, request: Request) -> Response:
         """Say how far a plan is."""
@@ -313,12 +306,4 @@ class Record(JSONResponse):
 
     def render(self, content: Any) -> bytes:
         """Return the text."""
-        return super().render(_finite(content))
-
-
-def _finite(item: Any) -> Any:
-    if isinstance(item, dict):
-        return {key: _finite(value) for key, value in item.items()}
-    if isinstance(item, list | tuple):
-        return [_finite(value) for value in item]
-    return None if isinstance(item, float) and not math.isfinite(item) else item
+        return super().render(finite(content))

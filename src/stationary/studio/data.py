@@ -11,8 +11,7 @@ from stationary.errors import InputError
 from stationary.studio.answers import Asked, View
 from stationary.trust.checks import Residuals
 
-_FELT = 0.02
-"""Change of the limit from which a window is named that causes it."""
+_FELT = 0.02  # change of the limit from which a window is named that causes it
 
 
 def windows(view: View, asked: Asked) -> dict[str, Any]:

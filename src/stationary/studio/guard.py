@@ -30,15 +30,6 @@ class Guard:
 
     The token stands in the path, so that no cookie is sent on behalf of another page. ``Host`` is
     checked because a foreign name may be made to point to this machine.
-
-    Parameters
-    ----------
-    app : ASGI application
-        What is guarded; the first part of its paths is the token.
-    token : str
-        The secret.
-    port : int
-        Where the studio listens.
     """
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
@@ -47,22 +38,18 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return
 
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        code = self._refused(scope)
-        if code:
-            await PlainTextResponse(_LOST, code)(scope, receive, sealed)
-            return
-        await self.app(scope, receive, sealed)
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif scope["type"] == "http":
+            code = self._refused(scope)
+            answer = PlainTextResponse(_LOST, code) if code else self.app
+            await answer(scope, receive, sealed)
 
     def _refused(self, scope: Scope) -> int:
         headers = Headers(scope=scope)

@@ -19,15 +19,7 @@ from stationary.errors import InputError
 
 
 class Job:
-    """A plan that is being made.
-
-    Parameters
-    ----------
-    task : dict
-        See `stationary.studio.work.make`.
-    made : callable
-        Called once the plan is there.
-    """
+    """A plan in the making, a task of `stationary.studio.work`; ``made`` is called at its end."""
 
     def __init__(self, task: dict[str, Any], made: Callable[[], None]) -> None:
         self.made, self.output = made, Path(task["output"])

@@ -12,20 +12,11 @@ from stationary.output.folders import JSON
 from stationary.planner import load
 from stationary.studio.answers import View
 
-_MOST = 8
-"""Plans that are kept in memory."""
+_MOST = 8  # plans that are kept in memory
 
 
 class Library:
-    """Saved plans: the one that was opened, and the folders below one folder.
-
-    Parameters
-    ----------
-    folder : Path
-        Where new plans are written.
-    opened : Path, optional
-        A plan elsewhere.
-    """
+    """Saved plans: those below the folder where new ones go, and the one that was opened."""
 
     def __init__(self, folder: Path, opened: Path | None = None) -> None:
         self.folder, self.opened = folder.resolve(), None if opened is None else opened.resolve()

@@ -8,6 +8,7 @@ import tempfile
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from markupsafe import escape
@@ -30,20 +31,10 @@ def serve(
     open_browser: bool = True,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Serve the studio until somebody stops it.
+    """Serve the studio on 127.0.0.1 until somebody stops it; port 0 is one that is free.
 
-    Parameters
-    ----------
-    library : Library
-        The plans.
-    source : Path, optional
-        A file to plan from.
-    port : int
-        Where to listen on 127.0.0.1; 0 for one that is free.
-    open_browser : bool
-        Whether to open the first page.
-    say : callable
-        Says the address, which holds a secret: who knows it may read the plans and make new ones.
+    What is said has the address, which holds a secret: who knows it may read the plans and make new
+    ones. The ``source`` is a file to plan from.
     """
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -56,14 +47,8 @@ def serve(
     port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
     address = f"http://127.0.0.1:{port}/{token}/"
     guarded = Guard(Studio(library, source).app(), token, port)
-    config = uvicorn.Config(
-        guarded,
-        ws="none",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        date_header=False,
-    )
+    quiet: dict[str, Any] = {"access_log": False, "server_header": False, "date_header": False}
+    config = uvicorn.Config(guarded, ws="none", log_level="warning", **quiet)
     say(f"The studio is at {address}")
     say("Stop it with Ctrl+C, which also cancels a plan in the making. Finished plans are kept.")
     with tempfile.TemporaryDirectory(prefix="stationary-studio-") as folder:  # nobody else's

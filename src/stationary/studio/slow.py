@@ -24,8 +24,7 @@ from stationary.planner import load
 from stationary.studio.answers import Asked, View
 from stationary.studio.library import stamp
 
-_ROWS, _KEPT = 25, 64
-"""Rows of a table; answers that are kept."""
+_ROWS, _KEPT = 25, 64  # rows of a table; answers that are kept
 
 
 class Slow:
@@ -41,15 +40,8 @@ class Slow:
     ) -> Any:
         """Return the function of a saved plan; what was answered lately is not computed again.
 
-        Parameters
-        ----------
-        place : Path
-            The folder of the plan.
-        key : str
-            Who asks for what: a question that waits gives way to a new one of the same key. Without
-            one it waits for its turn.
-        function, *given
-            What is called, with the plan and these.
+        A question that waits gives way to a new one of the same key, which says who asks for what;
+        without a key it waits for its turn.
         """
         earlier = self._waiting.pop(key, None)
         if earlier is not None:

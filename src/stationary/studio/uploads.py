@@ -44,8 +44,7 @@ _TABLES = {"csv": ",", "tsv": "\t"}
 _ROWS, _HEAD, _WIDE = 6, 2**16, 200
 """Rows, bytes and characters of a cell that a preview shows at most."""
 
-_KEPT = 4
-"""Uploads that are kept at once; one more takes the place of the oldest."""
+_KEPT = 4  # uploads that are kept at once; one more takes the place of the oldest
 
 _LIKELY = {
     "arrival": ("arrival", "timestamp", "time", "start", "ts", "@timestamp"),
@@ -58,13 +57,7 @@ _LIKELY = {
 
 
 class Uploads:
-    """Files to plan from, by names of our own.
-
-    Parameters
-    ----------
-    folder : Path
-        Where they are kept while the studio runs.
-    """
+    """Files to plan from, by names of our own, in a folder while the studio runs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

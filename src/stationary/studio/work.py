@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import tempfile
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from stationary import words
+from stationary._support.plain import our_mistake
 from stationary.data import read_windows
 from stationary.data.windows import Windows
-from stationary.errors import InputError, StationaryError, hide_passwords
+from stationary.errors import InputError, StationaryError
 from stationary.facade import Plan
 from stationary.ingest import Columns, Cut, Source, Unit, windows_from_events
 from stationary.planner import compare, fit, load, plan
@@ -38,13 +37,8 @@ Say = Callable[..., None]
 def make(task: dict[str, Any], say: Say) -> Plan:
     """Make a plan of a file, or an earlier one without some of its windows.
 
-    Parameters
-    ----------
-    task : dict
-        ``source`` and what a person said of it, or ``plan`` and the windows to go ``without``; and
-        the ``output``, where the plan is saved.
-    say : Say
-        Is told how far it is.
+    The task has a ``source`` and what a person said of it, or a ``plan`` and the windows to go
+    ``without``; and the ``output``, where the plan is saved.
     """
     made = _again(task, say) if "plan" in task else _from_source(task, say)
     say("finding the limits")
@@ -56,10 +50,10 @@ def make(task: dict[str, Any], say: Say) -> Plan:
 
 def known_of(task: dict[str, Any]) -> tuple[dict[str, Any], tuple[Slo, ...]]:
     """Return what a person knows of the system, and what must hold; raise where that is wrong."""
-    servers, capacity, patience = (
-        task.get(name) or None for name in ("servers", "capacity", "patience")
-    )
-    known = parse_system(servers, capacity, patience)
+    system: dict[str, Any] = {
+        name: task.get(name) or None for name in ("servers", "capacity", "patience")
+    }
+    known = parse_system(**system)
     if task.get("window"):
         known["window"] = parse_span(task["window"], "window")
     unit = task.get("time_unit")
@@ -169,15 +163,7 @@ def main() -> None:
         text = labelled(str(error))
         tell(error=text.replace(task.get("source", "\0"), task.get("name", "")))
     except Exception as error:  # noqa: BLE001  # as the command line says it
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", prefix="stationary-error-", suffix=".txt", delete=False
-        ) as file:
-            file.write(hide_passwords(traceback.format_exc()))
-        text = hide_passwords(f"{type(error).__name__}: {error}")
-        tell(
-            error=f"This is a mistake in stationary, not in your data: {text}; please report it "
-            f"with {file.name}"
-        )
+        tell(error=words.sentence(our_mistake(error)))
     finally:
         with suppress(OSError):  # the folder is empty where no plan was made
             Path(task["output"]).rmdir()

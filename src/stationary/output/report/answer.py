@@ -23,36 +23,21 @@ _USUAL = Slo("loss", 0.001)
 
 @dataclass(frozen=True)
 class Answer:
-    """What the report says first.
-
-    Attributes
-    ----------
-    sentence : str
-        The answer.
-    headroom : str
-        How the present load compares with it, or why that cannot be said; may be empty.
-    facts : tuple of (str, str)
-        The same as numbers, each with its name.
-    measure : str
-        What it is about, of several SLOs the one that binds; empty if the model has no measures.
-    present : float
-        The present load: the heaviest in the data unless it was given.
-    question : Question
-        What was asked for.
-    limit : Limit, optional
-        The largest load that meets all SLOs.
-    more : str
-        What else there is to say of it, such as which SLO is missed first; may be empty.
-    """
+    """What the report says first: a sentence, and the same as numbers."""
 
     sentence: str
     headroom: str
+    """How the present load compares with it, or why that cannot be said; may be empty."""
     facts: words.Facts
     measure: str
+    """What it is about, of several SLOs the one that binds; empty if the model has no measures."""
     present: float
+    """The present load: the heaviest in the data unless it was given."""
     question: Question
     limit: Limit | None = None
+    """The largest load that meets all SLOs."""
     more: str = ""
+    """What else there is to say of it, such as which SLO is missed first; may be empty."""
 
     @property
     def bounds(self) -> dict[str, float]:

@@ -25,27 +25,15 @@ Legend = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart of the page.
-
-    Attributes
-    ----------
-    title : str
-        What it shows.
-    svg : str
-        The chart; empty if there is none.
-    caption : str
-        How to read it; or why there is no chart.
-    narrow : str
-        The same for a phone, where one size does not serve both.
-    legend : Legend
-        What its marks mean, if the page says so.
-    """
+    """A chart of the page; one that cannot be drawn is empty, and its caption says why."""
 
     title: str
     svg: str
     caption: str
     narrow: str = ""
+    """The same for a phone, where one size does not serve both."""
     legend: Legend = ()
+    """What its marks mean, if the page says so."""
 
 
 def main_picture(plan: Plan, answer: Answer, chart: ForecastChart) -> Picture:

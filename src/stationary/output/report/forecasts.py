@@ -19,26 +19,16 @@ from stationary.output.report.answer import Answer, forecast_at, is_compared
 if TYPE_CHECKING:
     from stationary.facade import Plan
 
-_POINTS = 15
-"""Loads of a curve that are solved, beside those of the table."""
+_POINTS = 15  # loads of a curve that are solved, beside those of the table
 
 _SMOOTH = 150
 """Loads of a curve that is drawn: between those that are solved it bends, and never overshoots."""
 
-_WIDE = 100.0
-"""Ratio of values from which on they are compared by their logarithms."""
-
-_ROWS = 12
-"""About how many loads the table has."""
-
-_MOST_MARKS = 200
-"""Most marks of a chart; where there are more windows, neighbours are pooled."""
-
-_FARTHEST = 10.0
-"""A limit beyond so many times the heaviest load is not in the charts."""
-
-_MOST_MEASURES = 8
-"""Measures that are shown, unless more have bounds."""
+_WIDE = 100.0  # ratio of values from which on they are compared by their logarithms
+_ROWS = 12  # about how many loads the table has
+_MOST_MARKS = 200  # most marks of a chart; where there are more windows, neighbours are pooled
+_FARTHEST = 10.0  # a limit beyond so many times the heaviest load is not in the charts
+_MOST_MEASURES = 8  # measures that are shown, unless more have bounds
 
 
 def forecast_chart(

@@ -46,11 +46,8 @@ _STYLE: dict[str, Any] = {
     **dict.fromkeys(("xtick.major.width", "ytick.major.width"), 0.6),
 }
 
-_UNITS_PER_INCH = 72
-"""Units of matplotlib's SVG per inch."""
-
-_LONGEST_LINE = 30
-"""Letters of a label along the vertical axis before it is broken."""
+_UNITS_PER_INCH = 72  # units of matplotlib's SVG per inch
+_LONGEST_LINE = 30  # letters of a label along the vertical axis before it is broken
 
 
 def draw(name: str, label: str, size: tuple[int, int], paint: Callable[[Axes], Any]) -> Markup:

@@ -51,27 +51,17 @@ _HEADINGS = {
 
 @dataclass(frozen=True)
 class Table:
-    """A table for the page.
-
-    Attributes
-    ----------
-    label : str
-        What it shows, for screen readers.
-    columns : tuple of (str, str)
-        Heading and CSS class of each: ``text`` is aligned left, ``quiet`` only qualifies others.
-    rows : tuple of tuple of str
-        The cells.
-    notes : tuple of str
-        Small print in the first cell of each row.
-    strong : int, optional
-        The row that stands out.
-    """
+    """A table for the page."""
 
     label: str
+    """What it shows, for screen readers."""
     columns: tuple[tuple[str, str], ...]
+    """Heading and CSS class of each: ``text`` is aligned left, ``quiet`` only qualifies others."""
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    """Small print in the first cell of each row."""
     strong: int | None = None
+    """The row that stands out."""
 
 
 def _from_frame(
