@@ -233,6 +233,11 @@ def test_the_help_of_a_plan_shows_its_own_options_before_those_of_its_sources(ca
     assert "Folder for the plan and its report.html." in out
 
 
+def test_help_shows_what_stands_in_brackets(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "start [where the model says]." in call("fit", "--help")[1]
+
+
 def test_no_arguments_show_the_help(call):
     _, out, err = call()
     assert "Usage" in out + err

@@ -139,7 +139,7 @@ def _parameter(
     panel: str | None = None,
 ) -> inspect.Parameter:
     is_argument, flag, text = entries.get(name, (name in ("windows", "run"), "", ""))
-    text = text or _SHARED[name]
+    text = (text or _SHARED[name]).replace("[", r"\[")  # which would be taken for markup
     made: Any
     if is_argument:
         made = typer.Argument(help=text)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from stationary import ingest as ways
+import stationary as st
 from stationary.cli._options import check_new, command_of, plan_command
 from stationary.cli._records import as_json
 from stationary.cli._say import say
 from stationary.cli._show import stages
-from stationary.cli._show import table as shown
+from stationary.cli._show import table as show_table
 from stationary.errors import InputError
 from stationary.terms.candidates import parse_candidates
 from stationary.terms.spans import Unit, parse_span
@@ -96,7 +96,7 @@ class Cutting:
         """Return how to cut requests, or samples of a gauge, which are taken at regular times."""
         from stationary.data.states import Sampling, as_sampling
 
-        return ways.Cut(
+        return st.ingest.Cut(
             sampling=Sampling.TIME if gauge else as_sampling(self.sampling),
             lost_status=() if self.status_lost is None else tuple(self.status_lost.split(",")),
             capacity=self.capacity,
@@ -187,9 +187,9 @@ class Running:
             return None
         name, _, master = self.engine.partition(":")
         if name == "duckdb" and not master:
-            return ways.DuckDB(self.memory)
+            return st.ingest.DuckDB(self.memory)
         if name == "spark":
-            return ways.Spark(master or None, self.memory)
+            return st.ingest.Spark(master or None, self.memory)
         raise InputError(f"--engine is duckdb, spark or spark:MASTER; got {self.engine!r}")
 
 
@@ -240,19 +240,19 @@ def requests(
     cutting.spans()
     gauging.check()
 
-    columns = ways.Columns(**asdict(naming))
-    place = ways.Source(source, columns, format, table, query, tuple(where or ()))
+    columns = st.ingest.Columns(**asdict(naming))
+    place = st.ingest.Source(source, columns, format, table, query, tuple(where or ()))
     place.check()
     cut, engine = cutting.cut(gauging.gauge is not None), running.made()
     with stages() as progress:
         if gauging.gauge is not None:
-            made = ways.windows_from_gauge(
+            made = st.ingest.windows_from_gauge(
                 place, gauging.gauge, gauging.load(), cut, engine, progress
             )
         elif by is not None:
-            classes, each = ways.windows_by(place, cut, by, engine, progress)
+            classes, each = st.ingest.windows_by(place, cut, by, engine, progress)
         else:
-            made = ways.windows_from_events(place, cut, engine, progress)
+            made = st.ingest.windows_from_events(place, cut, engine, progress)
     if by is None or gauging.gauge is not None:
         finish(made, output, cutting.capacity, json)
     else:
@@ -293,7 +293,9 @@ def _finish_classes(
         ]
         for name, row in classes.head(20).iterrows()
     ]
-    shown(f"requests by {by}", [by, "requests", "share of the time in the system", "file"], rows)
+    show_table(
+        f"requests by {by}", [by, "requests", "share of the time in the system", "file"], rows
+    )
     if len(classes) > len(files):
         left = classes.drop(index=list(files))
         say(f"no file for {len(left)} more, with {left['share'].sum():.1%} of the time")
@@ -313,7 +315,7 @@ def finish(made: Ingested, output: Path, capacity: int | None, json: bool) -> No
     )
     rows = [[item.why, str(item.windows), str(item.rows)] for item in made.dropped]
     if rows:
-        shown("left out", ["why", "windows", "rows"], rows)
+        show_table("left out", ["why", "windows", "rows"], rows)
     for note in made.notes:
         say(sentence(note))
     if "start" in made.table and len(made.table) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import stationary as st
 from stationary._support.files import replacing
@@ -67,6 +67,8 @@ def simulate(
     else:
         named.check()
 
+    from stationary.simulation import Arrivals, Events, PoissonCounts
+
     chain = st.load(model).model if is_run else named.model()
     if not is_run and not named.is_file:
         _check_parameters(chain, named)
@@ -80,12 +82,7 @@ def simulate(
     if scheme == "requests":
         _write_requests(chain, loads, duration, seed, output)
         return
-    ways = st.simulation
-    schemes: dict[str, Any] = {
-        "events": ways.Events(gamma),
-        "arrivals": ways.Arrivals(),
-        "poisson": ways.PoissonCounts(),
-    }
+    schemes = {"events": Events(gamma), "arrivals": Arrivals(), "poisson": PoissonCounts()}
     data = st.simulate(chain, loads, duration=duration, seed=seed, scheme=schemes[scheme])
     data.to_csv(output)
     say(f"wrote {len(data)} windows to {output}")
