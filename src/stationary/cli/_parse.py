@@ -26,16 +26,8 @@ def parse_pairs(
 ) -> dict[str, str]:
     """Read ``name=value,...``, or several texts of one pair each.
 
-    Parameters
-    ----------
-    texts : str or iterable of str
-        The pairs.
-    what : str
-        What they belong to, for a message.
-    example : str
-        A pair, for a message.
-    alone : bool
-        Whether a name may stand alone; its value is then empty.
+    A message names ``what`` the pairs belong to, and shows an ``example`` of one. Where a name may
+    stand ``alone``, its value is empty.
     """
     pairs: dict[str, str] = {}
     items = texts.split(",") if isinstance(texts, str) else texts

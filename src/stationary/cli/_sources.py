@@ -95,13 +95,11 @@ class Metrics:
         """Raise unless they say what the load is, and what was observed."""
         observed = (self.gauge, self.histogram, latency)
         if self.preset is not None:
-            refuse(
-                (
-                    any((*observed, self.load_expr)),
+            if any((*observed, self.load_expr)):
+                raise InputError(
                     "--preset says all of the metrics: leave out --load-expr, --gauge, "
-                    "--histogram and --latency, or --preset",
+                    "--histogram and --latency, or --preset"
                 )
-            )
             self.expressions(None)
             return
         refuse(
@@ -193,13 +191,11 @@ class Place:
             parse_span(self.requests.window, "--window")
         self.reading.left_out()
         of_any = replace(self.reading, x="load", latency=None, leave_out=None) == Reading()
-        refuse(
-            (
-                not of_any and not self.holds_windows,
+        if not of_any and not self.holds_windows:
+            raise InputError(
                 "--counts, --observe, --loads, --sampling, --duration and --drop-empty are of "
-                "files of windows: make one with 'stationary ingest', and plan it",
+                "files of windows: make one with 'stationary ingest', and plan it"
             )
-        )
         if self.is_prometheus:
             self.metrics.check(self.reading.latency)
             return
@@ -218,13 +214,11 @@ class Place:
         self.source().check()
         if self.holds_windows:
             self.reading.check(Path(self.location))
-            refuse(
-                (
-                    self.requests != Requests(),
+            if self.requests != Requests():
+                raise InputError(
                     f"{self.location} holds windows, one row each: leave out the options that cut "
-                    f"requests into windows",
+                    f"requests into windows"
                 )
-            )
 
     @property
     def holds_windows(self) -> bool:
