@@ -49,6 +49,7 @@ def rules(
     from stationary.output.alerts import alert_rules, check_options
 
     asking = Asking(slo)
+    slos = asking.slos  # which are checked before torch is loaded
     labels = parse_pairs(label or [], "--label", "service=web")
     if output is not None:
         check_new(output, overwrite, ".yml", ".yaml")
@@ -56,7 +57,7 @@ def rules(
     check_saved(run, asking)
 
     plan = st.load(run)
-    slos = asking.slos or plan.question.slos
+    slos = slos or plan.question.slos
     if not slos:
         raise InputError(f"{run} was made without an SLO: give one, as in --slo 'loss<0.1%'")
     with stages() as progress:
