@@ -19,7 +19,7 @@ from stationary.errors import InputError
 
 
 class Job:
-    """A plan in the making, a task of `stationary.studio.work`; ``made`` is called at its end."""
+    """A plan in the making, by `stationary.studio.work`; ``made`` is called once it is there."""
 
     def __init__(self, task: dict[str, Any], made: Callable[[], None]) -> None:
         self.made, self.output = made, Path(task["output"])

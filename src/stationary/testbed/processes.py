@@ -50,9 +50,9 @@ def running(
 ) -> Iterator[Process]:
     """Run a program in the folder of its log; at the end it is gone, however we end.
 
-    It inherits the open ``files`` and has the ``rank``, a priority and a core. A server ``answers``
-    before this goes on. It has a session of its own, so that Ctrl-C reaches us alone and programs
-    end in our order; the kernel ends it if we are killed outright.
+    It inherits the open ``files`` and gets the ``rank``, a priority and a core. Of a server, this
+    waits until it ``answers``. The program has a session of its own, so that Ctrl-C reaches us
+    alone and programs end in our order; the kernel ends it if we are killed outright.
     """
     guard = find_program("setpriv")
     with log.open("wb") as output, precedence(*rank) if rank else nullcontext():

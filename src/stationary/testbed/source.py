@@ -1,6 +1,6 @@
-"""Sources of load: what each does, and our own, whose requests leave at given microseconds.
+"""Sources of load: what all of them do, and our own, whose requests leave at given microseconds.
 
-It counts a request as sent just before it is handed to the kernel, and a reply as received when the
+Our own takes a request for sent just before the kernel gets it, and a reply for received when the
 kernel got it, so that delays of this program between the two do not count.
 """
 
