@@ -498,7 +498,7 @@ def test_a_look_at_a_file_without_lines_reads_its_head_only(tmp_path, monkeypatc
 
 def test_a_byte_that_is_no_text_leaves_other_texts_as_they_are():
     lines = [f"{COMBINED} 0.250 {MSEC}\n".replace("/a?", path).encode() for path in ("/é?", "/b?")]
-    found = _lines.read(lines[0] + lines[1].replace(b"/b", b"/\xff"), load_format("nginx").lines)
+    found = _lines.read(lines[0] + lines[1].replace(b"/b", b"/\xff"), load_format("nginx"))
     assert found.columns["path"].to_pylist() == ["/é", "/\N{REPLACEMENT CHARACTER}"]
 
 
@@ -522,7 +522,7 @@ def test_a_byte_that_is_no_text_leaves_other_texts_as_they_are():
     ],
 )
 def test_members_of_json_are_found_at_their_own_place(line, good):
-    found = _lines.read(f"{line}\n".encode(), load_format("caddy").lines)
+    found = _lines.read(f"{line}\n".encode(), load_format("caddy"))
     assert (found.good, found.timed) == (int(good), int(good))
     if good:
         assert found.columns["response"].to_pylist() == [930]

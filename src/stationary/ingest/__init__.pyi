@@ -5,9 +5,9 @@ from .engines import Spark as Spark
 from .events import windows_by as windows_by
 from .events import windows_from_events as windows_from_events
 from .formats import Format as Format
+from .formats import LogLines as LogLines
 from .formats import format_names as format_names
 from .formats import load_format as load_format
-from .formats._lines import LogLines as LogLines
 from .gauge import Arrived as Arrived
 from .gauge import Counter as Counter
 from .gauge import Rate as Rate

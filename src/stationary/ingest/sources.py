@@ -27,7 +27,7 @@ from stationary.ingest.columns import (
     without_nan,
 )
 from stationary.ingest.engines import Session, real
-from stationary.ingest.formats import Format, format_of, load_format
+from stationary.ingest.formats import Format, LogLines, format_of, load_format
 from stationary.ingest.formats._lines import blocks, head, stage
 from stationary.terms.spans import Unit as Unit
 
@@ -143,7 +143,7 @@ class Source:
         return sorted(found, key=_age)
 
     @cached_property
-    def found_format(self) -> tuple[str | None, Format]:
+    def found_format(self) -> tuple[str, Format | LogLines]:
         """The format of the files, by name: that which was asked for, or the one they look like."""
         if self.format is not None:
             return self.format, load_format(self.format)
@@ -173,15 +173,14 @@ class Source:
         if self.is_database:
             return unit, response_unit or unit
         name, kind = self.found_format
-        own = Unit.US if kind.lines is not None else kind.unit
-        if own is None:
+        if kind.unit is None:
             return unit, response_unit or unit
         if unit is not None or response_unit is not None:
             raise InputError(
                 f"{self.name}: the format {name!r} has units of its own; leave out the units "
                 f"of times"
             )
-        return own, own
+        return kind.unit, kind.unit
 
     def check(self) -> None:
         """Raise unless the files are there, in a known format; of a database, look at nothing."""
@@ -206,14 +205,14 @@ def open_table(session: Session, source: Source) -> Any:
         name, kind = source.found_format
         files = _distinct(source.files(), session)
         session.one_file = len(files) == 1
-        if kind.lines is not None and not session.streams:
-            raise InputError(
-                f"{source.name}: access logs are read by DuckDB; leave out --engine, or turn the "
-                f"log into a table first"
-            )
-        if kind.lines is not None:
-            made, session.whole_seconds = stage(files, kind.lines, str(session.folder), source.name)
-            session.notes.append(f"read as {name}: its times are {kind.lines.said()}")
+        if isinstance(kind, LogLines):
+            if not session.streams:
+                raise InputError(
+                    f"{source.name}: access logs are read by DuckDB; leave out --engine, or turn "
+                    f"the log into a table first"
+                )
+            made, session.whole_seconds = stage(files, kind, str(session.folder), source.name)
+            session.notes.append(f"read as {name}: its times are {kind.said()}")
             return _chosen(session.backend.read_parquet(made), source)
         if session.folder is not None:
             files = [_unpacked(file, f"{session.folder}/{k}-") for k, file in enumerate(files)]
