@@ -9,7 +9,7 @@ ROOMS = {
     "errors": 100,
     "words": 1900,
     "terms": 825,
-    "_support": 595,
+    "_support": 575,
     "edges": 190,
     "generator": 335,
     "solvers": 3905,
@@ -17,8 +17,8 @@ ROOMS = {
     "gradients": 870,
     "steady": 125,
     "models": 8080,
-    "data": 3280,
-    "ingest": 5765,
+    "data": 3205,
+    "ingest": 5630,
     "simulation": 745,
     "learning": 4310,
     "trust": 2880,
@@ -100,7 +100,7 @@ def imported_rooms(module):
 
 FLOORS = {
     "front: errors, words, terms": ("errors", "words", "terms"),
-    "_support": ("_support",),
+    "_support": 575("_support",),
     "chains: generator, solvers, gradients": (
         *("edges", "generator", "solvers", "spectrum", "gradients", "steady"),
     ),

@@ -220,28 +220,20 @@ class Observation(ABC):
         return {}
 
     @classmethod
-    def find_columns(cls, names: Sequence[str], pattern: str | None = None) -> tuple[str, ...]:
-        """Return which columns of a file of windows hold this kind; none, unless a kind says so.
-
-        ``pattern`` is what a user said of their names, as in ``rt_{}``.
-        """
-        del names, pattern
+    def find_columns(cls, names: Sequence[str]) -> tuple[str, ...]:
+        """Return which columns of a file of windows hold this kind; none, unless a kind says so."""
+        del names
         return ()
 
     @classmethod
-    def from_columns(
-        cls,
-        columns: Mapping[str, Array],
-        metadata: Mapping[str, str],
-        pattern: str | None = None,
-    ) -> Self | None:
+    def from_columns(cls, columns: Mapping[str, Array], metadata: Mapping[str, str]) -> Self | None:
         """Return the observation in those columns, one number per window in each.
 
         A file is read in parts, so the columns of the result follow from the names and from the
         ``metadata`` (the first line of the file) alone. None where this kind is not in them after
         all.
         """
-        del columns, metadata, pattern
+        del columns, metadata
         return None
 
     def metadata(self) -> dict[str, str]:

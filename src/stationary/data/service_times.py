@@ -137,20 +137,13 @@ class ServiceTimes(Observation):
             )
 
     @classmethod
-    def find_columns(cls, names: Sequence[str], pattern: str | None = None) -> tuple[str, ...]:
+    def find_columns(cls, names: Sequence[str]) -> tuple[str, ...]:
         """Return the columns that hold service times, such as ``S4.wait7.sum``."""
-        del pattern
         return tuple(name for name in names if _COLUMN.fullmatch(name))
 
     @classmethod
-    def from_columns(
-        cls,
-        columns: Mapping[str, Array],
-        metadata: Mapping[str, str],
-        pattern: str | None = None,
-    ) -> Self | None:
+    def from_columns(cls, columns: Mapping[str, Array], metadata: Mapping[str, str]) -> Self:
         """Return the service times in columns of a file."""
-        del pattern
         found = [match for match in map(_COLUMN.fullmatch, columns) if match]
         cells = sorted(
             {Cell(int(m[1]), m[2] == "idle", int(m[3])) for m in found},

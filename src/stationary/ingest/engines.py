@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import ibis
+
 from stationary.errors import InputError, ProgramError
 from stationary.ingest.addresses import parse_database
 
@@ -38,8 +40,6 @@ def real(value: float) -> Any:
     Written plainly it would be a decimal in some engines, which convert it to a float by a division
     that may round once more.
     """
-    import ibis
-
     return ibis.literal(repr(float(value))).cast("float64")
 
 
@@ -186,7 +186,6 @@ class DuckDB(Engine):
     def open(self) -> Iterator[Session]:
         """Yield a session with a database in memory."""
         import duckdb
-        import ibis
 
         with tempfile.TemporaryDirectory(prefix="stationary-", dir=self.folder) as folder:
             settings = {
@@ -217,8 +216,6 @@ class Postgres(Engine):
     @contextmanager
     def open(self) -> Iterator[Session]:
         """Yield a session; its temporary tables go with it."""
-        import ibis
-
         try:
             import psycopg
         except ImportError:
@@ -257,8 +254,6 @@ class Spark(Engine):
     @contextmanager
     def open(self) -> Iterator[Session]:
         """Yield a session; one that ran before is used and left running."""
-        import ibis
-
         try:
             from py4j.protocol import Py4JError
             from pyspark.errors import PySparkException

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from stationary.data.states import Sampling
 from stationary.errors import InputError
@@ -23,9 +24,6 @@ from stationary.ingest.result import Ingested
 from stationary.ingest.sources import Source, open_table
 from stationary.ingest.sweep import Swept
 from stationary.ingest.tally import tally
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _LONGEST = 1.5
 """Lengths of a window that its samples may cover; beyond, one of them came after a gap."""
@@ -120,11 +118,11 @@ def windows_from_gauge(
         value, signal = (_number(raw, column, where) for column in (gauge, load.column))
         whole = (value >= 0) & (value == value.floor()) & (value < 2**31)
         signal = without_nan(signal)
-        wrong = {
-            gauge: (~whole.fill_null(False), "not whole numbers from zero up"),
-            load.column: ((signal < 0) | signal.isinf(), "negative or infinite"),
-        }
-        rows, base, good = check(session, raw, (name, time), where, wrong)
+        wrong = [
+            (gauge, "not whole numbers from zero up", ~whole.fill_null(False)),
+            (load.column, "negative or infinite", (signal < 0) | signal.isinf()),
+        ]
+        rows, base, good = check(session, raw, time, where, wrong)
         samples = raw.select(time=time.since(base), value=value, signal=signal, good=good)
         samples = session.fetch(samples.filter(samples.good).drop("good"), where)
     report("counting")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from stationary.data.latency import bucket_names
 from stationary.data.numbers import as_duration
@@ -14,9 +15,6 @@ from stationary.data.states import Sampling
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.ingest.requests import Calibration, RequestLog, Sizes, calibrate
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _ENOUGH_GAPS = 50
 """Gaps between replies from which a window gets a service time of its own."""
@@ -81,8 +79,6 @@ def windows_from_logs(
     >>> made.table[["load", "sent", "unanswered", "T=0", "T=1", "T=2"]].to_numpy().tolist()
     [[4.0, 4.0, 1.0, 2.0, 1.0, 1.0]]
     """
-    import pandas as pd
-
     logs = list(logs)
     duration = as_duration(duration)
     if not isinstance(capacity, int | np.integer) or capacity < 1:

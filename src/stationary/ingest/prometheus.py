@@ -16,9 +16,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from stationary._support.types import Array
@@ -35,9 +35,6 @@ from stationary.ingest.result import Ingested
 from stationary.ingest.sweep import Swept
 from stationary.ingest.tally import tally
 from stationary.terms.categories import as_category, label
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def windows_from_prometheus(
@@ -80,8 +77,6 @@ def windows_from_prometheus(
     progress : callable, optional
         Called with what is being done.
     """
-    import pandas as pd
-
     if gauge is not None and histogram is not None:
         raise InputError("give one of gauge= and histogram=: the expression of the queue length")
     if gauge is None and histogram is None and latency is None:
@@ -144,8 +139,6 @@ def _over_window(query: str, source: Prometheus, per_window: int) -> str:
 
 def _read_latency(source: Prometheus, query: str, times: Times, per_window: int) -> pd.DataFrame:
     """Return latency buckets, a row per window; zero where a bucket has no value."""
-    import pandas as pd
-
     asked = _over_window(query, source, per_window)
     edges, totals = sorted_buckets(source.values("latency", asked, times), asked)
     if re.search(r"\b(increase|delta)\s*\(", asked):
@@ -168,8 +161,6 @@ def _read_latency(source: Prometheus, query: str, times: Times, per_window: int)
 
 def _beside(made: Ingested, response: pd.DataFrame, first: float, length: float) -> Ingested:
     """Add latency buckets to the windows that are left."""
-    import pandas as pd
-
     rows = np.rint((made.table["start"].to_numpy() - first) / length).astype(np.int64)
     table = pd.concat([made.table, response.iloc[rows].reset_index(drop=True)], axis=1)
     return replace(made, table=table)

@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import ibis
+
 from stationary import words
 from stationary.errors import InputError, hide_passwords
 from stationary.ingest.addresses import check_no_password, database_name, is_postgres
@@ -369,24 +371,20 @@ def open_requests(session: Session, source: Source, raw: Any = None) -> Rows:
     guessed = unit is None
     unit = unit or guess_unit(session, raw, columns.arrival, where)
     arrival = read_times(session, raw, columns.arrival, unit, where)
-    named = columns.arrival, arrival
     if columns.completion is not None:
-        done = read_times(session, raw, columns.completion, unit, where)
+        measured, what = columns.completion, "before the arrival, or infinite"
+        done = read_times(session, raw, measured, unit, where)
         if done.kind != arrival.kind:
             raise InputError(
-                f"{where}: {columns.arrival!r} has {arrival.kind} and {columns.completion!r} "
-                f"{done.kind}; write both in the same way"
+                f"{where}: {columns.arrival!r} has {arrival.kind} and {measured!r} {done.kind}; "
+                f"write both in the same way"
             )
         wrong = done.column < arrival.column
         if not done.whole:
             wrong = wrong | done.column.isinf()
-        fault = {columns.completion: (wrong, "before the arrival, or infinite")}
-        took = done.column - arrival.column
-        rows, base, good = check(session, raw, named, where, fault, (took, done.per_second))
-        departure = done.since(base) if done.whole else without_nan(done.since(base))
-        response = departure - arrival.since(base)
+        length, per_second = done.column - arrival.column, done.per_second
     else:
-        measured = columns.response or "response"
+        measured, what = columns.response or "response", "negative or infinite"
         if columns.response is None and measured not in raw.columns:
             raise InputError(
                 f"{where}: name the column of response times with --response, or that of "
@@ -398,11 +396,15 @@ def open_requests(session: Session, source: Source, raw: Any = None) -> Rows:
         wrong = length < 0
         if length.type().is_floating():
             wrong = wrong | length.isinf() | length.isnan()
-        fault = {measured: (wrong, "negative or infinite")}
-        seconds = length, response_unit.per_second
-        rows, base, good = check(session, raw, named, where, fault, seconds)
-        response = length.cast("float64") / real(response_unit.per_second)
-        departure = arrival.after(base, length, response_unit)
+        per_second = response_unit.per_second
+    took = length, per_second
+    rows, base, good = check(session, raw, arrival, where, [(measured, what, wrong)], took)
+    if columns.completion is not None:
+        departure = done.since(base) if done.whole else without_nan(done.since(base))
+        response = departure - arrival.since(base)
+    else:
+        departure = arrival.after(base, *took)
+        response = length.cast("float64") / real(per_second)
     # Of jobs that take minutes, whole seconds tell well enough how many there were.
     coarse = (rows.coarse or session.whole_seconds) and rows.mean < _SLOW
     if coarse and columns.completion is not None:
@@ -443,8 +445,6 @@ def _unit_of_lengths(name: str, length: Any, unit: Unit, guessed: bool, where: s
 
 
 def _status(raw: Any, name: str | None, where: str) -> Any:
-    import ibis
-
     if name is None:
         return ibis.null("string")
     column = find(raw, name, where)

@@ -154,8 +154,7 @@ class Sweep:
         self.latency = np.zeros(len(EDGES) + 1, dtype=np.int64)
         self.gaps = np.zeros(2 + kernels.SUBSLOTS)
         self.service = np.zeros((4, len(self.servers), 2 * kernels.LEVELS, 3))
-        octaves = 40  # up to a thousand seconds
-        self.shortest = np.zeros(octaves * kernels.FINE, dtype=np.int64)
+        self.shortest = np.zeros(40 * kernels.FINE, dtype=np.int64)  # up to a thousand seconds
         self._written: list[tuple[Any, ...]] = []
         self.outputs: tuple[Any, ...] = ()
         self._make_outputs()
@@ -164,18 +163,9 @@ class Sweep:
         """Take rows in."""
         begin, why = 0, -1
         while why != kernels.DONE:
-            state = (
-                self.ints,
-                self.reals,
-                self.heap,
-                self.ring,
-                self.ring_window,
-                self.levels,
-                self.latency,
-                self.gaps,
-                self.service,
-                self.shortest,
-            )
+            rings = self.heap, self.ring, self.ring_window
+            counts = self.levels, self.latency, self.gaps, self.service, self.shortest
+            state = self.ints, self.reals, *rings, *counts
             begin, why = kernels.advance(
                 begin, tuple(rows), self.place, self.servers, EDGES, state, self.outputs
             )
