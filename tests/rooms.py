@@ -17,8 +17,8 @@ ROOMS = {
     "gradients": 870,
     "steady": 125,
     "models": 8080,
-    "data": 3205,
-    "ingest": 5630,
+    "data": 3225,
+    "ingest": 5495,
     "simulation": 745,
     "learning": 4310,
     "trust": 2880,
@@ -100,7 +100,7 @@ def imported_rooms(module):
 
 FLOORS = {
     "front: errors, words, terms": ("errors", "words", "terms"),
-    "_support": 575("_support",),
+    "_support": ("_support",),
     "chains: generator, solvers, gradients": (
         *("edges", "generator", "solvers", "spectrum", "gradients", "steady"),
     ),

@@ -17,7 +17,7 @@ from stationary.cli._sources import parse_time
 from stationary.data import Sampling
 from stationary.errors import DataWarning, InputError, ProgramError
 from stationary.ingest import Cut, Prometheus, prometheus_client, windows_from_prometheus
-from stationary.ingest.buckets import bins, increases
+from stationary.ingest.prometheus import bins, increases
 
 START = 1_700_000_000.0
 
@@ -294,7 +294,7 @@ def test_bins_by_hand(edges, grown, capacity, observe, counts, beyond):
         ([1.5, 2, 3], 5, "whole numbers"),
         ([3, 2, 3], 5, "whole numbers"),
         ([1, 2, 3], 0, "capacity must be at least that of the last bucket, 1; got 0"),
-        ([1, 2, 3], 1, "observations up to inf that are no states"),
+        ([1, 2, 3], 1, "observations up to inf that are not states"),
     ],
 )
 def test_buckets_that_do_not_count(grown, capacity, message):

@@ -3,8 +3,8 @@
 Where a task runs does not change its result: what is random about it has its seed in the item. So
 a task that was lost with a worker is simply run again on another.
 
-What a cluster is sent is bytes, and functions of Python itself to open and to call them with: the
-scheduler need not have this package, and a worker without it can say so.
+A cluster is sent bytes, and functions of Python's own that open and call them. So the scheduler
+need not have this package, and a worker without it can say so.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ are answered before it.
 
 Response times contain the time outside the queue, its *overhead*. It is a parameter where the model
 was made with one, as in ``MMmK(overhead=0.001)``; without it the service rate is biased. One
-request in a thousand is allowed any time: else the fastest of them all would decide how long the
-overhead is, and times that a model calls impossible would leave nothing but rounding to fit.
+request in a thousand may have taken any time. Otherwise the fastest request alone would decide how
+long the overhead is, and times that are impossible in a model would leave only rounding to fit.
 """
 
 from __future__ import annotations
@@ -201,9 +201,9 @@ class Latencies(Counts):
         return self._between(point, self.edges)
 
     def log_terms(self, point: Point) -> Tensor:
-        """Logarithms of the probabilities; those of neighbours that are empty in all windows share.
+        """Logarithms of the probabilities; neighbours that are empty in all windows share theirs.
 
-        What nothing was counted in does not count, so that a fit need not tell such buckets apart.
+        Buckets without a count do not enter the likelihood, so a fit need not tell them apart.
         """
         empty = (self.data.sum(0) == 0).numpy()
         run = np.cumsum(np.append(True, ~(empty[1:] & empty[:-1]))) - 1

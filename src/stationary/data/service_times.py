@@ -44,7 +44,7 @@ _HARDLY = 0.05
 """Error of a mean service time that model error allows for."""
 
 _STEEP = 0.1
-"""Share of a service by which an overhead is hardly ever longer than the shortest time."""
+"""Share of a service by which an overhead may hardly exceed the shortest time."""
 
 _COLUMN = re.compile(r"S(\d+)\.(idle|wait)(\d+)\.(n|sum|sq)")
 

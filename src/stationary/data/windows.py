@@ -149,7 +149,7 @@ class Windows:
             moments=moments,
             chosen=False,
         )
-        # What lies aside tells that there was something, such as requests that were all lost.
+        # What was set aside also shows that something was seen, such as requests that all got lost.
         seen = self.size + sum((kind.size for kind in self.aside), torch.zeros(()))
         empty = (seen == 0).nonzero()[:, 0].tolist()
         if empty:

@@ -12,13 +12,13 @@ from .gauge import Arrived as Arrived
 from .gauge import Counter as Counter
 from .gauge import Rate as Rate
 from .gauge import windows_from_gauge as windows_from_gauge
-from .logs import LogWindows as LogWindows
-from .logs import windows_from_logs as windows_from_logs
 from .prometheus import windows_from_prometheus as windows_from_prometheus
 from .prometheus_client import Prometheus as Prometheus
 from .requests import Calibration as Calibration
+from .requests import LogWindows as LogWindows
 from .requests import RequestLog as RequestLog
 from .requests import calibrate as calibrate
+from .requests import windows_from_logs as windows_from_logs
 from .result import Dropped as Dropped
 from .result import Ingested as Ingested
 from .sources import Columns as Columns

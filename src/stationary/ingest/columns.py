@@ -21,9 +21,9 @@ _EARLIEST = datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC).timestamp()
 _LATEST = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
 """Dates between which a log was written: from 10**9 seconds since 1970."""
 _MANY = 100
-"""Times that are not all whole seconds by chance."""
+"""So many times are not all whole seconds by chance."""
 _SOME = 1000
-"""Rows by which the unit of times is found."""
+"""Rows from which the unit of times is guessed."""
 _STEPS = (Unit.S, Unit.MS)
 _ROUNDING = 1e-3
 """Share of a step by which differences of times since 1970 are off."""
@@ -37,23 +37,12 @@ class Times:
 
     Whole numbers count from the first one, because seconds since 1970 leave a float only a quarter
     of a microsecond. Timestamps are whole microseconds. Numbers with a point stay as they are.
-
-    Attributes
-    ----------
-    name : str
-        That of the column.
-    column : ibis column
-        Whole numbers of 64 bits, or floats.
-    per_second : int
-        How many of its units make a second.
-    kind : str
-        What the times are written as; two columns of one kind can be compared.
     """
 
     name: str
-    column: Any
-    per_second: int
-    kind: str
+    column: Any  # of Ibis: whole numbers of 64 bits, or floats
+    per_second: int  # how many of its units make a second
+    kind: str  # what the times are written as; two columns of one kind can be compared
 
     @property
     def whole(self) -> bool:
@@ -83,43 +72,19 @@ class Times:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a source in a running engine, with times in seconds.
+    """Rows of a source in a running engine, with times in seconds."""
 
-    Attributes
-    ----------
-    table : ibis table
-        The rows; of requests ``arrival``, ``response``, ``departure`` (null: no answer) and
-        ``status`` (text).
-    name : str
-        Where they are from.
-    count : int
-        How many.
-    first, last : float
-        The first and the last time.
-    base : float
-        Seconds since 1970 from which times are counted.
-    has_status : bool
-        Whether there are outcomes of requests; otherwise every ``status`` is null.
-    longest, mean : float
-        The longest response, and their mean.
-    step : float
-        Seconds of which all responses are multiples, as logs round them; zero if of none.
-    coarse : bool
-        Whether the times are whole seconds, too coarse to tell how many requests were in the
-        system; of samples of a gauge it means nothing.
-    """
-
-    table: Any
-    name: str
+    table: Any  # of requests arrival, response, departure (null: no answer) and status (text)
+    name: str  # where they are from
     count: int
-    first: float
+    first: float  # time
     last: float
-    base: float
-    has_status: bool = False
-    longest: float = 0.0
+    base: float  # seconds since 1970 from which times are counted
+    has_status: bool = False  # whether there are outcomes; otherwise every status is null
+    longest: float = 0.0  # response
     mean: float = 0.0
-    step: float = 0.0
-    coarse: bool = False
+    step: float = 0.0  # all responses are multiples of it, as logs round them; zero if of none
+    coarse: bool = False  # whether times are whole seconds, too coarse to count requests
 
 
 def find(table: Any, name: str, where: str) -> Any:

@@ -1,7 +1,7 @@
 """Samples of a gauge to windows: the number of requests in the system, read at regular times.
 
 A sample is a row with a time, the value of the gauge and a number that gives the load. The times
-must not depend on the state of the system, as those of a scraper do not; samples then see time
+must not depend on the state of the system, and those of a scraper do not: then samples show time
 averages.
 """
 
@@ -26,22 +26,16 @@ from stationary.ingest.sweep import Swept
 from stationary.ingest.tally import tally
 
 _LONGEST = 1.5
-"""Lengths of a window that its samples may cover; beyond, one of them came after a gap."""
+"""Window lengths that the samples of a window may span; where they span more, there was a gap."""
 _ENOUGH = 0.75
 """Share of a window's samples that must have a rate: a server that starts inside it has fewer."""
 
 
 @dataclass(frozen=True)
 class Load(ABC):
-    """How samples give the load.
+    """How samples give the load."""
 
-    Parameters
-    ----------
-    column : str
-        The column that holds it.
-    """
-
-    column: str
+    column: str  # that holds it
 
     @abstractmethod
     def per_window(self, samples: pd.DataFrame, window: float) -> pd.Series:

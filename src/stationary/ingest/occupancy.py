@@ -94,13 +94,8 @@ def _events(table: Any, cut: Cut, grid: Grid) -> Any:
     # Not ``response > 0``: a stay that is lost in rounding would end before it began.
     stays = (departure > table.arrival).fill_null(False)
     arrives = ibis.cases((is_lost(table, cut), _LOST), (stays, _STAYS), else_=_PASSES)
-    both = table.select(
-        "arrival",
-        "response",
-        departure=departure,
-        arrives=arrives,
-        leaves=ibis.range(0, 2).unnest(),
-    )
+    both = table.select("arrival", "response", departure=departure, arrives=arrives)
+    both = both.mutate(leaves=ibis.range(0, 2).unnest())
     both = both.filter((both.leaves == 0) | (both.arrives == _STAYS))
     events = both.select(
         "response",
@@ -137,16 +132,10 @@ def _numbered(session: Session, events: Any) -> Any:
         left_before=slots.went.sum().over(before) - slots.went,
     )
     both = rows.join(slots, "slot")
-    return both.select(
-        "time",
-        "kind",
-        "slot",
-        "passed",
-        "departure",
-        "response",
+    return both.mutate(
         arrived=(both.arrived_here + both.arrived_before).cast("int64"),
         left=(both.left_here + both.left_before).cast("int64"),
-    )
+    ).drop("arrived_here", "left_here", "arrived_before", "left_before")
 
 
 def _window(events: Any, grid: Grid) -> Any:

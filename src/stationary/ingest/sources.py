@@ -34,16 +34,16 @@ from stationary.ingest.formats._lines import blocks, head, stage
 from stationary.terms.spans import Unit as Unit
 
 _OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
-"""What text in other encodings begins with; UTF-32, little-endian, begins as UTF-16 does."""
+"""Marks at the start of text in other encodings; little-endian UTF-32 begins as UTF-16 does."""
 _HEAD = 2**16
-"""Bytes at the start of a file that are looked at."""
+"""Bytes at the start of a file from which its format is found."""
 _LINES = 100
-"""Lines of them by which a format is found."""
+"""Lines among them that are read for it."""
 _SHOWN = 200
 """Characters of a line that a message shows."""
 _SLOW = 20.0
-"""Mean response time from which times in whole seconds tell how many requests there were: each is
-off by half a second on average."""
+"""Mean response time above which times in whole seconds are precise enough to count requests in the
+system: each is off by half a second on average."""
 _CONDITION = re.compile(r"([\w.]+)\s*(!~|~|!=|<=|>=|=|<|>)\s*(.+)")
 _SIGNS = {
     "=": operator.eq,
@@ -248,7 +248,7 @@ def condition_of(table: Any, text: str, where: str) -> Any:
             re.compile(value)
         except re.error as error:
             raise InputError(
-                f"--where {text!r}: {value!r} is no regular expression: {error}"
+                f"--where {text!r}: {value!r} is not a regular expression: {error}"
             ) from None
         found = column.cast("string").re_search(value).fill_null(False)
         return found if sign == "~" else ~found

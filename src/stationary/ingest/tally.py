@@ -48,11 +48,11 @@ _CORRELATION = 0.5
 _FEW = 100
 """Requests in a window below which their number is a poor measure of its load."""
 _LONG = 60.0
-"""Length of a window whose load is known to change where times are in whole seconds."""
+"""Seconds that a window must last for times in whole seconds to show that its load changes."""
 _SOME = 20
-"""Lost requests that show how many fill the system."""
+"""Lost requests that are needed to tell how many fill the system."""
 _FULL = 0.8
-"""Share of the most requests at once that they must have found."""
+"""They must have found this share of the most requests that were ever in the system at once."""
 _NEARLY_FULL = 0.5
 """Share of the capacity below which requests were lost for another reason than a full queue."""
 

@@ -162,7 +162,7 @@ def format_of(path: str, head: bytes | None, expected: str = "") -> tuple[str, F
             f"{', '.join(format_names())}"
         )
     raise InputError(
-        f"{path}: this is no log that is known. Tried: {', '.join(logs)}; the first line that "
-        f"could not be read: {found[best].strange!r}. Name its --format, or give the format string "
-        f"of the server, as in --format '[$time_local] \"$request\" $status $request_time'"
+        f"{path}: this is not a log of a known format. Tried: {', '.join(logs)}; the first line "
+        f"that could not be read: {found[best].strange!r}. Name its --format, or give the format "
+        f"string of the server, as in --format '[$time_local] \"$request\" $status $request_time'"
     )

@@ -30,9 +30,10 @@ _LONGEST = 2**24
 _SHOWN = 200
 """Characters of a line that a message shows."""
 _COARSE = 0.01
-"""Share of times in whole seconds; fewer of them may have a fraction of zero, left unwritten."""
+"""Share of times without a fraction from which all count as whole seconds; in a few, the fraction
+may be zero and not written."""
 _UNITS = {"s": 6, "ms": 3, "us": 0, "ns": -3}
-"""Powers of ten that make microseconds of them."""
+"""Powers of ten that turn a unit into microseconds."""
 
 
 class Program(NamedTuple):

@@ -46,7 +46,7 @@ def nginx_string(text: str) -> LogLines:
 
 
 def apache_string(text: str) -> LogLines:
-    """Return the format of a ``LogFormat``; its times are the begins of requests."""
+    """Return the format of a ``LogFormat``; its times are those at which requests came."""
     plain = _PARTS.sub("%{clock}t", text.replace(r"\"", '"'))
     return _format(plain, r"%[<>!,\d]*((?:\{[^}]*\})?(?:\^\w\w|[a-zA-Z%]))", _APACHE, ends=False)
 
