@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow
@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 
 from stationary.errors import DataWarning, InputError
 from stationary.ingest.formats import _scan
-from stationary.ingest.formats._base import Fields, LogLines
+
+if TYPE_CHECKING:
+    from stationary.ingest.formats._base import Fields, LogLines
 
 _BLOCK = 2**22
 """Bytes that are read at once."""
