@@ -125,9 +125,9 @@ class Rows:
                 self._refuse(row, names[column], problem)
             by_name = dict(zip(names, values.T, strict=True))
             for name in self.lengths:
-                for row in np.flatnonzero(by_name[name] <= 0):
-                    problem = f"the value is {by_name[name][row]:g}; it must be positive"
-                    self._refuse(int(row), name, problem)
+                for place in np.flatnonzero(by_name[name] <= 0):
+                    problem = f"the value is {by_name[name][place]:g}; it must be positive"
+                    self._refuse(int(place), name, problem)
             x, y = values[:, : len(self.inputs)], values[:, finite:]
             load, counts = x[:, 0], y @ self._adds if self.columns else y
             data = np.concatenate([counts, *self._other_tables(by_name)], axis=1)
@@ -137,12 +137,12 @@ class Rows:
             some = (data != 0).any(1)
             idle = inside & (load == 0) & (y.sum(1) == 0) & ~some
             busy = inside & ~idle
-            for row in np.flatnonzero(busy & (load <= 0)):
+            for place in np.flatnonzero(busy & (load <= 0)):
                 problem = (
-                    f"the load is {load[row]:g} in a window that is not idle; a load must be "
+                    f"the load is {load[place]:g} in a window that is not idle; a load must be "
                     f"positive: correct it or delete the {self.table.row_word}"
                 )
-                self._refuse(int(row), names[0], problem)
+                self._refuse(int(place), names[0], problem)
             self._idle.extend((self._read + np.flatnonzero(idle)).tolist())
             self._empty.extend((self._read + np.flatnonzero(busy & ~some)).tolist())
             self._read += len(values)
