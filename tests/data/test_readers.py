@@ -311,11 +311,11 @@ class Colours(st.Counts):
     columns = ("hue_red", "hue_green")
 
     @classmethod
-    def find_columns(cls, names, pattern=None):
+    def find_columns(cls, names):
         return cls.columns if {*cls.columns} <= {*names} else ()
 
     @classmethod
-    def from_columns(cls, columns, metadata, pattern=None):
+    def from_columns(cls, columns, metadata):
         factor = int(metadata.get("factor", 1))
         return cls(np.column_stack([columns[name] for name in cls.columns]) * factor, factor)
 

@@ -227,6 +227,10 @@ def envoy_line(done, took):
     return f'[{began}.{part:03d}Z] "GET / HTTP/2" 200 - 0 1 {took} 1 "-" "-" "-" "-" "-"\n'
 
 
+LINES = [nginx_line(1_700_000_000_000 + 100 * k, 20) for k in range(300)]
+"""Thirty seconds of requests."""
+
+
 @pytest.mark.parametrize(("form", "line"), [("nginx", nginx_line), ("envoy", envoy_line)])
 def test_who_comes_as_the_last_one_ends_finds_nobody(tmp_path, form, line):
     """A client that waits for its answer before it asks again never meets itself."""
@@ -389,8 +393,7 @@ def test_format_strings_need_a_time_a_response_time_and_a_status(rows):
 
 def test_rotated_logs_copies_conditions_and_strange_lines(tmp_path):
     """The oldest first; a copy counts once; what was left out is said."""
-    done = 1_700_000_000_000 + 100 * np.arange(300)
-    text = [nginx_line(end, 20) for end in done.tolist()]
+    text = LINES.copy()
     text[::3] = [line.replace("GET / ", "GET /api/users?id=7 ") for line in text[::3]]
     (tmp_path / "access.log").write_text("".join(text[200:]) + "half a li")
     (tmp_path / "access.log.1").write_text("".join(text[100:200]))
@@ -418,8 +421,7 @@ def test_rotated_logs_copies_conditions_and_strange_lines(tmp_path):
 
 
 def test_a_hundred_thousand_bad_lines_are_one_sentence(tmp_path):
-    good = [nginx_line(1_700_000_000_000 + 100 * k, 20) for k in range(300)]
-    (tmp_path / "access.log").write_text("".join(good) + "what is this?\n" * 100_000)
+    (tmp_path / "access.log").write_text("".join(LINES) + "what is this?\n" * 100_000)
     with pytest.warns(DataWarning, match="100000 of 100300 lines are not nginx") as caught:
         made = windows_from_events(Source(str(tmp_path / "access.log")), Cut(5.0))
     assert made.rows == 300
@@ -439,9 +441,8 @@ def test_files_that_differ_only_at_the_end_are_both_read(tmp_path):
 
 
 def test_files_of_another_format_are_refused_by_name_and_empty_ones_left_out(tmp_path):
-    text = [nginx_line(1_700_000_000_000 + 100 * k, 20) for k in range(300)]
     (tmp_path / "a.log").write_text("")
-    (tmp_path / "b.log").write_text("".join(text))
+    (tmp_path / "b.log").write_text("".join(LINES))
     made = windows_from_events(Source(str(tmp_path / "*.log")), Cut(5.0))
     assert made.rows == 300
     assert any(note.endswith("a.log: it is empty") for note in made.notes)
@@ -451,8 +452,7 @@ def test_files_of_another_format_are_refused_by_name_and_empty_ones_left_out(tmp
 
 
 def test_a_last_line_that_is_half_written_is_left_out_and_a_whole_one_is_read(tmp_path):
-    text = "".join(nginx_line(1_700_000_000_000 + 100 * k, 20) for k in range(300))
-    path = tmp_path / "access.log"
+    text, path = "".join(LINES), tmp_path / "access.log"
     path.write_text(text.removesuffix("\n"))
     assert windows_from_events(Source(str(path)), Cut(5.0)).rows == 300
     for cut in (5, 15, 30, 60):  # within the time, the response time, the agent, the size
@@ -470,15 +470,13 @@ def zstd(text):
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, zstd], ids=["gz", "bz2", "zst"])
 def test_packed_logs(tmp_path, pack, request):
-    text = "".join(nginx_line(1_700_000_000_000 + 100 * k, 20) for k in range(300))
     path = tmp_path / f"access.log.{request.node.callspec.id}"
-    path.write_bytes(pack(text.encode()))
+    path.write_bytes(pack("".join(LINES).encode()))
     assert windows_from_events(Source(str(path)), Cut(5.0)).rows == 300
 
 
 def test_lines_that_cross_the_blocks_of_a_file_are_read_once(tmp_path, monkeypatch):
-    lines = [nginx_line(1_700_000_000_000 + 100 * k, 20) for k in range(300)]
-    (tmp_path / "access.log").write_text("".join(lines))
+    (tmp_path / "access.log").write_text("".join(LINES))
     monkeypatch.setattr("stationary.ingest.formats._lines._BLOCK", 1000)
     made = windows_from_events(Source(str(tmp_path / "access.log")), Cut(5.0))
     assert made.rows == 300
@@ -490,7 +488,7 @@ def test_a_look_at_a_file_without_lines_reads_its_head_only(tmp_path, monkeypatc
     path.write_bytes(b"x" * 2_000_000)
     monkeypatch.setattr(_lines, "_LONGEST", 1_000_000)
     monkeypatch.setattr(_lines, "_BLOCK", 100_000)
-    with pytest.raises(InputError, match="this is no log that is known"):
+    with pytest.raises(InputError, match="this is not a log of a known format"):
         windows_from_events(Source(str(path)), Cut(5.0))
     with pytest.raises(InputError, match=r"access\.log: a line is longer than .* MiB; is this"):
         windows_from_events(Source(str(path), format="nginx"), Cut(5.0))
@@ -498,7 +496,7 @@ def test_a_look_at_a_file_without_lines_reads_its_head_only(tmp_path, monkeypatc
 
 def test_a_byte_that_is_no_text_leaves_other_texts_as_they_are():
     lines = [f"{COMBINED} 0.250 {MSEC}\n".replace("/a?", path).encode() for path in ("/é?", "/b?")]
-    found = _lines.read(lines[0] + lines[1].replace(b"/b", b"/\xff"), load_format("nginx").lines)
+    found = _lines.read(lines[0] + lines[1].replace(b"/b", b"/\xff"), load_format("nginx"))
     assert found.columns["path"].to_pylist() == ["/é", "/\N{REPLACEMENT CHARACTER}"]
 
 
@@ -522,7 +520,7 @@ def test_a_byte_that_is_no_text_leaves_other_texts_as_they_are():
     ],
 )
 def test_members_of_json_are_found_at_their_own_place(line, good):
-    found = _lines.read(f"{line}\n".encode(), load_format("caddy").lines)
+    found = _lines.read(f"{line}\n".encode(), load_format("caddy"))
     assert (found.good, found.timed) == (int(good), int(good))
     if good:
         assert found.columns["response"].to_pylist() == [930]

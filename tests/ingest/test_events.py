@@ -36,21 +36,6 @@ def file(log, tmp_path_factory):
     return Source(str(path))
 
 
-@pytest.fixture
-def made_of(tmp_path):
-    """Windows of a table, or of the text of a CSV file."""
-
-    def make(table, cut, columns=None):
-        path = tmp_path / ("log.csv" if isinstance(table, str) else "log.parquet")
-        if isinstance(table, str):
-            path.write_text(table.replace(" ", "\n") + "\n")
-        else:
-            pd.DataFrame(table).to_parquet(path, index=False)
-        return windows_from_events(Source(str(path), columns or Columns()), cut)
-
-    return make
-
-
 def test_counts_are_those_of_the_log_in_memory(log, file):
     expected, propagation = counted(*log, 50.0, K)
     made = windows_from_events(file, Cut(50.0, capacity=K, propagation=propagation))
@@ -278,6 +263,6 @@ def test_failures_that_count_as_answered_are_said(made_of):
     status = np.where(np.arange(len(arrival)) % 50 == 0, 503, 200)
     table = {"arrival": arrival, "response": response, "status": status}
     [note] = [n for n in made_of(table, Cut(10.0)).notes if "status" in n]
-    assert note.startswith(f"{(status == 503).sum()} requests have a status of failure")
+    assert note.startswith(f"{(status == 503).sum()} requests have a failure status")
     lost = made_of(table, Cut(10.0, lost_status=("5xx",)))
-    assert not any("status of failure" in n for n in lost.notes)
+    assert not any("failure status" in n for n in lost.notes)

@@ -17,7 +17,7 @@ from stationary.cli._sources import parse_time
 from stationary.data import Sampling
 from stationary.errors import DataWarning, InputError, ProgramError
 from stationary.ingest import Cut, Prometheus, prometheus_client, windows_from_prometheus
-from stationary.ingest.buckets import bins, increases
+from stationary.ingest.prometheus import bins, increases
 
 START = 1_700_000_000.0
 
@@ -56,8 +56,10 @@ class StandIn:
 
 @pytest.fixture
 def served(monkeypatch):
-    """A stand-in, and its address; nobody really waits between two tries."""
+    """A stand-in that sees one request at a load of 5; nobody really waits between two tries."""
     fake = StandIn()
+    fake.set("gauge", lambda t: 1)
+    fake.set("load", lambda t: 5.0)
     fake.waits = []
     monkeypatch.setattr(prometheus_client, "sleep", fake.waits.append)
 
@@ -180,7 +182,6 @@ def test_idle_windows_are_left_out_so_that_the_file_can_be_read(served, tmp_path
 
 def test_large_states_share_a_column(served, monkeypatch):
     served.set("gauge", lambda t: [0, 1, 2, 7][at(t) % 4])
-    served.set("load", lambda t: 5.0)
     together = read(served, most=1, capacity=9)
     assert together.labels == ("0", "1", "2..9")
     assert together.counts.tolist() == [[1, 1, 2]] * 3
@@ -199,7 +200,6 @@ def test_large_states_share_a_column(served, monkeypatch):
 
 def test_a_scrape_is_counted_once_however_often_it_is_looked_at(served):
     served.set("gauge", lambda t: at(t) // 2 % 2, scraped=lambda t: START + 2 * (at(t) // 2))
-    served.set("load", lambda t: 5.0)
     found = made(served)
     assert found.notes[0].startswith("left out 6 of 12 samples, which found no newer scrape")
     assert found.windows().counts.sum(1).tolist() == [2, 2, 2]
@@ -226,7 +226,6 @@ def buckets(fake, edges, cumulative):
         ({"le": edge}, lambda t, grows=grows: at(t) * grows)
         for edge, grows in zip(edges, cumulative, strict=True)
     ]
-    fake.set("load", lambda t: 5.0)
 
 
 def test_buckets_become_bins(served):
@@ -249,7 +248,6 @@ def test_what_has_no_states_is_not_counted(served):
 
 
 def test_windows_with_a_restart_or_a_gap_are_left_out(served):
-    served.set("load", lambda t: 5.0)
     # The counter starts anew at second 6, and by the window's end is larger than at its begin.
     total = {**dict.fromkeys(range(5), 0), 5: 1, 6: 0, 7: 50, 8: 100}
     served.series["buckets"] = [
@@ -294,7 +292,7 @@ def test_bins_by_hand(edges, grown, capacity, observe, counts, beyond):
         ([1.5, 2, 3], 5, "whole numbers"),
         ([3, 2, 3], 5, "whole numbers"),
         ([1, 2, 3], 0, "capacity must be at least that of the last bucket, 1; got 0"),
-        ([1, 2, 3], 1, "observations up to inf that are no states"),
+        ([1, 2, 3], 1, "observations up to inf that are not states"),
     ],
 )
 def test_buckets_that_do_not_count(grown, capacity, message):
@@ -303,7 +301,6 @@ def test_buckets_that_do_not_count(grown, capacity, message):
 
 
 def test_series_that_are_no_buckets(served):
-    served.set("load", lambda t: 5.0)
     ask = {"gauge": None, "histogram": "buckets"}
     served.series["buckets"] = [({}, at)]
     with pytest.raises(InputError, match=r"without a bucket `le`.*sum by \(le\)"):
@@ -320,8 +317,6 @@ def test_series_that_are_no_buckets(served):
 
 
 def test_trouble_that_passes_is_waited_for(served):
-    served.set("gauge", lambda t: 1)
-    served.set("load", lambda t: 5.0)
     served.troubles = [(503, "busy"), (500, "{}"), (429, "slow down")]
     assert len(read(served)) == 3
     assert served.waits == [0.5, 1.0, 2.0]
@@ -366,17 +361,14 @@ def test_somebody_else(served, body):
 
 
 def test_warnings_of_prometheus_are_passed_on(served):
-    served.set("gauge", lambda t: 1)
-    served.set("load", lambda t: 5.0)
     served.extra = {"warnings": ["a store did not answer"]}
     with pytest.warns(DataWarning, match="Prometheus warns: a store did not answer"):
         read(served)
 
 
 def test_gauges_that_are_none(served):
-    served.set("load", lambda t: 5.0)
-    with pytest.raises(InputError, match="gauge: 'gauge' has no value between 2023-11-14T22:13:21"):
-        read(served)
+    with pytest.raises(InputError, match="gauge: 'x' has no value between 2023-11-14T22:13:21"):
+        read(served, gauge="x")
     served.set("gauge", lambda t: 2.5 if at(t) == 3 else 1)
     with pytest.raises(InputError, match=r"was 2\.5 at 2023-11-14T22:13:23\.000Z.*whole number"):
         read(served)
@@ -440,8 +432,6 @@ def test_addresses_that_are_none(url, said):
 
 
 def test_a_password_goes_to_the_server_and_nowhere_else(served):
-    served.set("gauge", lambda t: 1)
-    served.set("load", lambda t: 5.0)
     served.url = served.url.replace("http://", "http://me:s%40cret:1@")
     found = made(served)
     assert {headers["Authorization"] for headers in served.headers} == {"Basic bWU6c0BjcmV0OjE="}
@@ -464,7 +454,6 @@ def test_a_password_goes_to_the_server_and_nowhere_else(served):
 )
 def test_points_that_nobody_asked_for(served, moved):
     served.set("gauge", lambda t: at(t) % 3)
-    served.set("load", lambda t: 5.0)
     served.moved = moved
     with pytest.raises(InputError, match=r"not one of the 12 points.*a cache"):
         read(served)

@@ -155,7 +155,7 @@ def test_bad_rows_are_left_out_and_counted(tmp_path, rows, columns, words):
         (
             "log.txt",
             {},
-            r"no log that is known\. Tried: alb, apache, .* read: 'x'\. Name its --for",
+            r"not a log of a known format\. Tried: alb, apache, .* read: 'x'\. Name its --for",
         ),
         ("binary.log", {}, "logs are text"),
         ("empty.log", {}, "the file is empty"),

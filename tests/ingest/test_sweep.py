@@ -170,7 +170,7 @@ def test_rows_in_order_of_completion_are_put_in_order_of_arrival():
         list(in_order(parts, 0.0))
 
 
-def test_windows_that_mix_two_loads_or_have_bunched_arrivals_are_marked(tmp_path):
+def test_windows_that_mix_two_loads_or_have_bunched_arrivals_are_marked(made_of):
     """A load that changes after a fifth of a window; a client that stalls and then catches up."""
     rng = np.random.default_rng(3)
     rates = np.repeat([50.0, 50.0, 50.0, 50.0, 20.0, 20.0, 20.0, 20.0], 10)
@@ -180,9 +180,7 @@ def test_windows_that_mix_two_loads_or_have_bunched_arrivals_are_marked(tmp_path
     arrival[stalled] = (
         50 + np.ceil((arrival[stalled] - 50) / 0.4) * 0.4 - rng.random(stalled.sum()) * 1e-3
     )
-    log = pd.DataFrame({"arrival": np.sort(arrival), "response": 1e-3})
-    log.to_parquet(tmp_path / "log.parquet", index=False)
-    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(10.0, align=True))
+    made = made_of({"arrival": np.sort(arrival), "response": 1e-3}, Cut(10.0, align=True))
     marked = dict(zip(made.table["start"], made.table["marked"], strict=True))
     assert {start: mark for start, mark in marked.items() if mark} == {
         20.0: "load changes",
@@ -240,12 +238,10 @@ def stepping(step, steps, seed=5, rates=(20.0, 60.0)):
 
 
 @pytest.mark.parametrize(("step", "expected"), [(10.0, 10.0), (60.0, 60.0), (1e9, 50.0)])
-def test_windows_are_as_long_as_the_load_is_steady(tmp_path, step, expected):
+def test_windows_are_as_long_as_the_load_is_steady(made_of, step, expected):
     """Steps of ten seconds, of a minute, and none: then a twentieth of the log, rounded down."""
     arrival = stepping(step, 200) if step < 1e9 else stepping(1000.0, 1)
-    log = pd.DataFrame({"arrival": arrival, "response": 0.01})
-    log.to_parquet(tmp_path / "log.parquet", index=False)
-    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut())
+    made = made_of({"arrival": arrival, "response": 0.01}, Cut())
     assert made.duration == pytest.approx(expected, rel=0.7 if step == 1e9 else 1e-12)
     assert made.notes[-1].startswith(f"windows of {made.duration:g} s were chosen")
     assert " 0% " not in made.notes[-1]  # a share of zero says nothing
@@ -261,38 +257,32 @@ def test_the_load_of_poisson_arrivals_does_not_change(parts):
     assert load_changes(np.array(steps, dtype=float)).all()
 
 
-def test_windows_that_stand_out_are_named_by_their_start(tmp_path):
+def test_windows_that_stand_out_are_named_by_their_start(made_of):
     """Of four windows of 50 s, the load triples inside the third."""
     rng = np.random.default_rng(3)
     parts = [(0.0, 125.0, 20.0), (125.0, 200.0, 60.0), (200.0, 201.0, 60.0)]
     arrival = np.concatenate([np.sort(rng.uniform(a, b, int((b - a) * r))) for a, b, r in parts])
     arrival[0] = 0.0
-    log = pd.DataFrame({"arrival": arrival, "response": 0.01})
-    log.to_parquet(tmp_path / "log.parquet", index=False)
-    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(window=50.0))
+    made = made_of({"arrival": arrival, "response": 0.01}, Cut(window=50.0))
     assert "windows marked as 'load changes': 1, which start at 100" in made.notes
 
 
-def test_few_requests_make_few_windows_and_that_is_said(tmp_path):
+def test_few_requests_make_few_windows_and_that_is_said(made_of):
     log = pd.DataFrame({"arrival": np.arange(40) * 0.25, "response": 0.01})
-    log.to_parquet(tmp_path / "log.parquet", index=False)
-    source = Source(str(tmp_path / "log.parquet"))
-    made = windows_from_events(source, Cut())
+    made = made_of(log, Cut())
     assert any("record longer" in note for note in made.notes)
     assert "responses took 10 ms on average, and 10 ms at most" in made.notes
-    log.iloc[:1].to_parquet(tmp_path / "log.parquet", index=False)
     with pytest.raises(InputError, match=r"all of its requests \(1\) came"):
-        windows_from_events(source, Cut())
+        made_of(log.iloc[:1], Cut())
 
 
-def test_a_wrong_unit_of_response_times_is_suspected(tmp_path):
+def test_a_wrong_unit_of_response_times_is_suspected(made_of):
     log = pd.DataFrame({"arrival": np.arange(1200) * 0.01, "response": 100.0})
-    log.to_parquet(tmp_path / "log.parquet", index=False)
     with pytest.raises(InputError, match=r"is the unit of response times right .they took 100 s"):
-        windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(window=1.0))
+        made_of(log, Cut(window=1.0))
 
 
-def test_the_number_of_servers_shows_in_the_service_times(tmp_path):
+def test_the_number_of_servers_shows_in_the_service_times(made_of):
     rng = np.random.default_rng(8)
     arrival = np.cumsum(rng.exponential(1 / 28.0, 20_000))
     for m in (1, 4):
@@ -301,9 +291,7 @@ def test_the_number_of_servers_shows_in_the_service_times(tmp_path):
             k = int(np.argmin(free))
             free[k] = max(free[k], now) + need
             response[i] = free[k] - now
-        log = pd.DataFrame({"arrival": arrival, "response": response})
-        log.to_parquet(tmp_path / "log.parquet", index=False)
-        made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(10.0))
+        made = made_of({"arrival": arrival, "response": response}, Cut(10.0))
         assert made.likely_servers() == m
         assert made.likely_capacity() is None
 
@@ -315,59 +303,51 @@ def gappy(rng, rate, stretches):
 
 
 @pytest.mark.parametrize("window", [None, 10.0])
-def test_gaps_are_cut_out_and_do_not_change_the_length_of_windows(tmp_path, window):
+def test_gaps_are_cut_out_and_do_not_change_the_length_of_windows(made_of, window):
     """A day between two logs, and a restart of twenty seconds inside one."""
     rng = np.random.default_rng(7)
     arrival = gappy(rng, 20.0, [(0, 304), (324, 600), (86_400.0 + 605, 86_400.0 + 1200)])
-    log = pd.DataFrame({"arrival": arrival, "response": 0.01})
-    log.to_parquet(tmp_path / "log.parquet", index=False)
-    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(window))
+    made = made_of({"arrival": arrival, "response": 0.01}, Cut(window))
     assert made.duration is not None
     assert 10.0 <= made.duration <= 60.0
     assert made.table["load"].between(20 * 0.6, 20 * 1.4).all()
     [gap] = [item for item in made.dropped if item.why == "a gap in the log"]
     assert 2 <= gap.windows <= 4
     whole = gappy(rng, 20.0, [(0, 1200)])
-    pd.DataFrame({"arrival": whole, "response": 0.01}).to_parquet(tmp_path / "log.parquet")
-    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(window))
+    made = made_of({"arrival": whole, "response": 0.01}, Cut(window))
     assert not [item for item in made.dropped if item.why == "a gap in the log"]
 
 
-def test_a_log_with_few_requests_has_no_gaps(tmp_path):
+def test_a_log_with_few_requests_has_no_gaps(made_of):
     """A request per minute by chance, in windows of ten seconds."""
     arrival = gappy(np.random.default_rng(8), 1 / 60, [(0, 86_400)])
-    log = pd.DataFrame({"arrival": arrival, "response": 0.01})
-    log.to_parquet(tmp_path / "log.parquet", index=False)
-    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(10.0))
+    made = made_of({"arrival": arrival, "response": 0.01}, Cut(10.0))
     assert "a gap in the log" not in {item.why for item in made.dropped}
 
 
 @pytest.mark.parametrize("window", [60.0, 30.0, 2.0, None])
-def test_silences_between_bursts_are_no_gaps(tmp_path, window):
+def test_silences_between_bursts_are_no_gaps(made_of, window):
     """200 requests within a second, every 20 s; one silence of 300 s is a gap."""
     rng = np.random.default_rng(9)
     bursts = np.arange(180) * 20.0
     arrival = gappy(rng, 200.0, [(a, a + 1) for a in bursts + 280.0 * (bursts >= 1200)])
-    log = pd.DataFrame({"arrival": arrival, "response": 0.001})
-    log.to_parquet(tmp_path / "log.parquet", index=False)
-    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(window))
+    made = made_of({"arrival": arrival, "response": 0.001}, Cut(window))
     gaps = [item.windows for item in made.dropped if item.why == "a gap in the log"]
     assert sum(gaps) <= 2
-    assert made.table["sent"].sum() > 0.95 * len(log)
+    assert made.table["sent"].sum() > 0.95 * len(arrival)
     if window == 60.0:
         assert gaps
     with pytest.raises(InputError, match=r"no window is left.*; take longer windows \(--window\)"):
-        windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(60.0, bin_load=1e6))
+        made_of({"arrival": arrival, "response": 0.001}, Cut(60.0, bin_load=1e6))
 
 
-def test_times_that_came_twice_are_cut_out(tmp_path):
+def test_times_that_came_twice_are_cut_out(tmp_path, made_of):
     """The clock falls back by a minute, as at the end of summer time; two logs overlap by right."""
     rng = np.random.default_rng(9)
     arrival = gappy(rng, 20.0, [(0, 300)])
     back = np.where(arrival > 200, arrival - 60, arrival)
     log = pd.DataFrame({"arrival": back, "response": 0.01})
-    log.to_parquet(tmp_path / "log.parquet", index=False)
-    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(10.0))
+    made = made_of(log, Cut(10.0))
     assert made.table["load"].between(10, 30).all()
     assert [item.windows for item in made.dropped if item.why == "the clock was set back"] == [7]
     assert "the clock was set back by about 60 s; only the windows of times" in made.notes[-1]
@@ -393,12 +373,10 @@ def test_a_clock_that_is_set_back_between_batches_costs_these_windows_only(
     assert_allclose(made.table["load"], 50)
 
 
-def test_logs_of_two_servers_one_after_the_other_overlap_by_right(tmp_path):
+def test_logs_of_two_servers_one_after_the_other_overlap_by_right(made_of):
     """As ``cat a.log b.log`` makes them."""
     rng = np.random.default_rng(9)
     arrival = np.concatenate([gappy(rng, 20.0, [(0, 300)]) for _ in range(2)])
-    log = pd.DataFrame({"arrival": arrival, "response": 0.01})
-    log.to_parquet(tmp_path / "log.parquet", index=False)
-    made = windows_from_events(Source(str(tmp_path / "log.parquet")), Cut(10.0))
+    made = made_of({"arrival": arrival, "response": 0.01}, Cut(10.0))
     assert made.table["load"].between(30, 50).all()
     assert len(made.table) == 29

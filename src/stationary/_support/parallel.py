@@ -3,8 +3,8 @@
 Where a task runs does not change its result: what is random about it has its seed in the item. So
 a task that was lost with a worker is simply run again on another.
 
-What a cluster is sent is bytes, and functions of Python itself to open and to call them with: the
-scheduler need not have this package, and a worker without it can say so.
+A cluster is sent bytes, and functions of Python's own that open and call them. So the scheduler
+need not have this package, and a worker without it can say so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import joblib
 from joblib.externals.loky import process_executor
@@ -115,45 +115,42 @@ def as_ready(
     """
     if not items:
         return
-    placed = _Placed(function)
     if cluster is None:
         parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-        yield from parallel(joblib.delayed(_in_worker)(placed, *task) for task in enumerate(items))
+        tasks = (joblib.delayed(_in_process)(function, *task) for task in enumerate(items))
+        yield from parallel(tasks)
         return
     with _connected(cluster) as client:
-        run = _Run(client, cluster, placed, items)
+        run = _Run(client, cluster, function, items)
         try:
             yield from run.results()
         finally:
             run.cancel()
 
 
-@dataclass(frozen=True)
-class _Placed:
-    """A function of an item that also says which it was, and keeps to one thread."""
-
-    function: Callable[[Any], Any]
-
-    def __call__(self, place: int, item: Any) -> tuple[int, Any]:
-        with one_thread():
-            return place, self.function(item)
-
-
-def _in_worker(placed: _Placed, place: int, item: Any) -> tuple[int, Any]:
+def _in_process(function: Callable[[Any], Any], place: int, item: Any) -> tuple[int, Any]:
     """Run a task in a process of joblib's.
 
     It takes a process for one that leaks, ends it and warns, once it holds 300 MB more than after
     its first task. First tasks here are small models, and later ones large chains.
     """
     process_executor._MAX_MEMORY_LEAK_SIZE = math.inf
-    return placed(place, item)
+    with one_thread():
+        return place, function(item)
+
+
+class _Answer(NamedTuple):
+    """What a task came to, told from what Dask says about one that failed."""
+
+    place: int
+    value: Any
 
 
 @dataclass(frozen=True)
 class _Remote:
-    """The same in a worker of a cluster."""
+    """A function of an item in a worker of a cluster."""
 
-    placed: _Placed
+    function: Callable[[Any], Any]
     version: str
 
     def __call__(self, place: int, item: bytes) -> _Answer:
@@ -162,15 +159,8 @@ class _Remote:
                 f"a worker of the cluster has stationary {__version__}, and this is "
                 f"{self.version}: install the same on all of them"
             )
-        return _Answer(*self.placed(place, pickle.loads(item)))  # noqa: S301  # we wrote it
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """What a task came to, told from what Dask says about one that failed."""
-
-    place: int
-    value: Any
+        with one_thread():
+            return _Answer(place, self.function(pickle.loads(item)))  # noqa: S301  # we wrote it
 
 
 @contextmanager
@@ -203,22 +193,23 @@ class _Run:
     often: those that only wait must not be there.
     """
 
-    def __init__(self, client: Any, address: str, placed: _Placed, items: Sequence[Any]) -> None:
+    def __init__(
+        self, client: Any, address: str, function: Callable[[Any], Any], items: Sequence[Any]
+    ) -> None:
+        from cloudpickle import dumps  # functions that are defined on the spot, too
         from dask.distributed import as_completed
 
-        self.client, self.address, self.items = client, address, items
+        self.client, self.address, self.items, self.dumps = client, address, items, dumps
         self.mark = f"stationary-{uuid.uuid4().hex[:8]}"
         self.ready = as_completed((), client.loop, with_results=True, raise_errors=False)
-        self.sent, self.done = 0, 0
-        self.workers, self.threads = 0, 0
-        self.alive = time.monotonic()
-        self.looked = -math.inf
+        self.sent = self.done = self.workers = self.threads = 0
+        self.alive, self.looked = time.monotonic(), -math.inf
         self._look()
         # Tasks, and not data that is lost with the worker that holds it; one per worker, because
         # Dask brings tasks to where what they need is.
-        function = _dumps(_Remote(placed, __version__))
+        data = dumps(_Remote(function, __version__))
         self.opened = [
-            client.submit(pickle.loads, function, key=f"{self.mark}-open-{k}")
+            client.submit(pickle.loads, data, key=f"{self.mark}-open-{k}")
             for k in range(max(1, min(self.workers, len(items))))
         ]
 
@@ -228,16 +219,13 @@ class _Run:
             self._look()
             self._send()
             batch = self.ready.next_batch(block=False)
-            failed = []
-            for future, result in batch:
-                # Not by its status: the worker may have gone since, and what it sent is here.
-                if not isinstance(result, _Answer):
-                    failed.append(future)
-                    continue
+            # Not by their status: a worker may have gone since, and what it sent is here.
+            answers = [pair for pair in batch if isinstance(pair[1], _Answer)]
+            for future, answer in answers:
                 future.release()  # or it would be made again if its worker went now
                 self.done += 1
-                yield result.place, result.value
-            if failed:
+                yield answer
+            if failed := [future for future, result in batch if not isinstance(result, _Answer)]:
                 raise _failure(failed[0], self.address, self._so_far)
             if not batch:
                 time.sleep(_LOOK)
@@ -250,7 +238,7 @@ class _Run:
         while self.sent < min(len(self.items), self.done + _IN_HAND * max(self.threads, 1)):
             place = self.sent
             opened = self.opened[place % len(self.opened)]
-            item, key = _dumps(self.items[place]), f"{self.mark}-{place}"
+            item, key = self.dumps(self.items[place]), f"{self.mark}-{place}"
             self.ready.add(self.client.submit(operator.call, opened, place, item, key=key))
             self.sent += 1
 
@@ -277,14 +265,6 @@ class _Run:
     @property
     def _so_far(self) -> str:
         return f"{self.done} of {len(self.items)} tasks were done"
-
-
-def _dumps(value: Any) -> bytes:
-    """Pickle, functions that are defined on the spot too."""
-    import cloudpickle  # it comes with Dask
-
-    data: bytes = cloudpickle.dumps(value)
-    return data
 
 
 def _failure(future: Any, address: str, done: str) -> Exception:

@@ -41,8 +41,8 @@ class Misplaced(NamedTuple):
     error : float
         Its standard error.
     by_chance : bool
-        Whether chance explains the share, in a quantity whose chance every interval holds: then
-        few data are no reason to doubt the forecast.
+        Whether chance explains the share, where every interval allows for that chance: then a lack
+        of data is no reason to doubt the forecast.
     """
 
     share: float
@@ -91,12 +91,12 @@ class Observation(ABC):
     """Every kind by name."""
 
     rank: ClassVar[int] = 0
-    """How much a kind tells of the same requests, as others do: of those with a rank a fit uses the
-    highest alone. 0 for a kind that is always used, less for one that is used without others only.
+    """Which of several kinds that tell of the same requests a fit uses: that of the highest rank
+    alone. A kind of rank 0 is always used, one of a negative rank only without others.
     """
 
     beside: ClassVar[tuple[str, ...]] = ()
-    """Kinds that do not tell what this one tells: beside them it is used, too."""
+    """Kinds that leave out what this one tells: together with them it is used, too."""
 
     reads_states: ClassVar[bool] = True
     """Whether its likelihood depends on the steady state."""
@@ -158,7 +158,7 @@ class Observation(ABC):
     def start(self, point: Point) -> Tensor:
         """Return parameters ``[P]`` to start a fit from that the data allow, near those of a point.
 
-        Raise where the data plainly contradict the inputs, as in another unit of time.
+        Raise where the data plainly contradict the inputs, as they do in another unit of time.
         """
         return point.theta
 
@@ -220,28 +220,20 @@ class Observation(ABC):
         return {}
 
     @classmethod
-    def find_columns(cls, names: Sequence[str], pattern: str | None = None) -> tuple[str, ...]:
-        """Return which columns of a file of windows hold this kind; none, unless a kind says so.
-
-        ``pattern`` is what a user said of their names, as in ``rt_{}``.
-        """
-        del names, pattern
+    def find_columns(cls, names: Sequence[str]) -> tuple[str, ...]:
+        """Return which columns of a file of windows hold this kind; none, unless a kind says so."""
+        del names
         return ()
 
     @classmethod
-    def from_columns(
-        cls,
-        columns: Mapping[str, Array],
-        metadata: Mapping[str, str],
-        pattern: str | None = None,
-    ) -> Self | None:
+    def from_columns(cls, columns: Mapping[str, Array], metadata: Mapping[str, str]) -> Self | None:
         """Return the observation in those columns, one number per window in each.
 
         A file is read in parts, so the columns of the result follow from the names and from the
         ``metadata`` (the first line of the file) alone. None where this kind is not in them after
         all.
         """
-        del columns, metadata, pattern
+        del columns, metadata
         return None
 
     def metadata(self) -> dict[str, str]:

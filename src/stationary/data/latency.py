@@ -8,13 +8,14 @@ are answered before it.
 
 Response times contain the time outside the queue, its *overhead*. It is a parameter where the model
 was made with one, as in ``MMmK(overhead=0.001)``; without it the service rate is biased. One
-request in a thousand is allowed any time: else the fastest of them all would decide how long the
-overhead is, and times that a model calls impossible would leave nothing but rounding to fit.
+request in a thousand may have taken any time. Otherwise the fastest request alone would decide how
+long the overhead is, and times that are impossible in a model would leave only rounding to fit.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Self
@@ -141,28 +142,17 @@ class Latencies(Counts):
         return np.asarray((begins[which] + inside * (ends - begins)[which])[:, 0])
 
     @classmethod
-    def find_columns(cls, names: Sequence[str], pattern: str | None = None) -> tuple[str, ...]:
-        """Return the columns of a histogram, in order of their edges: by default ``rt_0.1ms``..."""
-        found = {name: edge for name in names if (edge := _edge(name, pattern)) is not None}
-        if pattern is not None and not found:
-            raise InputError(
-                f"no column matches latency={pattern!r} with a time in place of {{}}, as in "
-                f"{_PATTERN.format('0.1ms')}; the columns are: {', '.join(names[:30])}"
-            )
+    def find_columns(cls, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns of a histogram, ``rt_0.1ms`` and so on, in order of their edges."""
+        found = {name: edge for name in names if (edge := _edge(name)) is not None}
         return tuple(sorted(found, key=found.__getitem__)) if len(found) > 1 else ()
 
     @classmethod
-    def from_columns(
-        cls,
-        columns: Mapping[str, Array],
-        metadata: Mapping[str, str],
-        pattern: str | None = None,
-    ) -> Self | None:
+    def from_columns(cls, columns: Mapping[str, Array], metadata: Mapping[str, str]) -> Self:
         """Return the histograms in columns of a file."""
         del metadata
-        edges = [_edge(name, pattern) for name in columns]
-        finite = [edge for edge in edges if edge is not None and edge < math.inf]
-        return cls(np.stack(list(columns.values()), -1), finite)
+        edges = [edge for edge in map(_edge, columns) if edge is not None]
+        return cls(np.stack(list(columns.values()), -1), edges)
 
     def explained_by(self, model: Model) -> bool:
         """Whether a model knows its response times."""
@@ -211,9 +201,9 @@ class Latencies(Counts):
         return self._between(point, self.edges)
 
     def log_terms(self, point: Point) -> Tensor:
-        """Logarithms of the probabilities; those of neighbours that are empty in all windows share.
+        """Logarithms of the probabilities; neighbours that are empty in all windows share theirs.
 
-        What nothing was counted in does not count, so that a fit need not tell such buckets apart.
+        Buckets without a count do not enter the likelihood, so a fit need not tell them apart.
         """
         empty = (self.data.sum(0) == 0).numpy()
         run = np.cumsum(np.append(True, ~(empty[1:] & empty[:-1]))) - 1
@@ -285,15 +275,36 @@ def _per_bucket(counts: Array, cumulative: bool) -> Array:
     return counts
 
 
-def _edge(name: str, pattern: str | None) -> float | None:
+def as_buckets(names: Sequence[str], pattern: str | None) -> dict[str, str]:
+    """Return columns of a file by the names that ours have, where a user says theirs.
+
+    ``pattern`` has ``{}`` in place of the edge; where it is given, other names are no buckets.
+    """
+    if pattern is None:
+        return {name: name for name in names}
+    before, _, after = pattern.partition("{}")
+    parts = {
+        name: re.fullmatch(f"{re.escape(before)}(.*){re.escape(after)}", name) for name in names
+    }
+    ours = {_PATTERN.format(part[1]): name for name, part in parts.items() if part}
+    found = {bucket: name for bucket, name in ours.items() if _edge(bucket) is not None}
+    if not found:
+        raise InputError(
+            f"no column matches latency={pattern!r} with a time in place of {{}}, as in "
+            f"{_PATTERN.format('0.1ms')}; the columns are: {', '.join(names[:30])}"
+        )
+    others = (name for name in names if _edge(name) is None and name not in found.values())
+    return found | {name: name for name in others}
+
+
+def _edge(name: str) -> float | None:
     """Return the upper edge that a column's name says; None where it is no bucket."""
-    before, _, after = (pattern or _PATTERN).partition("{}")
-    if not (name.startswith(before) and name.endswith(after)):
+    before, _, text = name.partition(_PATTERN.format(""))
+    if before:
         return None
-    text = name[len(before) : len(name) - len(after)].lower()
-    if text in _MORE:
+    if text.lower() in _MORE:
         return math.inf
     try:
-        return parse_span(text, name)
+        return parse_span(text.lower(), name)
     except InputError:
         return None

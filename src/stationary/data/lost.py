@@ -45,21 +45,15 @@ class Losses(Counts):
     columns = ("lost", "served")
 
     @classmethod
-    def find_columns(cls, names: Sequence[str], pattern: str | None = None) -> tuple[str, ...]:
+    def find_columns(cls, names: Sequence[str]) -> tuple[str, ...]:
         """Return the columns ``lost`` and ``served``, or ``lost`` and ``sent``, if there are."""
-        del pattern
         found = tuple(name for name in ("lost", "served", "sent") if name in names)[:2]
         return found if len(found) > 1 and found[0] == "lost" else ()
 
     @classmethod
-    def from_columns(
-        cls,
-        columns: Mapping[str, Array],
-        metadata: Mapping[str, str],
-        pattern: str | None = None,
-    ) -> Self | None:
+    def from_columns(cls, columns: Mapping[str, Array], metadata: Mapping[str, str]) -> Self:
         """Return the losses in columns of a file; ``sent`` counts lost and served requests."""
-        del metadata, pattern
+        del metadata
         lost, other = columns.values()
         if "sent" in columns:
             if (lost > other).any():

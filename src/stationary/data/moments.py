@@ -65,10 +65,7 @@ class Moments:
 class Pool:
     """Windows added up by equal inputs, a batch at a time.
 
-    Parameters
-    ----------
-    inputs, columns : int
-        Columns of inputs and of data.
+    It takes the numbers of columns of the inputs and of the data.
 
     Examples
     --------

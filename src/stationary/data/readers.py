@@ -72,6 +72,5 @@ def read_windows(
     with about(table):
         if sampling is None:
             sampling = as_sampling(table.metadata.get("sampling", Sampling.TIME))
-    patterns = {} if latency is None else {"latencies": latency}
-    rows = Rows(table, x, counts, observe, loads, drop_empty, patterns)
+    rows = Rows(table, x, counts, observe, loads, drop_empty, latency)
     return Windows(**rows.windows(duration, pooled), sampling=sampling)

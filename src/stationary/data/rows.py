@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,12 @@ import stationary.data.service_times  # noqa: F401 - a kind is known when its mo
 from stationary._support.types import Array
 from stationary.data._base import Observation
 from stationary.data.columns import Columns, about, choose_columns
+from stationary.data.latency import as_buckets
 from stationary.data.moments import Moments, Pool
 from stationary.data.numbers import as_duration, as_range, drop_or_refuse, find_bad, input_names
 from stationary.data.tables import Table
 from stationary.errors import InputError
-from stationary.terms.categories import (
-    Category,
-    as_categories,
-    find_categories,
-    label,
-)
+from stationary.terms.categories import Category, as_categories, find_categories, label
 from stationary.words import listed
 
 
@@ -33,16 +28,7 @@ class Rows:
     Kinds of observations find their columns by themselves (`Observation.find_columns`); counts of
     states may be missing where there is another kind. A column ``duration`` is the length of each
     window; a column ``windows`` says how many of the length in the first line of the file were
-    added up.
-
-    Parameters
-    ----------
-    table : Table
-        The rows.
-    x, counts, observe, loads, drop_empty
-        As for `read_windows`.
-    patterns : mapping, optional
-        Names of columns as a user says them, by the kind of observation.
+    added up. ``table`` has the rows; the other parameters are those of `read_windows`.
     """
 
     def __init__(
@@ -53,18 +39,27 @@ class Rows:
         observe: Iterable[Category] | None = None,
         loads: tuple[float | None, float | None] | None = None,
         drop_empty: bool = False,
-        patterns: Mapping[str, str] = MappingProxyType({}),
+        latency: str | None = None,
     ) -> None:
         self.table, self.inputs, self.drop_empty = table, input_names(x), drop_empty
-        self.patterns = patterns
         with about(table):
             self.low, self.high = as_range((None, None) if loads is None else loads)
-            self.others = self._find_others()
+            names = as_buckets([n for n in table.columns if n not in self.inputs], latency)
+            found = {
+                kind: made.find_columns(list(names)) for kind, made in Observation.kinds.items()
+            }
+            # Columns of each other kind, by the names that it knows.
+            self.others = {
+                kind: {name: names[name] for name in chosen}
+                for kind, chosen in found.items()
+                if chosen
+            }
             of_column = choose_columns(table, self.inputs, counts, bool(self.others))
             present = list(dict.fromkeys(of_column.values()))
             chosen = find_categories(present if observe is None else observe, present)
             self.observe = as_categories(present[k] for k in chosen) if present else ()
         self.columns = list(of_column)
+        self._of_others = [name for each in self.others.values() for name in each.values()]
         taken = (*self.inputs, *self.columns)
         self.lengths = [
             name for name in ("duration", "windows") if name in table.columns and name not in taken
@@ -77,23 +72,13 @@ class Rows:
         self._empty: list[int] = []
         self._lightest, self._heaviest = np.inf, -np.inf
 
-    def _find_others(self) -> dict[str, tuple[str, ...]]:
-        """Columns of each kind of observation besides counts of states."""
-        names = [name for name in self.table.columns if name not in self.inputs]
-        found = {
-            name: kind.find_columns(names, self.patterns.get(name))
-            for name, kind in Observation.kinds.items()
-        }
-        return {name: columns for name, columns in found.items() if columns}
-
     def windows(self, duration: float | None = None, pooled: bool = False) -> dict[str, Any]:
         """Read the rows and return what `Windows` takes; ``duration`` is that of every window."""
-        if duration is None and "duration" not in self.lengths:
-            with about(self.table):
-                said = self.table.metadata.get("duration")
-                duration = None if said is None else as_duration(said)
         pool, parts = None, []
         with about(self.table):
+            if duration is None and "duration" not in self.lengths:
+                said = self.table.metadata.get("duration")
+                duration = None if said is None else as_duration(said)
             for part in self._batches(duration):
                 if pooled:
                     pool = Pool(*(array.shape[1] for array in part)) if pool is None else pool
@@ -129,8 +114,7 @@ class Rows:
 
     def _batches(self, duration: float | None) -> Iterator[tuple[Array, Array]]:
         """Yield inputs of the rows to keep, and data of all kinds; last, lengths that differ."""
-        others = [name for columns in self.others.values() for name in columns]
-        names = [*self.inputs, *others, *self.lengths, *self.columns]
+        names = [*self.inputs, *self._of_others, *self.lengths, *self.columns]
         finite = len(names) - len(self.columns)
         for values in self.table.batches(names):
             if not len(values):
@@ -138,17 +122,15 @@ class Rows:
             bad = find_bad(values, finite)
             if bad:
                 row, column, problem = bad
-                raise self._error(row, names[column], problem)
+                self._refuse(row, names[column], problem)
             by_name = dict(zip(names, values.T, strict=True))
             for name in self.lengths:
-                if (by_name[name] <= 0).any():
-                    row = int((by_name[name] <= 0).argmax())
-                    problem = f"the value is {by_name[name][row]:g}; it must be positive"
-                    raise self._error(row, name, problem)
+                for place in np.flatnonzero(by_name[name] <= 0):
+                    problem = f"the value is {by_name[name][place]:g}; it must be positive"
+                    self._refuse(int(place), name, problem)
             x, y = values[:, : len(self.inputs)], values[:, finite:]
-            tables = self._other_tables(by_name)
             load, counts = x[:, 0], y @ self._adds if self.columns else y
-            data = np.concatenate([counts, *tables], axis=1)
+            data = np.concatenate([counts, *self._other_tables(by_name)], axis=1)
             self._lightest = min(self._lightest, load.min())
             self._heaviest = max(self._heaviest, load.max())
             inside = (load >= self.low) & (load <= self.high)
@@ -160,38 +142,32 @@ class Rows:
                     f"the load is {load[place]:g} in a window that is not idle; a load must be "
                     f"positive: correct it or delete the {self.table.row_word}"
                 )
-                raise self._error(int(place), names[0], problem)
+                self._refuse(int(place), names[0], problem)
             self._idle.extend((self._read + np.flatnonzero(idle)).tolist())
             self._empty.extend((self._read + np.flatnonzero(busy & ~some)).tolist())
             self._read += len(values)
             self._outside += int((~inside).sum())
             keep = busy & some
             self._kept += int(keep.sum())
-            lengths = self._lengths(by_name, duration)
-            yield x[keep], np.column_stack([data, *lengths])[keep]
+            if duration is None and "duration" in self.lengths:
+                data = np.column_stack([data, by_name["duration"]])
+            elif duration is not None and "windows" in self.lengths:
+                data = np.column_stack([data, duration * by_name["windows"]])
+            yield x[keep], data[keep]
 
     def _other_tables(self, values: Mapping[str, Array]) -> list[Array]:
         """Return the data of the kinds that are not counts of states."""
         tables = []
-        for name, columns in self.others.items():
-            made = Observation.kinds[name].from_columns(
-                {column: values[column] for column in columns},
-                self.table.metadata,
-                self.patterns.get(name),
-            )
+        for kind, columns in self.others.items():
+            given = {name: values[column] for name, column in columns.items()}
+            made = Observation.kinds[kind].from_columns(given, self.table.metadata)
             if made is not None:
-                self._found[name] = made
+                self._found[kind] = made
                 tables.append(made.data.numpy())
         return tables
 
-    def _lengths(self, values: Mapping[str, Array], duration: float | None) -> list[Array]:
-        """Return the lengths of the windows where they differ."""
-        if duration is None:
-            return [values["duration"]] if "duration" in self.lengths else []
-        return [duration * values["windows"]] if "windows" in self.lengths else []
-
-    def _error(self, row: int, column: str, problem: str) -> InputError:
-        return InputError(f"{self.table.cell(self._read + row, column)}: {problem}")
+    def _refuse(self, row: int, column: str, problem: str) -> None:
+        raise InputError(f"{self.table.cell(self._read + row, column)}: {problem}")
 
     def _report(self) -> None:
         """Report what was left out, once all rows were read; raise if nothing remains."""
@@ -207,8 +183,7 @@ class Rows:
             drop_or_refuse(self._name(self._idle), why, drop=True, stacklevel=4)
         if not self._kept and not self._empty:
             raise InputError(f"{name}: no window is left, all are idle")
-        others = [name for columns in self.others.values() for name in columns]
-        names = [*(label(c) for c in self.observe), *others]
+        names = [*(label(c) for c in self.observe), *self._of_others]
         why = f"no counts in the observed categories {listed(names, 30)}"
         if not self._kept:
             raise InputError(f"{name}: no window is left, all have {why}")

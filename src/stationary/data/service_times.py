@@ -44,7 +44,7 @@ _HARDLY = 0.05
 """Error of a mean service time that model error allows for."""
 
 _STEEP = 0.1
-"""Share of a service by which an overhead is hardly ever longer than the shortest time."""
+"""Share of a service by which an overhead may hardly exceed the shortest time."""
 
 _COLUMN = re.compile(r"S(\d+)\.(idle|wait)(\d+)\.(n|sum|sq)")
 
@@ -137,20 +137,13 @@ class ServiceTimes(Observation):
             )
 
     @classmethod
-    def find_columns(cls, names: Sequence[str], pattern: str | None = None) -> tuple[str, ...]:
+    def find_columns(cls, names: Sequence[str]) -> tuple[str, ...]:
         """Return the columns that hold service times, such as ``S4.wait7.sum``."""
-        del pattern
         return tuple(name for name in names if _COLUMN.fullmatch(name))
 
     @classmethod
-    def from_columns(
-        cls,
-        columns: Mapping[str, Array],
-        metadata: Mapping[str, str],
-        pattern: str | None = None,
-    ) -> Self | None:
+    def from_columns(cls, columns: Mapping[str, Array], metadata: Mapping[str, str]) -> Self:
         """Return the service times in columns of a file."""
-        del pattern
         found = [match for match in map(_COLUMN.fullmatch, columns) if match]
         cells = sorted(
             {Cell(int(m[1]), m[2] == "idle", int(m[3])) for m in found},

@@ -38,23 +38,12 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-"})
 
 
 class Table(ABC):
-    """Named columns.
+    """Named columns."""
 
-    Attributes
-    ----------
-    name : str
-        What messages call the table: the path of its file.
-    columns : list of str
-        Names of the columns, repeated ones included.
-    metadata : dict
-        What the file says about all of its rows, see `metadata_line`.
-    """
-
-    name: str
-    columns: list[str]
-    metadata: dict[str, str]
-    row_word = "row"
-    """What a row is called."""
+    name: str  # for messages: the path of the file
+    columns: list[str]  # repeated ones included
+    metadata: dict[str, str]  # what the file says about all of its rows, see `metadata_line`
+    row_word = "row"  # what messages call one
 
     @abstractmethod
     def frames(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:

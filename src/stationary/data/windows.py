@@ -149,7 +149,7 @@ class Windows:
             moments=moments,
             chosen=False,
         )
-        # What lies aside tells that there was something, such as requests that were all lost.
+        # What was set aside also shows that something was seen, such as requests that all got lost.
         seen = self.size + sum((kind.size for kind in self.aside), torch.zeros(()))
         empty = (seen == 0).nonzero()[:, 0].tolist()
         if empty:
@@ -181,10 +181,9 @@ class Windows:
         >>> Windows.from_frame(frame, counts=["n0", "n1"])
         Windows(2 windows, load 11..12, categories 0, 1, 114 counts, sampling=time)
         """
-        patterns = {} if latency is None else {"latencies": latency}
-        rows = Rows(FrameTable(frame), x, counts, observe, None, drop_empty, patterns)
-        read = rows.windows()
-        return cls(**read | ({} if duration is None else {"duration": duration}), sampling=sampling)
+        rows = Rows(FrameTable(frame), x, counts, observe, None, drop_empty, latency)
+        lengths = {} if duration is None else {"duration": duration}
+        return cls(**rows.windows() | lengths, sampling=sampling)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"Windows are immutable; make new ones instead of setting {name!r}")

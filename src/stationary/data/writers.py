@@ -75,10 +75,8 @@ def write_windows(windows: Windows, path: Path) -> None:
                 f"back as inputs; use save() of a fit"
             )
     counted = windows.counted
-    states = [windows.states] if counted is not None and counted.kind == "states" else []
-    for category, text in [
-        (c, t) for s in states for c, t in zip(s.observe, s.labels, strict=True)
-    ]:
+    states = windows.states if counted is not None and counted.kind == "states" else None
+    for category, text in zip(states.observe, states.labels, strict=True) if states else ():
         if parse_category(text) != category:
             raise InputError(
                 f"category {text!r} cannot be a column name: it would read back as "
@@ -88,7 +86,7 @@ def write_windows(windows: Windows, path: Path) -> None:
     both = frame.columns[frame.columns.duplicated()]
     if len(both):
         raise InputError(f"input {both[0]!r} has the name of a count column; rename it")
-    metadata: dict[str, object] = {"sampling": states[0].sampling} if states else {}
+    metadata: dict[str, object] = {"sampling": states.sampling} if states else {}
     if windows.duration is not None:
         lengths = windows.duration.unique().tolist()
         if len(lengths) == 1:

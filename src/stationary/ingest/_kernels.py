@@ -202,7 +202,7 @@ def _enter(window, ints, levels, latency, gaps, outputs, samples):  # type: igno
 def advance(begin, rows, place, servers, edges, state, outputs):  # type: ignore[no-untyped-def]
     """Take in rows from ``begin`` on, sorted by arrival and departure; return where and why.
 
-    ``place`` has the begin of the first window, the length of a window, the number of windows, and
+    ``place`` has the start of the first window, the length of a window, the number of windows, and
     the regular samples in each (0: arrivals are the samples). A last row that arrives at infinity
     lets all requests go.
     """

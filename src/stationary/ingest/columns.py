@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
+
+import ibis
 
 from stationary.data.tables import MISSING
 from stationary.errors import InputError, did_you_mean
@@ -19,9 +21,9 @@ _EARLIEST = datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC).timestamp()
 _LATEST = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
 """Dates between which a log was written: from 10**9 seconds since 1970."""
 _MANY = 100
-"""Times that are not all whole seconds by chance."""
+"""So many times are not all whole seconds by chance."""
 _SOME = 1000
-"""Rows by which the unit of times is found."""
+"""Rows from which the unit of times is guessed."""
 _STEPS = (Unit.S, Unit.MS)
 _ROUNDING = 1e-3
 """Share of a step by which differences of times since 1970 are off."""
@@ -35,20 +37,12 @@ class Times:
 
     Whole numbers count from the first one, because seconds since 1970 leave a float only a quarter
     of a microsecond. Timestamps are whole microseconds. Numbers with a point stay as they are.
-
-    Attributes
-    ----------
-    column : ibis column
-        Whole numbers of 64 bits, or floats.
-    per_second : int
-        How many of its units make a second.
-    kind : str
-        What the times are written as; two columns of one kind can be compared.
     """
 
-    column: Any
-    per_second: int
-    kind: str
+    name: str
+    column: Any  # of Ibis: whole numbers of 64 bits, or floats
+    per_second: int  # how many of its units make a second
+    kind: str  # what the times are written as; two columns of one kind can be compared
 
     @property
     def whole(self) -> bool:
@@ -61,60 +55,36 @@ class Times:
             self.per_second
         )
 
-    def after(self, base: int, length: Any, unit: Unit) -> Any:
+    def after(self, base: int, length: Any, per_second: int) -> Any:
         """Seconds of every row, from ``base``, a length of time later.
 
         Whole numbers are added as such: a departure in the same millisecond as an arrival must be
         the same number, however it came about.
         """
         if not (self.whole and length.type().is_integer()):
-            return self.since(base) + length.cast("float64") / real(unit.per_second)
-        finest = max(self.per_second, unit.per_second)
+            return self.since(base) + length.cast("float64") / real(per_second)
+        finest = max(self.per_second, per_second)
         # Of 64 bits each: milliseconds of 32 bits, in nanoseconds, do not fit into 32.
-        length = length.cast("int64") * (finest // unit.per_second)
+        length = length.cast("int64") * (finest // per_second)
         total = (self.column - base).cast("int64") * (finest // self.per_second) + length
         return total.cast("float64") / real(finest)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a source in a running engine, with times in seconds.
+    """Rows of a source in a running engine, with times in seconds."""
 
-    Attributes
-    ----------
-    table : ibis table
-        The rows; of requests ``arrival``, ``response``, ``departure`` (null: no answer) and
-        ``status`` (text).
-    name : str
-        Where they are from.
-    count : int
-        How many.
-    first, last : float
-        The first and the last time.
-    base : float
-        Seconds since 1970 from which times are counted.
-    has_status : bool
-        Whether there are outcomes of requests; otherwise every ``status`` is null.
-    longest, mean : float
-        The longest response, and their mean.
-    step : float
-        Seconds of which all responses are multiples, as logs round them; zero if of none.
-    coarse : bool
-        Whether the times are whole seconds, too coarse to tell how many requests were in the
-        system; of samples of a gauge it means nothing.
-    """
-
-    table: Any
-    name: str
+    table: Any  # of requests arrival, response, departure (null: no answer) and status (text)
+    name: str  # where they are from
     count: int
-    first: float
+    first: float  # time
     last: float
-    base: float
-    has_status: bool = False
-    longest: float = 0.0
+    base: float  # seconds since 1970 from which times are counted
+    has_status: bool = False  # whether there are outcomes; otherwise every status is null
+    longest: float = 0.0  # response
     mean: float = 0.0
-    step: float = 0.0
-    coarse: bool = False
+    step: float = 0.0  # all responses are multiples of it, as logs round them; zero if of none
+    coarse: bool = False  # whether times are whole seconds, too coarse to count requests
 
 
 def find(table: Any, name: str, where: str) -> Any:
@@ -126,8 +96,6 @@ def find(table: Any, name: str, where: str) -> Any:
 
 def read_times(session: Session, table: Any, name: str, unit: Unit, where: str) -> Times:
     """Return a column of times; text is read as numbers or as timestamps, all of it or none."""
-    import ibis
-
     column = find(table, name, where)
     kind = column.type()
     if kind.is_string():
@@ -142,10 +110,10 @@ def read_times(session: Session, table: Any, name: str, unit: Unit, where: str) 
         zoned = column.type().timezone is not None
         epoch = ibis.literal(datetime(1970, 1, 1, tzinfo=UTC if zoned else None))
         passed = column.delta(epoch, unit="microsecond").cast("int64")
-        return Times(passed, 10**6, "timestamps with a zone" if zoned else "timestamps")
+        return Times(name, passed, 10**6, "timestamps with a zone" if zoned else "timestamps")
     if column.type().is_integer():
-        return Times(column.cast("int64"), unit.per_second, "whole numbers")
-    return Times(column.cast("float64"), unit.per_second, "numbers with a point")
+        return Times(name, column.cast("int64"), unit.per_second, "whole numbers")
+    return Times(name, column.cast("float64"), unit.per_second, "numbers with a point")
 
 
 def read_lengths(session: Session, table: Any, name: str, where: str) -> Any:
@@ -163,15 +131,11 @@ def read_lengths(session: Session, table: Any, name: str, where: str) -> Any:
 
 def without_nan(column: Any) -> Any:
     """Return numbers with null in place of NaN."""
-    import ibis
-
     return ibis.ifelse(column.isnan(), ibis.null("float64"), column)
 
 
 def _from_text(session: Session, table: Any, name: str, where: str, kinds: tuple[str, ...]) -> Any:
     """Return text as that of some types which fits most rows; NaN or null where it does not fit."""
-    import ibis
-
     if not session.reads_text:
         raise InputError(
             f"{where}, column {name!r}: this is text; turn it into numbers or timestamps with "
@@ -198,27 +162,28 @@ def _from_text(session: Session, table: Any, name: str, where: str, kinds: tuple
     return ibis.ifelse(wrong[best], real(math.nan), cast[best])
 
 
+Wrong = tuple[str, str, Any]
+"""A column, what is wrong with some of its values, and in which rows."""
+
+
 def check(
     session: Session,
     raw: Any,
-    times: tuple[str, Times],
+    time: Times,
     where: str,
-    wrong: Mapping[str, tuple[Any, str]],
+    wrong: Sequence[Wrong],
     length: tuple[Any, float] | None = None,
 ) -> tuple[Rows, int, Any]:
     """Read all rows once: how many, from when to when, and which of them are possible.
 
-    ``times`` is the column of times, by its name; ``wrong`` says per column which rows are
-    impossible, and what they are; ``length`` is a column of lengths of time and how many make a
-    second. Returns the rows, still with the columns of the source, where times count from, in
-    their own unit, and a condition that the possible rows meet.
+    ``length`` is a column of lengths of time, and how many of its units make a second. Returns the
+    rows, still with the columns of the source, where times count from, in their own unit, and a
+    condition that the possible rows meet.
     """
-    name, time = times
-    column = time.column
-    missing = column.isnull()
+    missing = time.column.isnull()
     if not time.whole:
-        missing = missing | column.isnan() | column.isinf()
-    wrong = {name: (missing, "missing or not finite"), **wrong}
+        missing = missing | time.column.isnan() | time.column.isinf()
+    wrong = [(time.name, "missing or not finite", missing), *wrong]
     row = _sums(session, raw, time, where, wrong, length)
     if not row["rows"]:
         raise InputError(f"{where}: there are no rows; is it the right file?")
@@ -226,33 +191,31 @@ def check(
     low, high = row["low"], row["high"]
     if row["good"] and _EARLIEST <= low / time.per_second <= now < high / time.per_second:
         limit = int(now * time.per_second) if time.whole else real(now * time.per_second)
-        wrong[f"{name} "] = (column > limit, "in the future")
+        wrong.append((time.name, "in the future", time.column > limit))
         row = _sums(session, raw, time, where, wrong, length)
-    for k, (column_name, (_, what)) in enumerate(wrong.items()):
-        bad = row[f"wrong_{k}"]
-        if bad:
-            text = f"column {column_name.strip()!r}: {bad} of {row['rows']} rows are {what}"
+    for k, (name, what, _) in enumerate(wrong):
+        if bad := row[f"wrong_{k}"]:
+            text = f"column {name!r}: {bad} of {row['rows']} rows are {what}"
             if not row["good"]:
                 raise InputError(f"{where}, {text}; correct or delete them")
             session.notes.append(f"left out: {text}")
     if time.kind != "timestamps":
-        _check_unit(time, (name, row["low"]), where)
+        _check_unit(time, row["low"], where)
     base = int(row["low"]) if time.whole else 0
     first, last = ((row[end] - base) / time.per_second for end in ("low", "high"))
-    coarse = row["good"] >= _MANY and not row["fine"]
-    rows = Rows(raw, where, row["good"], first, last, base / time.per_second, coarse=coarse)
+    many = row["good"] >= _MANY
+    rows = Rows(raw, where, row["good"], first, last, base / time.per_second)
+    rows = replace(rows, coarse=many and not row["fine"])
     if length is not None and row["longest"] is not None and row["longest"] == row["longest"]:
         longest, mean = (float(row[name]) / length[1] for name in ("longest", "mean"))
-        steps = (1 / unit.per_second for unit in _STEPS if not row[f"off_{unit}"])
+        steps = (1 / unit.per_second for unit in _STEPS if many and not row[f"off_{unit}"])
         step = next((each for each in steps if longest >= each), 0.0)
-        step = step if row["good"] >= _MANY else 0.0
         rows = replace(rows, longest=longest, mean=mean, step=step)
     return rows, base, _good(wrong)
 
 
-def _good(wrong: Mapping[str, tuple[Any, str]]) -> Any:
-    bad = [rows.fill_null(False) for rows, _ in wrong.values()]
-    return ~functools.reduce(operator.or_, bad)
+def _good(wrong: Sequence[Wrong]) -> Any:
+    return ~functools.reduce(operator.or_, [rows.fill_null(False) for _, _, rows in wrong])
 
 
 def _sums(
@@ -260,12 +223,10 @@ def _sums(
     raw: Any,
     time: Times,
     where: str,
-    wrong: Mapping[str, tuple[Any, str]],
+    wrong: Sequence[Wrong],
     length: tuple[Any, float] | None,
 ) -> dict[str, Any]:
     """Return numbers of rows, good and wrong ones, and the ends of the times of the good ones."""
-    import ibis
-
     good, column = _good(wrong), time.column
     if time.whole:
         fine = column % time.per_second != 0
@@ -273,7 +234,7 @@ def _sums(
         seconds = column / real(time.per_second)
         seconds = ibis.ifelse(good & (seconds.abs() < real(2.0**62)), seconds, real(0.5))
         fine = seconds != seconds.floor()
-    sums = {f"wrong_{k}": rows.sum() for k, (rows, _) in enumerate(wrong.values())}
+    sums = {f"wrong_{k}": rows.sum() for k, (_, _, rows) in enumerate(wrong)}
     whole = {"rows": raw.count(), "good": good.sum(), "fine": fine.sum(where=good), **sums}
     ends = {"low": column.min(where=good), "high": column.max(where=good)}
     if length is not None:
@@ -302,14 +263,13 @@ def guess_unit(session: Session, table: Any, name: str, where: str) -> Unit:
     return Unit.S
 
 
-def _check_unit(time: Times, first: tuple[str, float], where: str) -> None:
+def _check_unit(time: Times, low: float, where: str) -> None:
     """Raise where times would lie thousands of years ahead, and in a finer unit in our days."""
-    name, low = first
     for unit in Unit:
         finer = unit.per_second / time.per_second
         if finer > 1 and _EARLIEST <= low / unit.per_second <= _LATEST:
             raise InputError(
-                f"{where}, column {name!r}: {low:.0f} is "
+                f"{where}, column {time.name!r}: {low:.0f} is "
                 f"{datetime.fromtimestamp(low // unit.per_second, UTC):%Y-%m-%d} in {unit.word} "
                 f"since 1970, and far in the future in the unit that was given: say --unit "
                 f"{unit.value}, and --response-unit if response times are in another"

@@ -72,7 +72,7 @@ class Cut:
             as_duration(self.window)
         object.__setattr__(self, "sampling", as_sampling(self.sampling))
         if self.every is not None and self.sampling is Sampling.ARRIVAL:
-            raise InputError("every= goes with sampling='time'; arrivals come when they come")
+            raise InputError("every= goes with sampling='time', not with samples by arrivals")
         for name, least in (("capacity", 1), ("most", 0)):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < least):
@@ -123,24 +123,13 @@ class Cut:
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the windows of some rows lie.
+    """Where the windows of some rows lie."""
 
-    Attributes
-    ----------
-    origin : float
-        Begin of window 0.
-    windows : int
-        Number of windows that ended while there were rows.
-    skipped : int
-        Windows at the beginning that are left out.
-    parts : int
-        Equal parts of a window over which running sums go; a power of two, so that the part of an
-        instant is found without rounding.
-    """
-
-    origin: float
-    windows: int
-    skipped: int = 0
+    origin: float  # start of window 0
+    windows: int  # those that ended while there were rows
+    skipped: int = 0  # those at the beginning that are left out
+    # Equal parts of a window over which running sums go: a power of two, so that the part of an
+    # instant is found without rounding.
     parts: int = 2
 
 

@@ -1,4 +1,4 @@
-"""Engines: where a query runs. It is written once, in Ibis; an engine starts a place for it.
+"""Engines: where queries run. A query is written once, in Ibis, and is the same on all of them.
 
 - `DuckDB`, in this process; what does not fit into its memory goes to a folder.
 - `Spark`, on this machine or on a cluster.
@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import ibis
 
 from stationary.errors import InputError, ProgramError
 from stationary.ingest.addresses import parse_database
@@ -38,8 +40,6 @@ def real(value: float) -> Any:
     Written plainly it would be a decimal in some engines, which convert it to a float by a division
     that may round once more.
     """
-    import ibis
-
     return ibis.literal(repr(float(value))).cast("float64")
 
 
@@ -54,37 +54,17 @@ def _quiet() -> Iterator[None]:
 
 @dataclass
 class Session:
-    """A running engine.
+    """A running engine."""
 
-    Parameters
-    ----------
-    backend : ibis backend
-        The connection of Ibis.
-    failures : tuple of exception types
-        What the engine raises when a query fails.
-    reads_text : bool
-        Whether it can tell which texts are numbers without failing at the first that is not.
-    streams : bool
-        Whether it passes rows on, in the order of the file; otherwise it counts by a query.
-    folder : str, optional
-        Where it may put files for as long as it runs.
-    one_file : bool
-        Whether the rows come as one server wrote them.
-    whole_seconds : bool
-        Whether an access log has its times in whole seconds.
-    notes : list of str
-        What to tell the user about the rows.
-    """
-
-    backend: Any
-    failures: tuple[type[BaseException], ...]
-    reads_text: bool = True
-    streams: bool = False
-    folder: str | None = None
-    one_file: bool = False
-    whole_seconds: bool = False
-    notes: list[str] = field(default_factory=list)
-    steps: int = 0
+    backend: Any  # the connection of Ibis
+    failures: tuple[type[BaseException], ...]  # what it raises when a query fails
+    reads_text: bool = True  # whether it tells which texts are numbers, where some are not
+    streams: bool = False  # whether it passes rows on in the order of the file, or counts itself
+    folder: str | None = None  # where it may put files for as long as it runs
+    one_file: bool = False  # whether the rows come as one server wrote them
+    whole_seconds: bool = False  # whether an access log has its times in whole seconds
+    notes: list[str] = field(default_factory=list)  # what to tell the user about the rows
+    steps: int = 0  # tables that were kept so far
 
     def exactly(self, path: str) -> str:
         """Return a pattern of files that only this path matches."""
@@ -186,7 +166,6 @@ class DuckDB(Engine):
     def open(self) -> Iterator[Session]:
         """Yield a session with a database in memory."""
         import duckdb
-        import ibis
 
         with tempfile.TemporaryDirectory(prefix="stationary-", dir=self.folder) as folder:
             settings = {
@@ -217,8 +196,6 @@ class Postgres(Engine):
     @contextmanager
     def open(self) -> Iterator[Session]:
         """Yield a session; its temporary tables go with it."""
-        import ibis
-
         try:
             import psycopg
         except ImportError:
@@ -257,8 +234,6 @@ class Spark(Engine):
     @contextmanager
     def open(self) -> Iterator[Session]:
         """Yield a session; one that ran before is used and left running."""
-        import ibis
-
         try:
             from py4j.protocol import Py4JError
             from pyspark.errors import PySparkException

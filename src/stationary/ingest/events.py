@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 _FAILURES = "^(5[0-9][0-9]|429)$"
 
 _STEP = 1.0
-"""Seconds by which a clock is set back at least, where that is told from an order of rows."""
+"""Seconds that times must step back by, in the order of rows, for a clock to have been set back."""
 _MOST_STRETCHES = 10
-"""Stretches of a log between steps back; rows that step back more often are in no order."""
+"""Stretches of a log between steps back; rows that step back more often are not in order."""
 
 _MOST_TWICE = 7200.0
 """Seconds by which a clock is set back at most."""
@@ -91,15 +91,12 @@ def windows_by(
             value = value.re_replace("/[0-9]+", "/*")
         raw = raw.mutate(class_=value)
         name = source.columns.response or "response"
-        time = raw[name] if name in raw.columns and raw[name].type().is_numeric() else None
-        sums = {"requests": raw.count()} | ({} if time is None else {"seconds": time.sum()})
-        found = session.fetch(raw.group_by("class_").aggregate(**sums), source.name)
-        found = found.dropna(subset="class_").set_index("class_")
-        if time is None:
-            found["seconds"] = found["requests"].astype(float)
-        else:
-            unit = source.units()[1] or Unit.S
-            found["seconds"] = found["seconds"].fillna(0).astype(float) / unit.per_second
+        timed = name in raw.columns and raw[name].type().is_numeric()
+        time = raw[name].sum() if timed else raw.count()
+        sums = raw.group_by("class_").aggregate(requests=raw.count(), seconds=time)
+        found = session.fetch(sums, source.name).dropna(subset="class_").set_index("class_")
+        unit = (source.units()[1] if timed else None) or Unit.S
+        found["seconds"] = found["seconds"].fillna(0).astype(float) / unit.per_second
         found = found.sort_values(["seconds", "requests"], ascending=False)
         found["share"] = found["seconds"] / max(found["seconds"].sum(), 1e-300)
         made, said = dict[str, Ingested](), list(session.notes)
@@ -178,7 +175,7 @@ def _stream(
 def _watched(
     batches: Iterator[Requests], least: float, stretches: list[list[float]]
 ) -> Iterator[Requests]:
-    """Yield batches; add the stretches of time between which times step back."""
+    """Yield batches, and add to ``stretches`` the times of the rows between two steps back."""
     last = np.inf  # so that the first row begins a stretch
     for batch in batches:
         falls = np.flatnonzero(np.diff(batch.arrival, prepend=last) < -least)
@@ -191,9 +188,9 @@ def _watched(
 
 
 def _twice(stretches: list[list[float]]) -> list[tuple[float, float]]:
-    """Return the times that came twice, as a clock was set or summer time ended.
+    """Return the times that came twice because a clock was set back or summer time ended.
 
-    There are none where rows are in no order at all. Long times that came twice, or half of a log,
+    There are none where rows are not in order at all. Long times that came twice, or half of a log,
     are those of several servers, whose logs stand one after the other in a file.
     """
     if len(stretches) > _MOST_STRETCHES:
@@ -260,6 +257,6 @@ def _about_outcomes(session: Session, requests: Rows, cut: Cut) -> list[str]:
     if not count:
         return []
     return [
-        f"{count} requests have a status of failure (5xx or 429) and count as answered; say which "
+        f"{count} requests have a failure status (5xx or 429) and count as answered; say which "
         f"are lost with --status-lost, as in 5xx,429"
     ]

@@ -1,7 +1,7 @@
 """Samples of a gauge to windows: the number of requests in the system, read at regular times.
 
 A sample is a row with a time, the value of the gauge and a number that gives the load. The times
-must not depend on the state of the system, as those of a scraper do not; samples then see time
+must not depend on the state of the system, and those of a scraper do not: then samples show time
 averages.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from stationary.data.states import Sampling
 from stationary.errors import InputError
@@ -24,26 +25,17 @@ from stationary.ingest.sources import Source, open_table
 from stationary.ingest.sweep import Swept
 from stationary.ingest.tally import tally
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _LONGEST = 1.5
-"""Lengths of a window that its samples may cover; beyond, one of them came after a gap."""
+"""Window lengths that the samples of a window may span; where they span more, there was a gap."""
 _ENOUGH = 0.75
 """Share of a window's samples that must have a rate: a server that starts inside it has fewer."""
 
 
 @dataclass(frozen=True)
 class Load(ABC):
-    """How samples give the load.
+    """How samples give the load."""
 
-    Parameters
-    ----------
-    column : str
-        The column that holds it.
-    """
-
-    column: str
+    column: str  # that holds it
 
     @abstractmethod
     def per_window(self, samples: pd.DataFrame, window: float) -> pd.Series:
@@ -120,11 +112,11 @@ def windows_from_gauge(
         value, signal = (_number(raw, column, where) for column in (gauge, load.column))
         whole = (value >= 0) & (value == value.floor()) & (value < 2**31)
         signal = without_nan(signal)
-        wrong = {
-            gauge: (~whole.fill_null(False), "not whole numbers from zero up"),
-            load.column: ((signal < 0) | signal.isinf(), "negative or infinite"),
-        }
-        rows, base, good = check(session, raw, (name, time), where, wrong)
+        wrong = [
+            (gauge, "not whole numbers from zero up", ~whole.fill_null(False)),
+            (load.column, "negative or infinite", (signal < 0) | signal.isinf()),
+        ]
+        rows, base, good = check(session, raw, time, where, wrong)
         samples = raw.select(time=time.since(base), value=value, signal=signal, good=good)
         samples = session.fetch(samples.filter(samples.good).drop("good"), where)
     report("counting")

@@ -25,10 +25,10 @@ _DEVIATIONS = 5.0
 _RELATIVE = 0.1
 """A smaller change of the load does not matter."""
 _NORMAL = 4.0
-"""Variance of a number of arrivals from which it is nearly normal; one that comes first is rare in
-any short time, and would look like a change."""
+"""Variance from which a number of arrivals is nearly normal. Below it, a single early arrival is so
+rare that it would look like a change."""
 _SELDOM = 0.1
-"""Share of windows whose load may change: steps that last ten windows."""
+"""Share of windows whose load may change, as it does where steps of the load last ten windows."""
 _WINDOWS = 20
 """Windows there should be."""
 _REQUESTS = 50
@@ -36,13 +36,14 @@ _REQUESTS = 50
 _RESPONSES = 50
 """Mean response times that a window should last, to see many busy periods."""
 _UNLIKELY = 30.0
-"""Requests that are missing from a gap: that none came by chance has the probability e^-30."""
+"""Requests that a gap lacks; that so many stay away by chance has the probability e^-30."""
 _FEWEST = 8
 """Requests of a window from which its load is known well enough to tell a gap."""
 _ALIKE = 3.0
-"""Silences recur that differ by less than this factor."""
+"""Silences are alike where their lengths differ by less than this factor."""
 _OFTEN = 5
-"""Silences that are alike before they recur; they are a tenth of the windows, too."""
+"""So many silences that are alike are no gaps but a habit of the load; in a long log, so many as a
+tenth of its windows."""
 _PARTS = 8
 """Parts of the shortest window in which arrivals are counted."""
 _MOST_PARTS = 2**20

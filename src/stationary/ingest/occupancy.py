@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ibis
 import numpy as np
 from numpy.typing import NDArray
 
@@ -89,19 +90,12 @@ def _events(table: Any, cut: Cut, grid: Grid) -> Any:
 
     Slots are the parts of all windows, numbered from the first.
     """
-    import ibis
-
     departure = departure_of(table, cut)
     # Not ``response > 0``: a stay that is lost in rounding would end before it began.
     stays = (departure > table.arrival).fill_null(False)
     arrives = ibis.cases((is_lost(table, cut), _LOST), (stays, _STAYS), else_=_PASSES)
-    both = table.select(
-        "arrival",
-        "response",
-        departure=departure,
-        arrives=arrives,
-        leaves=ibis.range(0, 2).unnest(),
-    )
+    both = table.select("arrival", "response", departure=departure, arrives=arrives)
+    both = both.mutate(leaves=ibis.range(0, 2).unnest())
     both = both.filter((both.leaves == 0) | (both.arrives == _STAYS))
     events = both.select(
         "response",
@@ -117,8 +111,6 @@ def _events(table: Any, cut: Cut, grid: Grid) -> Any:
 
 def _numbered(session: Session, events: Any) -> Any:
     """Add how many arrived to stay, and how many left, before each event."""
-    import ibis
-
     so_far = ibis.window(
         group_by="slot", order_by=["time", "kind", "departure"], preceding=None, following=0
     )
@@ -140,37 +132,25 @@ def _numbered(session: Session, events: Any) -> Any:
         left_before=slots.went.sum().over(before) - slots.went,
     )
     both = rows.join(slots, "slot")
-    return both.select(
-        "time",
-        "kind",
-        "slot",
-        "passed",
-        "departure",
-        "response",
+    return both.mutate(
         arrived=(both.arrived_here + both.arrived_before).cast("int64"),
         left=(both.left_here + both.left_before).cast("int64"),
-    )
+    ).drop("arrived_here", "left_here", "arrived_before", "left_before")
 
 
 def _window(events: Any, grid: Grid) -> Any:
     """Return the window of a slot; all after the last share a number."""
-    import ibis
-
     part = events.slot % grid.parts
     window = ((events.slot - part) * (1.0 / grid.parts)).cast("int64")
     return ibis.least(window, ibis.literal(grid.windows, "int64"))
 
 
 def _half(slot: Any, grid: Grid) -> Any:
-    import ibis
-
     return ibis.ifelse(slot % grid.parts >= grid.parts // 2, 1, 0)
 
 
 def _levels(session: Session, events: Any, cut: Cut, grid: Grid) -> NDArray[np.int64]:
     """How often each number of requests in the system was seen, per half window."""
-    import ibis
-
     rows = events.mutate(
         window=_window(events, grid),
         half=_half(events.slot, grid),
@@ -190,7 +170,6 @@ def _levels(session: Session, events: Any, cut: Cut, grid: Grid) -> NDArray[np.i
 
 def _sampled(session: Session, rows: Any, cut: Cut, grid: Grid) -> Any:
     """Events with the regular samples since the one before, and what is left of each slot."""
-    import ibis
 
     def until(fraction: Any) -> Any:
         return (fraction * cut.samples + 0.5).floor().cast("int64")
@@ -228,8 +207,6 @@ def _sampled(session: Session, rows: Any, cut: Cut, grid: Grid) -> Any:
 
 def _latencies(session: Session, events: Any, grid: Grid) -> NDArray[np.int64]:
     """Answered requests by window and latency bucket."""
-    import ibis
-
     rows = events.filter(events.kind.isin([_PASSES, _STAYS]))
     buckets = ((rows.response <= real(edge), k) for k, edge in enumerate(EDGES.tolist()))
     grouped = rows.group_by(
@@ -243,8 +220,6 @@ def _services(
     session: Session, events: Any, servers: tuple[int, ...], grid: Grid
 ) -> tuple[NDArray[np.float64], int]:
     """Service times, and how many of one server are negative."""
-    import ibis
-
     rows = events.select(
         "kind",
         "time",
@@ -298,8 +273,6 @@ def _services(
 
 def _arrivals(session: Session, events: Any, grid: Grid) -> NDArray[np.float64]:
     """Gaps between arrivals, and arrivals in equal parts of every window."""
-    import ibis
-
     came = events.filter(events.kind != _LEAVES)
     came = came.select("time", "passed", window=_window(came, grid))
     before = came.time.lag().over(ibis.window(group_by="window", order_by="time"))
@@ -320,8 +293,6 @@ def _arrivals(session: Session, events: Any, grid: Grid) -> NDArray[np.float64]:
 
 def _shortest(session: Session, alone: Any) -> float | None:
     """Return the 0.1 % quantile of response times, by the histogram of the sweep."""
-    import ibis
-
     octave = alone.response.nullif(0).ln() * real(1 / math.log(2)) - FINEST
     fine = ibis.coalesce((octave * FINE).floor().cast("int64"), 0)
     frame = session.fetch(alone.group_by(fine=fine).aggregate(n=alone.count()), "shortest")

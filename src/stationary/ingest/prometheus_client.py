@@ -94,7 +94,7 @@ class Prometheus:
         )
 
     def times(self, window: float) -> tuple[Times, int]:
-        """Return the begin and the end of every step in whole windows, and the steps per window.
+        """Return the start and the end of every step in whole windows, and the steps per window.
 
         Times are in milliseconds since 1970, in which Prometheus counts.
         """

@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import ibis
+
 from stationary import words
 from stationary.errors import InputError, hide_passwords
 from stationary.ingest.addresses import check_no_password, database_name, is_postgres
@@ -27,21 +29,21 @@ from stationary.ingest.columns import (
     without_nan,
 )
 from stationary.ingest.engines import Session, real
-from stationary.ingest.formats import Format, format_of, load_format
+from stationary.ingest.formats import Format, LogLines, format_of, load_format
 from stationary.ingest.formats._lines import blocks, head, stage
 from stationary.terms.spans import Unit as Unit
 
 _OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
-"""What text in other encodings begins with; UTF-32, little-endian, begins as UTF-16 does."""
+"""Marks at the start of text in other encodings; little-endian UTF-32 begins as UTF-16 does."""
 _HEAD = 2**16
-"""Bytes at the start of a file that are looked at."""
+"""Bytes at the start of a file from which its format is found."""
 _LINES = 100
-"""Lines of them by which a format is found."""
+"""Lines among them that are read for it."""
 _SHOWN = 200
 """Characters of a line that a message shows."""
 _SLOW = 20.0
-"""Mean response time from which times in whole seconds tell how many requests there were: each is
-off by half a second on average."""
+"""Mean response time above which times in whole seconds are precise enough to count requests in the
+system: each is off by half a second on average."""
 _CONDITION = re.compile(r"([\w.]+)\s*(!~|~|!=|<=|>=|=|<|>)\s*(.+)")
 _SIGNS = {
     "=": operator.eq,
@@ -143,7 +145,7 @@ class Source:
         return sorted(found, key=_age)
 
     @cached_property
-    def found_format(self) -> tuple[str | None, Format]:
+    def found_format(self) -> tuple[str, Format | LogLines]:
         """The format of the files, by name: that which was asked for, or the one they look like."""
         if self.format is not None:
             return self.format, load_format(self.format)
@@ -173,15 +175,14 @@ class Source:
         if self.is_database:
             return unit, response_unit or unit
         name, kind = self.found_format
-        own = Unit.US if kind.lines is not None else kind.unit
-        if own is None:
+        if kind.unit is None:
             return unit, response_unit or unit
         if unit is not None or response_unit is not None:
             raise InputError(
                 f"{self.name}: the format {name!r} has units of its own; leave out the units "
                 f"of times"
             )
-        return own, own
+        return kind.unit, kind.unit
 
     def check(self) -> None:
         """Raise unless the files are there, in a known format; of a database, look at nothing."""
@@ -206,14 +207,14 @@ def open_table(session: Session, source: Source) -> Any:
         name, kind = source.found_format
         files = _distinct(source.files(), session)
         session.one_file = len(files) == 1
-        if kind.lines is not None and not session.streams:
-            raise InputError(
-                f"{source.name}: access logs are read by DuckDB; leave out --engine, or turn the "
-                f"log into a table first"
-            )
-        if kind.lines is not None:
-            made, session.whole_seconds = stage(files, kind.lines, str(session.folder), source.name)
-            session.notes.append(f"read as {name}: its times are {kind.lines.said()}")
+        if isinstance(kind, LogLines):
+            if not session.streams:
+                raise InputError(
+                    f"{source.name}: access logs are read by DuckDB; leave out --engine, or turn "
+                    f"the log into a table first"
+                )
+            made, session.whole_seconds = stage(files, kind, str(session.folder), source.name)
+            session.notes.append(f"read as {name}: its times are {kind.said()}")
             return _chosen(session.backend.read_parquet(made), source)
         if session.folder is not None:
             files = [_unpacked(file, f"{session.folder}/{k}-") for k, file in enumerate(files)]
@@ -247,7 +248,7 @@ def condition_of(table: Any, text: str, where: str) -> Any:
             re.compile(value)
         except re.error as error:
             raise InputError(
-                f"--where {text!r}: {value!r} is no regular expression: {error}"
+                f"--where {text!r}: {value!r} is not a regular expression: {error}"
             ) from None
         found = column.cast("string").re_search(value).fill_null(False)
         return found if sign == "~" else ~found
@@ -370,24 +371,20 @@ def open_requests(session: Session, source: Source, raw: Any = None) -> Rows:
     guessed = unit is None
     unit = unit or guess_unit(session, raw, columns.arrival, where)
     arrival = read_times(session, raw, columns.arrival, unit, where)
-    named = columns.arrival, arrival
     if columns.completion is not None:
-        done = read_times(session, raw, columns.completion, unit, where)
+        measured, what = columns.completion, "before the arrival, or infinite"
+        done = read_times(session, raw, measured, unit, where)
         if done.kind != arrival.kind:
             raise InputError(
-                f"{where}: {columns.arrival!r} has {arrival.kind} and {columns.completion!r} "
-                f"{done.kind}; write both in the same way"
+                f"{where}: {columns.arrival!r} has {arrival.kind} and {measured!r} {done.kind}; "
+                f"write both in the same way"
             )
         wrong = done.column < arrival.column
         if not done.whole:
             wrong = wrong | done.column.isinf()
-        fault = {columns.completion: (wrong, "before the arrival, or infinite")}
-        took = done.column - arrival.column
-        rows, base, good = check(session, raw, named, where, fault, (took, done.per_second))
-        departure = done.since(base) if done.whole else without_nan(done.since(base))
-        response = departure - arrival.since(base)
+        length, per_second = done.column - arrival.column, done.per_second
     else:
-        measured = columns.response or "response"
+        measured, what = columns.response or "response", "negative or infinite"
         if columns.response is None and measured not in raw.columns:
             raise InputError(
                 f"{where}: name the column of response times with --response, or that of "
@@ -399,11 +396,15 @@ def open_requests(session: Session, source: Source, raw: Any = None) -> Rows:
         wrong = length < 0
         if length.type().is_floating():
             wrong = wrong | length.isinf() | length.isnan()
-        fault = {measured: (wrong, "negative or infinite")}
-        seconds = length, response_unit.per_second
-        rows, base, good = check(session, raw, named, where, fault, seconds)
-        response = length.cast("float64") / real(response_unit.per_second)
-        departure = arrival.after(base, length, response_unit)
+        per_second = response_unit.per_second
+    took = length, per_second
+    rows, base, good = check(session, raw, arrival, where, [(measured, what, wrong)], took)
+    if columns.completion is not None:
+        departure = done.since(base) if done.whole else without_nan(done.since(base))
+        response = departure - arrival.since(base)
+    else:
+        departure = arrival.after(base, *took)
+        response = length.cast("float64") / real(per_second)
     # Of jobs that take minutes, whole seconds tell well enough how many there were.
     coarse = (rows.coarse or session.whole_seconds) and rows.mean < _SLOW
     if coarse and columns.completion is not None:
@@ -444,8 +445,6 @@ def _unit_of_lengths(name: str, length: Any, unit: Unit, guessed: bool, where: s
 
 
 def _status(raw: Any, name: str | None, where: str) -> Any:
-    import ibis
-
     if name is None:
         return ibis.null("string")
     column = find(raw, name, where)

@@ -58,38 +58,22 @@ class Requests(NamedTuple):
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep over requests found, one row per entry that is not zero.
+    """What a sweep over requests found, one row per entry that is not zero."""
 
-    Attributes
-    ----------
-    levels : ndarray [n, 6]
-        ``window, half, level, sent, lost, samples``: arrivals that found this number in the system,
-        the lost ones among them, and samples, by arrivals or at regular times.
-    latency : ndarray [n, 3]
-        ``window, bucket, answered``.
-    services : ndarray [n, 5]
-        ``window``, column, count, sum, sum of squares. For each of ``servers`` there are `LEVELS`
-        columns of requests that were idle, then as many of those that waited.
-    windows : ndarray [n, 3 + SUBSLOTS]
-        ``window``, sum and sum of squares of the gaps between arrivals, arrivals in each part.
-    servers : tuple of int
-        Numbers of servers of the service times.
-    highest : int
-        Most requests in the system at once.
-    shortest : float or None
-        The 0.1 % quantile of the response times of requests that found an empty system.
-    sharing : float or None
-        Share of negative service times, of one server.
-    """
-
+    # window, half, level, sent, lost, samples: arrivals that found this number in the system, the
+    # lost ones among them, and samples, by arrivals or at regular times.
     levels: Whole
+    # window, bucket, answered.
     latency: Whole = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    # window, column, count, sum, sum of squares. For each number of servers there are `LEVELS`
+    # columns of requests that found an idle server, then as many of those that waited.
     services: Reals = field(default_factory=lambda: np.empty((0, 5)))
+    # window, sum and sum of squares of the gaps between arrivals, arrivals in each part.
     windows: Reals = field(default_factory=lambda: np.empty((0, 3 + kernels.SUBSLOTS)))
     servers: tuple[int, ...] = ()
-    highest: int = 0
-    shortest: float | None = None
-    sharing: float | None = None
+    highest: int = 0  # most requests in the system at once
+    shortest: float | None = None  # 0.1 % quantile of responses that found an empty system
+    sharing: float | None = None  # share of negative service times, of one server
 
 
 def in_order(batches: Iterable[Requests], longest: float) -> Iterator[Requests]:
@@ -123,16 +107,9 @@ def in_order(batches: Iterable[Requests], longest: float) -> Iterator[Requests]:
 class Sweep:
     """A sweep that takes rows in, sorted by arrival and departure, a batch at a time.
 
-    Parameters
-    ----------
-    origin, length : float
-        Begin of the first window, and the length of each.
-    windows : int
-        How many; what arrives later is in the system, but in no window.
-    samples : int
-        Regular samples in a window; 0 where arriving requests are the samples.
-    servers : sequence of int
-        Numbers of servers for service times.
+    There are ``windows`` of one length, from an origin on; what arrives later is in the system, but
+    in no window. ``samples`` are regular ones in each; 0 where arriving requests are the samples.
+    ``servers`` are the numbers of servers for service times.
     """
 
     def __init__(
@@ -154,8 +131,7 @@ class Sweep:
         self.latency = np.zeros(len(EDGES) + 1, dtype=np.int64)
         self.gaps = np.zeros(2 + kernels.SUBSLOTS)
         self.service = np.zeros((4, len(self.servers), 2 * kernels.LEVELS, 3))
-        octaves = 40  # up to a thousand seconds
-        self.shortest = np.zeros(octaves * kernels.FINE, dtype=np.int64)
+        self.shortest = np.zeros(40 * kernels.FINE, dtype=np.int64)  # up to a thousand seconds
         self._written: list[tuple[Any, ...]] = []
         self.outputs: tuple[Any, ...] = ()
         self._make_outputs()
@@ -164,18 +140,9 @@ class Sweep:
         """Take rows in."""
         begin, why = 0, -1
         while why != kernels.DONE:
-            state = (
-                self.ints,
-                self.reals,
-                self.heap,
-                self.ring,
-                self.ring_window,
-                self.levels,
-                self.latency,
-                self.gaps,
-                self.service,
-                self.shortest,
-            )
+            rings = self.heap, self.ring, self.ring_window
+            counts = self.levels, self.latency, self.gaps, self.service, self.shortest
+            state = self.ints, self.reals, *rings, *counts
             begin, why = kernels.advance(
                 begin, tuple(rows), self.place, self.servers, EDGES, state, self.outputs
             )

@@ -22,9 +22,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from stationary.data.latency import bucket_names
@@ -36,11 +36,8 @@ from stationary.ingest.columns import Rows
 from stationary.ingest.cut import Cut, Grid
 from stationary.ingest.lengths import gaps_touch, load_changes
 from stationary.ingest.result import Dropped, Ingested
-from stationary.ingest.sweep import EDGES, LEVELS, Swept, lowest_level
+from stationary.ingest.sweep import EDGES, LEVELS, Reals, Swept, Whole, lowest_level
 from stationary.words import listed, seconds
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MOST_STATES = 1000
 _MOST_CELLS = 10**8
@@ -51,11 +48,11 @@ _CORRELATION = 0.5
 _FEW = 100
 """Requests in a window below which their number is a poor measure of its load."""
 _LONG = 60.0
-"""Length of a window whose load is known to change where times are in whole seconds."""
+"""Seconds that a window must last for times in whole seconds to show that its load changes."""
 _SOME = 20
-"""Lost requests that show how many fill the system."""
+"""Lost requests that are needed to tell how many fill the system."""
 _FULL = 0.8
-"""Share of the most requests at once that they must have found."""
+"""They must have found this share of the most requests that were ever in the system at once."""
 _NEARLY_FULL = 0.5
 """Share of the capacity below which requests were lost for another reason than a full queue."""
 
@@ -75,8 +72,6 @@ def tally(
     number of arrivals over the length of a window. ``labels`` are categories of states, where a
     level is the position of one. ``unusable`` are windows that are left out, by reason.
     """
-    import pandas as pd
-
     windows = _windows(swept, grid)
     coarse = rows.coarse and loads is None
     if coarse:
@@ -87,34 +82,21 @@ def tally(
     if loads is None:
         windows["load"] = windows["sent"] / cut.length
         windows["rows"] = windows["sent"]
-        idle, why = windows["sent"] == 0, "empty"
     else:
         windows = windows.join(loads.rename("load"))
         windows["rows"] = windows["samples"]
-        idle, why = ~((windows["load"] > 0) & (windows["load"] < math.inf)), "load 0"
-    windows["fate"] = np.select(
-        [
-            windows.index < grid.skipped,
-            *(windows.index.isin(list(which)) for which in unusable.values()),
-            windows["gap"],
-            windows["load"].isna(),
-            idle,
-            windows["samples"] == 0,
-            _rounded(windows["load"], cut.bin_load) == 0,
-            cut.steady_only & (windows["steady"] == 0),
-        ],
-        [
-            "warm-up",
-            *unusable,
-            "a gap in the log",
-            "load not known",
-            why,
-            "empty",
-            "load rounds to 0",
-            "not steady",
-        ],
-        "kept",
-    )
+    no_load = ~((windows["load"] > 0) & (windows["load"] < math.inf))
+    fates = {
+        "warm-up": windows.index < grid.skipped,
+        **{why: windows.index.isin(list(which)) for why, which in unusable.items()},
+        "a gap in the log": windows["gap"],
+        "load not known": windows["load"].isna(),
+        "load 0": no_load & (loads is not None),
+        "empty": no_load | (windows["samples"] == 0),
+        "load rounds to 0": _rounded(windows["load"], cut.bin_load) == 0,
+        "not steady": cut.steady_only & (windows["steady"] == 0),
+    }
+    windows["fate"] = np.select(list(fates.values()), list(fates), "kept")
     dropped = _dropped(windows, grid, rows.count)
     frame = windows.loc[windows["fate"] == "kept", ["load", "sent", "lost", "steady", "marked"]]
     if not len(frame):
@@ -136,8 +118,6 @@ def tally(
             shown = listed([f"{start:.15g}" for start in starts], 10)
             notes.append(f"windows marked as {mark!r}: {len(starts)}, which start at {shown}")
     facts = {"shortest": swept.shortest, "sharing": swept.sharing, "full": _full(swept)}
-    if coarse:
-        facts = {}
     return Ingested(
         table,
         cut.sampling,
@@ -146,7 +126,7 @@ def tally(
         rows.count,
         dropped,
         tuple(notes),
-        {key: value for key, value in facts.items() if value is not None},
+        {key: value for key, value in facts.items() if value is not None and not coarse},
     )
 
 
@@ -178,22 +158,17 @@ def _binned(table: pd.DataFrame, length: float, step: float) -> pd.DataFrame:
 
 def _windows(swept: Swept, grid: Grid) -> pd.DataFrame:
     """One row per window: ``sent``, ``lost``, ``samples``, whether it is steady, and its mark."""
-    import pandas as pd
-
     levels = swept.levels[swept.levels[:, 0] < grid.windows]
     numbers, place = np.unique(levels[:, 0], return_inverse=True)
     _, half, level, sent, lost, samples = levels.T
 
-    def total(values: NDArray[np.int64]) -> NDArray[np.float64]:
+    def total(values: Whole) -> Reals:
         # Whole numbers up to 2**53 are exact as floats.
         return np.bincount(place, values, len(numbers)).astype(np.float64)
 
     n, n2 = total(samples), total(samples * half)
-    mass, late, squares = (
-        total(samples * level),
-        total(samples * level * half),
-        total(samples * level * level),
-    )
+    mass, late = total(samples * level), total(samples * level * half)
+    squares = total(samples * level * level)
     all_sent = total(sent)
     drift = all_sent - 2 * total(sent * half)
     with np.errstate(divide="ignore", invalid="ignore"):  # halves without samples
@@ -220,9 +195,7 @@ def _windows(swept: Swept, grid: Grid) -> pd.DataFrame:
     return frame
 
 
-def _bunched(
-    sent: NDArray[np.float64], gaps: NDArray[np.float64], squares: NDArray[np.float64]
-) -> NDArray[np.bool_]:
+def _bunched(sent: Reals, gaps: Reals, squares: Reals) -> NDArray[np.bool_]:
     """Whether gaps vary more than those of a Poisson process."""
     with np.errstate(divide="ignore", invalid="ignore"):  # windows with one arrival
         n = sent - 1
@@ -243,8 +216,6 @@ def _tables(
 
     Where times are coarse, latencies alone.
     """
-    import pandas as pd
-
     # Row of each window; -1 of those that are left out.
     row_of = np.full(1 + max(int(swept.levels[:, 0].max()), frame.index.max()), -1)
     row_of[frame.index] = np.arange(len(frame))
@@ -295,16 +266,12 @@ def _tables(
     return parts
 
 
-def _latencies(
-    rows: int, row_of: NDArray[np.int64], latency: NDArray[np.int64], step: float
-) -> pd.DataFrame:
+def _latencies(rows: int, row_of: Whole, latency: Whole, step: float) -> pd.DataFrame:
     """Latency buckets that are used; the edge before the first tells that none is shorter.
 
     Of responses that are rounded to multiples of a step, those up to an edge in truth took up to
     half a step more than the last multiple before it; edges between the same multiples are one.
     """
-    import pandas as pd
-
     window, bucket, count = latency.T
     edges = EDGES
     if step:
@@ -318,10 +285,8 @@ def _latencies(
     return pd.DataFrame(sums[:, chosen], columns=bucket_names([*edges[chosen[:-1]], np.inf]))
 
 
-def _services(rows: int, row_of: NDArray[np.int64], swept: Swept, cut: Cut) -> list[pd.DataFrame]:
+def _services(rows: int, row_of: Whole, swept: Swept, cut: Cut) -> list[pd.DataFrame]:
     """Service times: count, sum, sum of squares, by servers, idle or waited, and level."""
-    import pandas as pd
-
     window, code = swept.services[:, :2].T.astype(np.int64)
     used = np.bincount(code, minlength=2 * LEVELS * len(swept.servers)) > 0
     # A number of servers that were never all busy is as good as any larger one.
@@ -343,9 +308,7 @@ def _services(rows: int, row_of: NDArray[np.int64], swept: Swept, cut: Cut) -> l
     return parts
 
 
-def _about_losses(
-    level: NDArray[np.int64], seen: NDArray[np.int64], losses: NDArray[np.int64], cut: Cut
-) -> list[str]:
+def _about_losses(level: Whole, seen: Whole, losses: Whole, cut: Cut) -> list[str]:
     """Return what to say about lost requests."""
     lost = int(losses.sum())
     if not lost:
@@ -365,8 +328,8 @@ def _about_losses(
 
 
 def _states(
-    level: NDArray[np.int64], seen: NDArray[np.int64], cut: Cut, rows: Rows, notes: list[str]
-) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+    level: Whole, seen: Whole, cut: Cut, rows: Rows, notes: list[str]
+) -> tuple[list[str], Whole, Whole]:
     """Return the labels of the columns, the column of each level, and what counts there."""
     top = int(level.max()) if cut.capacity is None else cut.capacity
     if cut.capacity is not None:

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from stationary._support.files import replacing
 from stationary.data.tables import open_table
 from stationary.errors import InputError, ProgramError
-from stationary.ingest.logs import LogWindows, windows_from_logs
-from stationary.ingest.requests import RequestLog
+from stationary.ingest.requests import LogWindows, RequestLog, windows_from_logs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,44 +6,103 @@ import importlib
 import pkgutil
 import re
 import sys
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from stationary.errors import InputError
 from stationary.terms.spans import Unit
 
 if TYPE_CHECKING:
-    from stationary.ingest.formats._lines import LogLines
+    from stationary.ingest.formats._lines import Program
 
 _PACKAGE = __name__.rpartition(".")[0]
 _ENOUGH = 0.5
 """Share of the first lines that must be of a format."""
 
+Fields = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class Format:
-    """A way to read files: a function, or what their lines look like.
+    """A way to read files into a table.
 
     Parameters
     ----------
-    read : callable, optional
+    read : callable
         Of an Ibis backend and paths; returns a table. One with the columns ``arrival``,
         ``response`` (null where there was no answer) and ``status`` needs no mapping of columns.
     unit : Unit, optional
         Of all times, where the format defines it; otherwise the user names it.
     endings : tuple of str
         File names that are read in this format unless another is asked for.
-    lines : LogLines, optional
-        Of an access log, instead of ``read``.
     parsed : bool
         Whether the file is text, which is better read once only.
     """
 
-    read: Any = None
+    read: Callable[[Any, Any], Any]
     unit: Unit | None = None
     endings: tuple[str, ...] = ()
-    lines: LogLines | None = None
     parsed: bool = True
+
+
+@dataclass(frozen=True)
+class LogLines:
+    """A format of access logs: what their lines look like, and what to say of them.
+
+    Parameters
+    ----------
+    kind : str
+        What a line should be, for messages.
+    layouts : tuple of str or mapping
+        What a line looks like: text, with fields in braces; of several the first that fits. Of
+        lines of JSON the fields by their path, as in ``{"request.method": "{method}"}``.
+    ends : bool
+        Whether the time is that at which a request was done, so that it came earlier.
+    times : str
+        What the logged time is, in words.
+    add_fraction, add_response : str
+        What to add to the server's format where times are whole seconds, or responses are missing.
+    adjust : callable, optional
+        Changes the fields of some lines at once.
+
+    Notes
+    -----
+    Fields are written ``{name}``, or ``{name:kind}``; ``{}`` is skipped, ``{:code}`` as well if it
+    is a whole number, ``{:list}`` if it is a list of numbers. These have a meaning:
+
+    - ``clock`` (a time), ``epoch`` (since 1970, which goes before it), ``done`` (a time);
+    - ``took``, ``received`` (until a request had come in); their kind is a unit;
+    - ``request`` (``GET /path HTTP/1.1``), ``path``, ``status``;
+    - ``tail``: what nginx writes last, of which lengths are known by three decimals.
+
+    All others are columns of text.
+    """
+
+    unit: ClassVar = Unit.US
+    endings: ClassVar[tuple[str, ...]] = ()
+
+    kind: str
+    layouts: tuple[str, ...] | Mapping[str, str]
+    ends: bool = False
+    times: str = ""
+    add_fraction: str = "parts of a second to the format"
+    add_response: str = "the response time to the format"
+    adjust: Callable[[Fields], None] | None = field(default=None, compare=False)
+
+    def said(self) -> str:
+        """What the logged time is."""
+        came = "those at which requests came"
+        done = "those at which requests were done; arrivals are earlier by the response time"
+        return self.times or (done if self.ends else came)
+
+    @cached_property
+    def program(self) -> Program:
+        """The instructions by which lines are read."""
+        from stationary.ingest.formats._lines import compiled  # which loads numba
+
+        return compiled(self.layouts)
 
 
 def format_names() -> list[str]:
@@ -52,22 +111,23 @@ def format_names() -> list[str]:
     return sorted(m.name.replace("_", "-") for m in modules if not m.name.startswith("_"))
 
 
-def load_format(name: str) -> Format:
+def load_format(name: str) -> Format | LogLines:
     """Return the format of a name, or the one that a format string of nginx or Apache describes."""
+    made: Format | LogLines
     if "$" in name or "%" in name:
         strings = importlib.import_module(f"{_PACKAGE}._strings")
-        described: Format = (strings.apache_string if "%" in name else strings.nginx_string)(name)
-        return described
+        made = (strings.apache_string if "%" in name else strings.nginx_string)(name)
+        return made
     if name not in format_names():
         raise InputError(
             f"there is no format {name!r}; there are {', '.join(format_names())}, and format "
             f"strings of nginx ($) and Apache (%)"
         )
-    made: Format = importlib.import_module(f"{_PACKAGE}.{name.replace('-', '_')}").FORMAT
+    made = importlib.import_module(f"{_PACKAGE}.{name.replace('-', '_')}").FORMAT
     return made
 
 
-def format_of(path: str, head: bytes | None, expected: str = "") -> tuple[str, Format]:
+def format_of(path: str, head: bytes | None, expected: str = "") -> tuple[str, Format | LogLines]:
     """Return the format of a file: by its first lines, or else by its ending.
 
     ``head`` is None where the lines cannot be looked at. Of formats that read them equally well the
@@ -78,24 +138,22 @@ def format_of(path: str, head: bytes | None, expected: str = "") -> tuple[str, F
     by_ending = [item for item in formats.items() if name.endswith(item[1].endings or "\0")]
     if by_ending and by_ending[0][0] != "jsonl":
         return by_ending[0]
-    from stationary.ingest.formats._lines import read  # which loads numpy
+    from stationary.ingest.formats._lines import read
 
-    logs = {each: made.lines for each, made in formats.items() if made.lines is not None}
+    logs = {each: made for each, made in formats.items() if isinstance(made, LogLines)}
     found = {each: read(head or b"", rules) for each, rules in reversed(logs.items())}
     best = max(found, key=lambda each: (found[each].timed, found[each].good, each == expected))
     if found[best].good > _ENOUGH * found[best].lines:
-        made, good = formats[best], found[best].good
-        if found[best].timed or made.lines is None:
-            return best, made
+        if found[best].timed:
+            return best, logs[best]
         # Without response times, lines of several servers look alike: say what each is to add.
-        others = [logs[each] for each in found if each != best and found[each].good == good]
-        alike = [made.lines, *others]
-        lines = replace(
-            made.lines,
-            add_fraction=", or ".join(rules.add_fraction for rules in alike),
-            add_response=", or ".join(rules.add_response for rules in alike),
+        good = found[best].good
+        alike = [best, *(each for each in found if each != best and found[each].good == good)]
+        return best, replace(
+            logs[best],
+            add_fraction=", or ".join(logs[each].add_fraction for each in alike),
+            add_response=", or ".join(logs[each].add_response for each in alike),
         )
-        return best, replace(made, lines=lines)
     if by_ending:
         return by_ending[0]
     if not head:
@@ -104,7 +162,7 @@ def format_of(path: str, head: bytes | None, expected: str = "") -> tuple[str, F
             f"{', '.join(format_names())}"
         )
     raise InputError(
-        f"{path}: this is no log that is known. Tried: {', '.join(logs)}; the first line that "
-        f"could not be read: {found[best].strange!r}. Name its --format, or give the format string "
-        f"of the server, as in --format '[$time_local] \"$request\" $status $request_time'"
+        f"{path}: this is not a log of a known format. Tried: {', '.join(logs)}; the first line "
+        f"that could not be read: {found[best].strange!r}. Name its --format, or give the format "
+        f"string of the server, as in --format '[$time_local] \"$request\" $status $request_time'"
     )

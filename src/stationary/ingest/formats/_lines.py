@@ -1,29 +1,30 @@
-"""Access logs: what their lines look like, and reading them into a table of requests."""
+"""Access logs read into a table of requests; `stationary.ingest.formats` says what lines are."""
 
 from __future__ import annotations
 
 import codecs
+import functools
 import os
 import re
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 from numpy.typing import NDArray
 
 from stationary.errors import DataWarning, InputError
+from stationary.ingest.formats import _scan
 
-Fields = dict[str, Any]
+if TYPE_CHECKING:
+    from stationary.ingest.formats._base import Fields, LogLines
 
-WHEN_DONE = "those at which requests were done; arrivals are earlier by the response time"
-WHEN_CAME = "those at which requests came"
 _BLOCK = 2**22
 """Bytes that are read at once."""
 _LONGEST = 2**24
@@ -31,60 +32,10 @@ _LONGEST = 2**24
 _SHOWN = 200
 """Characters of a line that a message shows."""
 _COARSE = 0.01
-"""Share of times in whole seconds; fewer of them may have a fraction of zero, left unwritten."""
+"""Share of times without a fraction from which all count as whole seconds; in a few, the fraction
+may be zero and not written."""
 _UNITS = {"s": 6, "ms": 3, "us": 0, "ns": -3}
-"""Powers of ten that make microseconds of them."""
-
-
-@dataclass(frozen=True)
-class LogLines:
-    """What lines of an access log look like, and what to say of them.
-
-    Parameters
-    ----------
-    kind : str
-        What a line should be, for messages.
-    layouts : tuple of str or mapping
-        What a line looks like: text, with fields in braces; of several the first that fits. Of
-        lines of JSON the fields by their path, as in ``{"request.method": "{method}"}``.
-    ends : bool
-        Whether the time is that at which a request was done, so that it came earlier.
-    times : str
-        What the logged time is, in words.
-    add_fraction, add_response : str
-        What to add to the server's format where times are whole seconds, or responses are missing.
-    adjust : callable, optional
-        Changes the fields of some lines at once.
-
-    Notes
-    -----
-    Fields are written ``{name}``, or ``{name:kind}``; ``{}`` is skipped, ``{:code}`` as well if it
-    is a whole number, ``{:list}`` if it is a list of numbers. These have a meaning:
-
-    - ``clock`` (a time), ``epoch`` (since 1970, which goes before it), ``done`` (a time);
-    - ``took``, ``received`` (until a request had come in); their kind is a unit;
-    - ``request`` (``GET /path HTTP/1.1``), ``path``, ``status``;
-    - ``tail``: what nginx writes last, of which lengths are known by three decimals.
-
-    All others are columns of text.
-    """
-
-    kind: str
-    layouts: tuple[str, ...] | Mapping[str, str]
-    ends: bool = False
-    times: str = ""
-    add_fraction: str = "parts of a second to the format"
-    add_response: str = "the response time to the format"
-    adjust: Callable[[Fields], None] | None = field(default=None, compare=False)
-
-    def said(self) -> str:
-        """What the logged time is."""
-        return self.times or (WHEN_DONE if self.ends else WHEN_CAME)
-
-    @cached_property
-    def program(self) -> Program:
-        """The instructions by which lines are read."""
-        return _compiled(self.layouts)
+"""Powers of ten that turn a unit into microseconds."""
 
 
 class Program(NamedTuple):
@@ -108,69 +59,65 @@ class Read(NamedTuple):
     strange: str | None
 
 
-def _compiled(layouts: tuple[str, ...] | Mapping[str, str]) -> Program:
-    from stationary.ingest.formats import _scan
-
-    pool, ops, starts, texts = bytearray(), list[list[int]](), [0], list[str]()
-    for layout in layouts.values() if isinstance(layouts, Mapping) else layouts:
+def compiled(layouts: tuple[str, ...] | Mapping[str, str]) -> Program:
+    """Return the instructions by which lines of some layouts are read."""
+    pool, ops, starts, texts, keys = b"", list[Any](), [0], list[str](), list[np.uint64]()
+    if isinstance(layouts, Mapping):
+        names = (path.split(".") for path in layouts)
+        keys = [functools.reduce(_key_below, each, np.uint64(0)) for each in names]
+        layouts = tuple(layouts.values())
+    for layout in layouts:
         first, *parts = re.split(r"\{(\w*(?::\w+)?)\}", layout)
         pairs = [("=", first)] if first else []
         for name, literal in [*pairs, *zip(parts[::2], parts[1::2], strict=True)]:
-            kind, slot, shift = _instruction(name, texts)
-            begin = len(pool)
-            pool += literal.encode()
-            ops.append([kind, slot, shift, begin, len(pool)])
+            begin, pool = len(pool), pool + literal.encode()
+            ops.append([*_instruction(name, texts), begin, len(pool)])
         starts.append(len(ops))
-    keys = []
-    for path in layouts if isinstance(layouts, Mapping) else ():
-        key = np.uint64(0)
-        for name in path.split("."):
-            key = _scan.path_hash(key, np.frombuffer(name.encode(), dtype=np.uint8))
-        keys.append(key)
     return Program(
         np.array(ops, dtype=np.int64),
         np.array([0] if keys else starts, dtype=np.int64),
-        np.frombuffer(bytes(pool), dtype=np.uint8),
+        np.frombuffer(pool, dtype=np.uint8),
         np.array(keys, dtype=np.uint64),
         tuple(texts),
     )
 
 
+def _key_below(above: np.uint64, name: str) -> np.uint64:
+    key: np.uint64 = _scan.path_hash(above, np.frombuffer(name.encode(), dtype=np.uint8))
+    return key
+
+
 def _instruction(field: str, texts: list[str]) -> tuple[int, int, int]:
     """Return kind, place and power of ten of a field; ``texts`` gets the names of new texts."""
-    from stationary.ingest.formats import _scan
 
     def place(*names: str) -> int:
         texts.extend(name for name in names if name not in texts)
         return texts.index(names[0])
 
     name, _, kind = field.partition(":")
-    if field in ("=", ":list"):
-        return (_scan.EXACT if field == "=" else _scan.LIST), 0, 0
     if kind in _UNITS:
         slot = _scan.NUMBERS.index(name)
         return (_scan.WHOLE if _UNITS[kind] < 6 else _scan.NUMBER), slot, _UNITS[kind]
-    if name in ("clock", "done"):
-        return _scan.TIME, _scan.NUMBERS.index(name), 0
-    if name == "epoch":
-        return _scan.MOMENT, _scan.EPOCH, 6
-    if name == "tail":
-        return _scan.TAIL, 0, 0
-    if name == "request":
-        return _scan.REQUEST, place("method", "path"), 0
-    if name == "path":
-        return _scan.PATH, place(name), 0
     if kind == "code" or name == "status":
         return _scan.CODE, place(name or "_"), 0
-    return (_scan.TEXT, place(name), 0) if name else (_scan.SKIP, 0, 0)
+    others = {
+        "=": (_scan.EXACT, 0, 0),
+        ":list": (_scan.LIST, 0, 0),
+        "": (_scan.SKIP, 0, 0),
+        "clock": (_scan.TIME, _scan.CLOCK, 0),
+        "done": (_scan.TIME, _scan.DONE, 0),
+        "epoch": (_scan.MOMENT, _scan.EPOCH, 6),
+        "tail": (_scan.TAIL, 0, 0),
+    }
+    if field in others:
+        return others[field]
+    if field == "request":
+        return _scan.REQUEST, place("method", "path"), 0
+    return (_scan.PATH if field == "path" else _scan.TEXT), place(field), 0
 
 
 def read(block: bytes, rules: LogLines) -> Read:
     """Take whole lines apart."""
-    import pyarrow
-
-    from stationary.ingest.formats import _scan
-
     if not block.isascii():
         block = block.decode(errors="replace").encode()
     ops, starts, pool, keys, texts = rules.program
@@ -180,19 +127,19 @@ def read(block: bytes, rules: LogLines) -> Read:
     lines = np.empty((count, 2), dtype=np.int64)
     status = texts.index("status")
     count = _scan.read_lines(text, ops, starts, pool, keys, status, numbers, spans, lines)
-    good = (numbers[:count, [_scan.CLOCK, _scan.EPOCH]] != _scan.NONE).any(1)
+    numbers, there = numbers[:count], numbers[:count] != _scan.NONE
+    good = there[:, _scan.CLOCK] | there[:, _scan.EPOCH]
     if block and not block.endswith(b"\n") and count:
         # The server was still writing the last line, unless all of it is there.
-        good[-1] &= (numbers[count - 1, _scan.FINE] == 1) and (
-            (numbers[count - 1, [_scan.TOOK, _scan.DONE]] != _scan.NONE).any()
-        )
+        timed = there[-1, _scan.TOOK] or there[-1, _scan.DONE]
+        good[-1] &= timed and numbers[-1, _scan.FINE] == 1
     strange = None
     if not good.all():
         begin, end = lines[np.argmin(good)].tolist()
         strange = block[begin : min(end, begin + 4 * _SHOWN)].decode(errors="replace")[:_SHOWN]
-    found: Fields = dict(zip(_scan.NUMBERS, numbers[:count][good].T, strict=True))
+    found: Fields = dict(zip(_scan.NUMBERS, numbers[good].T, strict=True))
     found |= {
-        name: partial(_texts, text, np.ascontiguousarray(spans[:count, k][good]))
+        name: functools.partial(_texts, text, np.ascontiguousarray(spans[:count, k][good]))
         for k, name in enumerate(texts)
         if name != "_"
     }
@@ -214,10 +161,6 @@ def read(block: bytes, rules: LogLines) -> Read:
 
 
 def _texts(text: NDArray[np.uint8], spans: NDArray[np.int32]) -> Any:
-    import pyarrow
-
-    from stationary.ingest.formats import _scan
-
     offsets, data = map(pyarrow.py_buffer, _scan.gather(text, spans))
     return pyarrow.StringArray.from_buffers(len(spans), offsets, data)
 
@@ -225,8 +168,6 @@ def _texts(text: NDArray[np.uint8], spans: NDArray[np.int32]) -> Any:
 @contextmanager
 def _opened(path: str) -> Iterator[Any]:
     """Open a file to read it unpacked."""
-    import pyarrow
-
     try:
         with pyarrow.input_stream(path, compression="detect") as stream:
             yield stream
@@ -264,9 +205,6 @@ def stage(files: Sequence[str], rules: LogLines, folder: str, name: str) -> tupl
 
     Returns its path, and whether times are in whole seconds.
     """
-    import pyarrow
-    import pyarrow.parquet
-
     made, total = str(Path(folder) / "rows.parquet"), np.zeros(4, dtype=np.int64)
     strange, writer = None, None
     try:
@@ -282,10 +220,7 @@ def stage(files: Sequence[str], rules: LogLines, folder: str, name: str) -> tupl
     finally:
         if writer is not None:
             writer.close()
-    lines, good, fine, timed = total.tolist()
-    coarse = good - fine > _COARSE * good
-    _say(name, rules, (lines, good, fine, timed), strange, coarse)
-    return made, coarse
+    return made, _say(name, rules, total.tolist(), strange)
 
 
 def _in_turn(files: Sequence[str], rules: LogLines) -> Iterator[Read]:
@@ -302,11 +237,10 @@ def _in_turn(files: Sequence[str], rules: LogLines) -> Iterator[Read]:
             yield waiting.popleft().result()
 
 
-def _say(
-    name: str, rules: LogLines, total: Sequence[int], strange: str | None, coarse: bool
-) -> None:
-    """Say which lines could not be read, and what the others lack."""
+def _say(name: str, rules: LogLines, total: Sequence[int], strange: str | None) -> bool:
+    """Say which lines could not be read, and what the others lack; return whether times do."""
     lines, good, fine, timed = total
+    coarse = good - fine > _COARSE * good
     if not lines:
         raise InputError(f"{name}: the file has no lines")
 
@@ -331,3 +265,4 @@ def _say(
                 f"not known"
             )
         warn(f"{text}, and count as lost; add {rules.add_response} if it is not always there")
+    return coarse

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from stationary.errors import InputError
-from stationary.ingest.formats._base import Format
-from stationary.ingest.formats._lines import LogLines
+from stationary.ingest.formats._base import LogLines
 
 _NGINX = {
     "time_local": "{clock}",
@@ -41,18 +40,18 @@ _PARTS = re.compile(r"%\{%d/%b/%Y:%(?:T|H:%M:%S)\}t(?:\.%\{[mu]sec_frac\}t)?(?: 
 """A time that is put together from its parts."""
 
 
-def nginx_string(text: str) -> Format:
+def nginx_string(text: str) -> LogLines:
     """Return the format of a ``log_format``; its times are the ends of requests."""
     return _format(text, r"\$(?:(\w+)|\{(\w+)\})", _NGINX, ends=True)
 
 
-def apache_string(text: str) -> Format:
-    """Return the format of a ``LogFormat``; its times are the begins of requests."""
+def apache_string(text: str) -> LogLines:
+    """Return the format of a ``LogFormat``; its times are those at which requests came."""
     plain = _PARTS.sub("%{clock}t", text.replace(r"\"", '"'))
     return _format(plain, r"%[<>!,\d]*((?:\{[^}]*\})?(?:\^\w\w|[a-zA-Z%]))", _APACHE, ends=False)
 
 
-def _format(text: str, words: str, known: dict[str, str], ends: bool) -> Format:
+def _format(text: str, words: str, known: dict[str, str], ends: bool) -> LogLines:
     seen = set[str]()
 
     def field(word: re.Match[str]) -> str:
@@ -70,4 +69,4 @@ def _format(text: str, words: str, known: dict[str, str], ends: bool) -> Format:
             f"the format string {text!r} must have a time, a response time and a status: "
             + ("$msec, $request_time, $status" if ends else "%t, %D, %>s")
         )
-    return Format(lines=LogLines(f"of the form {text!r}", (layout,), ends))
+    return LogLines(f"of the form {text!r}", (layout,), ends)

@@ -6,26 +6,26 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+_DUCKDB_ONLY = ("store_rejects", "ignore_errors")
+"""Options by which DuckDB puts lines that do not fit aside, as Spark does by itself."""
 
-def paths(backend: Any, files: Sequence[str]) -> Any:
-    """Return paths as a backend takes them."""
-    if backend.name == "duckdb":
-        return list(files)
-    # Ibis passes Spark one path only, which may be a pattern of Hadoop.
+
+def reader(kind: str, **options: Any) -> Callable[[Any, Sequence[str]], Any]:
+    """Return a reader of files by a method of Ibis, ``read_csv`` and the like."""
+
+    def read(backend: Any, files: Sequence[str]) -> Any:
+        if backend.name == "duckdb":
+            return getattr(backend, f"read_{kind}")(list(files), **options)
+        known = {name: value for name, value in options.items() if name not in _DUCKDB_ONLY}
+        return getattr(backend, f"read_{kind}")(_pattern(files), **known)
+
+    return read
+
+
+def _pattern(files: Sequence[str]) -> str:
+    """Return files as one pattern of Hadoop, because Ibis passes Spark one path only."""
     if len(files) == 1:
         return files[0]
     folder = os.path.commonpath(files)
     inside = ",".join(os.path.relpath(file, folder) for file in files)
     return os.path.join(folder, f"{{{inside}}}")  # noqa: PTH118 - a pattern, not a path
-
-
-def read_text(delimiter: str) -> Callable[[Any, Sequence[str]], Any]:
-    """Return a reader of text with a header line; DuckDB puts lines that do not fit aside."""
-
-    def read(backend: Any, files: Sequence[str]) -> Any:
-        options: dict[str, Any] = {} if delimiter == "," else {"sep": delimiter}
-        if backend.name == "duckdb":
-            options["store_rejects"] = True
-        return backend.read_csv(paths(backend, files), **options)
-
-    return read

@@ -4,15 +4,12 @@ A line has the time at which the answer was made, and that at which the request 
 was in the system, whatever the three processing times say; these are -1 where no target answered.
 """
 
-from stationary.ingest.formats._base import Format
-from stationary.ingest.formats._lines import LogLines
+from stationary.ingest.formats._base import LogLines
 
-FORMAT = Format(
-    lines=LogLines(
-        "AWS ALB",
-        (
-            "{} {done} {balancer} {} {target} {} {} {} {status} {} {:code} {:code} "
-            '"{request}" "{}" {} {} {} "{}" "{}" "{}" {} {clock}{}',
-        ),
+FORMAT = LogLines(
+    "AWS ALB",
+    (
+        "{} {done} {balancer} {} {target} {} {} {} {status} {} {:code} {:code} "
+        '"{request}" "{}" {} {} {} "{}" "{}" "{}" {} {clock}{}',
     ),
 )

@@ -8,18 +8,15 @@ Apache logs the time at which a request was *received*. The usual ``%t`` has who
 Response times in other units have a format string of their own, as in ``--format '%h ... %T'``.
 """
 
-from stationary.ingest.formats._base import Format
-from stationary.ingest.formats._lines import LogLines
+from stationary.ingest.formats._base import LogLines
 
-FORMAT = Format(
-    lines=LogLines(
-        "Apache combined",
-        (
-            '{} {} {} [{clock}] "{request}" {status} {} "{}" "{}" {took:us}{}',
-            '{} {} {} [{clock}] "{request}" {status} {:code} {took:us}{}',
-            '{} {} {} [{clock}] "{request}" {status} {}',
-        ),
-        add_fraction="%{usec_frac}t to Apache's LogFormat, as in docs/prometheus.md",
-        add_response="%D to Apache's LogFormat",
+FORMAT = LogLines(
+    "Apache combined",
+    (
+        '{} {} {} [{clock}] "{request}" {status} {} "{}" "{}" {took:us}{}',
+        '{} {} {} [{clock}] "{request}" {status} {:code} {took:us}{}',
+        '{} {} {} [{clock}] "{request}" {status} {}',
     ),
+    add_fraction="%{usec_frac}t to Apache's LogFormat, as in docs/prometheus.md",
+    add_response="%D to Apache's LogFormat",
 )

@@ -1,6 +1,6 @@
 """Comma-separated values with a header line."""
 
 from stationary.ingest.formats._base import Format
-from stationary.ingest.formats._tables import read_text
+from stationary.ingest.formats._tables import reader
 
-FORMAT = Format(read_text(","), endings=(".csv",))
+FORMAT = Format(reader("csv", store_rejects=True), endings=(".csv",))

@@ -10,34 +10,29 @@ denied, and is lost.
 from __future__ import annotations
 
 import numpy as np
+import pyarrow.compute as pc
 
-from stationary.ingest.formats._base import Format
-from stationary.ingest.formats._lines import Fields, LogLines
+from stationary.ingest.formats._base import Fields, LogLines
+from stationary.ingest.formats._scan import NONE
 
 
 def _adjust(found: Fields) -> None:
     """Find requests that were denied, and those that never ended."""
-    import pyarrow.compute as pc
-
-    from stationary.ingest.formats._scan import NONE
-
     status = pc.cast(found["status"](), "int64").to_numpy()
     nowhere = pc.equal(found["server"](), "<NOSRV>").to_numpy(zero_copy_only=False)
     found["denied"] = nowhere & ((status >= 400) | (status < 0))
     found["took"] = np.where(found["took"] < 0, NONE, found["took"])
 
 
-FORMAT = Format(
-    lines=LogLines(
-        "HAProxy's httplog",
-        (
-            "{} [{clock}] {frontend} {backend}/{server} "
-            "{received:ms}/{queued}/{:code}/{:code}/{took:ms} {status} {} {} {} {termination} "
-            '{}/{}/{}/{}/{} {server_queue}/{backend_queue} {}"{request}"',
-        ),
-        times="those at which requests came, in the zone of the server, taken as UTC",
-        add_fraction="%tr to the log-format, as option httplog has it",
-        add_response="%TR/%Tw/%Tc/%Tr/%Ta to the log-format, as option httplog has them",
-        adjust=_adjust,
+FORMAT = LogLines(
+    "HAProxy's httplog",
+    (
+        "{} [{clock}] {frontend} {backend}/{server} "
+        "{received:ms}/{queued}/{:code}/{:code}/{took:ms} {status} {} {} {} {termination} "
+        '{}/{}/{}/{}/{} {server_queue}/{backend_queue} {}"{request}"',
     ),
+    times="those at which requests came, in the zone of the server, taken as UTC",
+    add_fraction="%tr to the log-format, as option httplog has it",
+    add_response="%TR/%Tw/%Tc/%Tr/%Ta to the log-format, as option httplog has them",
+    adjust=_adjust,
 )

@@ -12,18 +12,15 @@ Either may be named, as in ``rt=$request_time``, and other fields may stand arou
 a list, and without a name such as ``urt=`` or ``upstream_response_time=``.
 """
 
-from stationary.ingest.formats._base import Format
-from stationary.ingest.formats._lines import LogLines
+from stationary.ingest.formats._base import LogLines
 
-FORMAT = Format(
-    lines=LogLines(
-        "nginx combined",
-        (
-            '{} {} {} [{clock}] "{request}" {status} {} "{}" "{}"{tail}',
-            '{} {} {} [{clock}] "{request}" {status} {tail}',
-        ),
-        ends=True,
-        add_fraction="$msec to nginx's log_format",
-        add_response="$request_time to nginx's log_format",
+FORMAT = LogLines(
+    "nginx combined",
+    (
+        '{} {} {} [{clock}] "{request}" {status} {} "{}" "{}"{tail}',
+        '{} {} {} [{clock}] "{request}" {status} {tail}',
     ),
+    ends=True,
+    add_fraction="$msec to nginx's log_format",
+    add_response="$request_time to nginx's log_format",
 )

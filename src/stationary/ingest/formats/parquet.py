@@ -1,10 +1,6 @@
 """Parquet."""
 
 from stationary.ingest.formats._base import Format
-from stationary.ingest.formats._tables import paths
+from stationary.ingest.formats._tables import reader
 
-FORMAT = Format(
-    lambda backend, files: backend.read_parquet(paths(backend, files)),
-    endings=(".parquet",),
-    parsed=False,
-)
+FORMAT = Format(reader("parquet"), endings=(".parquet",), parsed=False)

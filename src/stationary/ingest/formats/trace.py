@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import ibis
 
@@ -14,7 +14,8 @@ from stationary.terms.spans import Unit
 
 
 def _read(backend: Any, files: Sequence[str]) -> Any:
-    raw = format_of(files[0], None)[1].read(backend, files)
+    # Without a look at its lines a file is a table.
+    raw = cast("Format", format_of(files[0], None)[1]).read(backend, files)
     for name in ("window", "seconds", "arrival", "response"):
         column = find(raw, name, f"{files[0]} is not a trace of the testbed")
         if not column.type().is_numeric():

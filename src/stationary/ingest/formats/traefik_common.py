@@ -3,16 +3,13 @@
 Its times are whole seconds.
 """
 
-from stationary.ingest.formats._base import Format
-from stationary.ingest.formats._lines import LogLines
+from stationary.ingest.formats._base import LogLines
 
-FORMAT = Format(
-    lines=LogLines(
-        "of Traefik's common format",
-        (
-            '{} {} {} [{clock}] "{request}" {status} {} "{}" "{}" {:code} "{router}" "{server}" '
-            "{took:ms}ms",
-        ),
-        add_fraction="format: json to the accessLog, as in docs/prometheus.md",
+FORMAT = LogLines(
+    "of Traefik's common format",
+    (
+        '{} {} {} [{clock}] "{request}" {status} {} "{}" "{}" {:code} "{router}" "{server}" '
+        "{took:ms}ms",
     ),
+    add_fraction="format: json to the accessLog, as in docs/prometheus.md",
 )

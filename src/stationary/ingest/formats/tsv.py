@@ -1,6 +1,6 @@
 """Tab-separated values with a header line."""
 
 from stationary.ingest.formats._base import Format
-from stationary.ingest.formats._tables import read_text
+from stationary.ingest.formats._tables import reader
 
-FORMAT = Format(read_text("\t"), endings=(".tsv",))
+FORMAT = Format(reader("csv", sep="\t", store_rejects=True), endings=(".tsv",))
