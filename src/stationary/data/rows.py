@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-import stationary.data.lost
-import stationary.data.service_times  # noqa: F401 - a kind is known when its module is loaded
 from stationary._support.types import Array
-from stationary.data._base import Observation
+from stationary.data._base import Observation, known_kinds
 from stationary.data.columns import Columns, about, choose_columns
 from stationary.data.moments import Moments, Pool
 from stationary.data.numbers import as_duration, as_range, drop_or_refuse, find_bad, input_names
@@ -82,7 +80,7 @@ class Rows:
         names = [name for name in self.table.columns if name not in self.inputs]
         found = {
             name: kind.find_columns(names, self.patterns.get(name))
-            for name, kind in Observation.kinds.items()
+            for name, kind in known_kinds().items()
         }
         return {name: columns for name, columns in found.items() if columns}
 

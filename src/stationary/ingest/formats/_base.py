@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from stationary.errors import InputError
+from stationary.errors import InputError, did_you_mean
 from stationary.terms.spans import Unit
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def load_format(name: str) -> Format:
         return described
     if name not in format_names():
         raise InputError(
-            f"there is no format {name!r}; there are {', '.join(format_names())}, and format "
-            f"strings of nginx ($) and Apache (%)"
+            f"there is no format {name!r}{did_you_mean(name, format_names())}, and format strings "
+            f"of nginx ($) and Apache (%)"
         )
     made: Format = importlib.import_module(f"{_PACKAGE}.{name.replace('-', '_')}").FORMAT
     return made
