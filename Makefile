@@ -71,5 +71,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
 	@$(BIN)/python -m pip install -q --disable-pip-version-check 'pip>=25.1' # the first that knows --group
 	@$(BIN)/python -m pip install -q -c constraints.txt -e . --group dev
-	@$(BIN)/stationary demo -o build/demo >/dev/null 2>&1 || true # compiles for this processor
+	@$(BIN)/stationary demo -o build/demo >/dev/null 2>&1 || true
+	@OMP_NUM_THREADS=1 $(BIN)/python tests/kernels.py # compiles for this processor
 	@touch $@

@@ -7,8 +7,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "stationary"
 
 ROOMS = {
     "errors": 100,
-    "words": 1900,
-    "terms": 825,
+    "words": 1905,
+    "terms": 830,
     "_support": 610,
     "edges": 190,
     "generator": 335,
@@ -16,8 +16,8 @@ ROOMS = {
     "spectrum": 115,
     "gradients": 870,
     "steady": 125,
-    "models": 8080,
-    "data": 3225,
+    "models": 8090,
+    "data": 3240,
     "ingest": 5490,
     "simulation": 745,
     "learning": 4310,

@@ -205,7 +205,9 @@ class Reading:
         self.left_out()
         table = open_table(file)
         with about(table):
-            others = any(_OTHERS.match(name) for name in table.columns)
+            # Which kinds of observations there are is known when torch is loaded.
+            usual = self.counts == type(self).counts
+            others = usual or any(_OTHERS.match(name) for name in table.columns)
             names = list(filter(None, map(str.strip, (x or self.x).split(","))))
             choose_columns(table, names, parse_counts(self.counts), others)
 

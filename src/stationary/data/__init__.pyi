@@ -2,6 +2,7 @@ from ._base import TINY as TINY
 from ._base import Counts as Counts
 from ._base import Misplaced as Misplaced
 from ._base import Observation as Observation
+from ._base import known_kinds as known_kinds
 from .choices import Choices as Choices
 from .choices import choices as choices
 from .choices import rankings as rankings

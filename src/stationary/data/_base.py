@@ -11,8 +11,12 @@ the slopes of the terms. Code that works on likelihoods need not know which kind
 
 from __future__ import annotations
 
+import pkgutil
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -318,6 +322,19 @@ class Counts(Observation):
         squares = ((roots * weight[:, None]).sum(-1) ** 2).sum()
         error = float(np.sqrt(squares * recorded / max(recorded - 1, 1)))
         return Misplaced(float(np.abs(total).sum() / 2), error)
+
+
+@cache
+def _load_kinds() -> None:
+    """Load every file of this folder, so that the kinds in them are known."""
+    for file in pkgutil.iter_modules(sys.modules[__package__].__path__):
+        import_module(f"{__package__}.{file.name}")
+
+
+def known_kinds() -> dict[str, type[Observation]]:
+    """Return every kind by name: those in the files of this folder, and those defined elsewhere."""
+    _load_kinds()
+    return Observation.kinds
 
 
 def as_observations(

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-import stationary.data.lost
-import stationary.data.service_times  # noqa: F401 - a kind is known when its module is loaded
 from stationary._support.types import Array
-from stationary.data._base import Observation
+from stationary.data._base import Observation, known_kinds
 from stationary.data.columns import Columns, about, choose_columns
 from stationary.data.latency import as_buckets
 from stationary.data.moments import Moments, Pool
@@ -45,9 +43,7 @@ class Rows:
         with about(table):
             self.low, self.high = as_range((None, None) if loads is None else loads)
             names = as_buckets([n for n in table.columns if n not in self.inputs], latency)
-            found = {
-                kind: made.find_columns(list(names)) for kind, made in Observation.kinds.items()
-            }
+            found = {kind: made.find_columns(list(names)) for kind, made in known_kinds().items()}
             # Columns of each other kind, by the names that it knows.
             self.others = {
                 kind: {name: names[name] for name in chosen}
@@ -160,7 +156,7 @@ class Rows:
         tables = []
         for kind, columns in self.others.items():
             given = {name: values[column] for name, column in columns.items()}
-            made = Observation.kinds[kind].from_columns(given, self.table.metadata)
+            made = known_kinds()[kind].from_columns(given, self.table.metadata)
             if made is not None:
                 self._found[kind] = made
                 tables.append(made.data.numpy())

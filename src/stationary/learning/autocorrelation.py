@@ -1,18 +1,18 @@
 r"""What counts inside one window are worth: the chain's own autocorrelation.
 
-Looks that follow one another find nearly the same state, so a sum over looks scatters more than one
-of independent looks. Let ``E`` be the transition matrix from one look to the next, ``pi`` what a
-look finds, and ``f`` a function of the state with ``pi f = 0``, such as the score. The sum of ``f``
-over N looks of a chain in its steady state has the variance
+Successive samples find nearly the same state, so a sum over them scatters more than a sum over
+independent ones. Let ``E`` be the transition matrix from one sample to the next, ``pi`` the
+distribution of the state that a sample finds, and ``f`` a function of the state with ``pi f = 0``,
+such as the score. The sum of ``f`` over N samples of a chain in its steady state has the variance
 
     N <f, f> + 2 sum_{k=1}^{N-1} (N - k) <f, E^k f>,      <a, b> = sum_j pi_j a_j b_j.
 
 With the deviation matrix ``D = (I - E + 1 pi)^-1 - 1 pi``, which is ``sum_k E^k`` on such ``f``,
 the sum over k is ``(N - 1) E D f - (E^2 - E^(N+1)) D^2 f``.
 
-- Looks at regular times, ``r`` a unit of time: ``E = exp(Q / r)``.
-- Poisson arrivals at the load, which join after they looked: with ``J`` what an arrival does to the
-  state and ``S`` the generator without arrivals, ``E = J load (load I - S)^-1``.
+- Samples at regular times, ``r`` per unit of time: ``E = exp(Q / r)``.
+- Poisson arrivals at the load, which join after they see the state: with ``J`` what an arrival does
+  to the state and ``S`` the generator without arrivals, ``E = J load (load I - S)^-1``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from stationary.models import Model
 from stationary.steady import steady_state
 
 _MOST_STATES = 1000
-"""Up to here matrices between looks are made; they are dense."""
+"""Most states for which the dense matrices between samples are made."""
 
 
 class Obstacle(StrEnum):
@@ -96,18 +96,18 @@ def obstacle(
 
 
 def sum_covariances(
-    model: Model, windows: Windows, theta: Tensor, inputs: Tensor, looks: Array, f: Array
+    model: Model, windows: Windows, theta: Tensor, inputs: Tensor, samples: Array, f: Array
 ) -> Array:
-    """Covariance ``[U, P, P]`` of sums over the looks of a window at each input.
+    """Covariance ``[U, P, P]`` of sums over the samples of a window at each input.
 
     Parameters
     ----------
     model, windows, theta
-        The chain, at these parameters, and windows that say who looked, and for how long.
+        The chain, at these parameters, and windows that say how and for how long it was sampled.
     inputs : Tensor [U, d]
         Inputs of a window.
-    looks : ndarray [U]
-        How often somebody looks in it.
+    samples : ndarray [U]
+        Number of samples in it.
     f : ndarray [U, n, P]
         Functions of the state, of mean zero.
     """
@@ -118,14 +118,14 @@ def sum_covariances(
     with torch.no_grad():
         generator = model.generator(inputs, theta)
         pi = steady_state(generator).pi.numpy()
-    looks = np.maximum(looks, 1.0)
+    samples = np.maximum(samples, 1.0)
     with one_thread():
         if windows.sampling is Sampling.ARRIVAL:
             between = _between_arrivals(model, inputs, theta, generator)
         else:
-            between = _between_times(generator, looks / _lasts(windows, inputs))
+            between = _between_times(generator, samples / _lasts(windows, inputs))
         return np.stack(
-            [_covariance(*each) for each in zip(between, pi, f, looks.round(), strict=True)]
+            [_covariance(*each) for each in zip(between, pi, f, samples.round(), strict=True)]
         )
 
 
@@ -149,9 +149,9 @@ def score_covariance(
         pi = steady_state(model.generator(inputs, theta)).pi
     share = observation.of(pi).sum(-1).numpy()
     many = np.bincount(group, weights=windows.multiplicity.numpy())
-    looks = np.bincount(group, weights=windows.counts.sum(-1).numpy()) / many / share
+    samples = np.bincount(group, weights=windows.counts.sum(-1).numpy()) / many / share
     f = observation.to_states(torch.from_numpy(slopes).mT).mT.numpy()
-    each = sum_covariances(model, windows, theta, inputs, looks, f)
+    each = sum_covariances(model, windows, theta, inputs, samples, f)
     return np.einsum("u,upq->pq", many, each)
 
 
@@ -186,8 +186,8 @@ def _between_arrivals(model: Model, inputs: Tensor, theta: Tensor, generator: Ge
     return np.asarray(joins @ np.linalg.inv(identity - rest / load))
 
 
-def _covariance(E: Array, pi: Array, f: Array, looks: float) -> Array:
-    """Covariance ``[P, P]`` of the sums of the columns of ``f [n, P]`` over successive looks.
+def _covariance(E: Array, pi: Array, f: Array, samples: float) -> Array:
+    """Covariance ``[P, P]`` of the sums of the columns of ``f [n, P]`` over successive samples.
 
     NaN where the chain leaves some states so rarely that float64 cannot tell it from one that never
     does: then nothing is known of the correlation.
@@ -199,9 +199,9 @@ def _covariance(E: Array, pi: Array, f: Array, looks: float) -> Array:
         return np.full((f.shape[1], f.shape[1]), np.nan)
     once = deviate @ f
     twice = deviate @ once
-    late = np.linalg.matrix_power(E, int(looks) - 1) @ twice
-    later = (looks - 1) * E @ once - E @ E @ (twice - late)
+    late = np.linalg.matrix_power(E, int(samples) - 1) @ twice
+    later = (samples - 1) * E @ once - E @ E @ (twice - late)
     weighted = f.T * pi
     cross = weighted @ later
-    result: Array = looks * weighted @ f + cross + cross.T
+    result: Array = samples * weighted @ f + cross + cross.T
     return result

@@ -1,11 +1,11 @@
 """What an unfinished fit leaves in its folder, so that it can go on to the same bits.
 
 One file, replaced in one step: tensors, with the plain values as JSON in the header, never pickle.
-A reader sees the old state or the new one, whenever the writer dies.
+A reader sees the old state or the new one, even if the writer dies.
 
-A stochastic fit leaves its whole state. A second-order fit of a large chain leaves the points that
-it visited: an optimiser without chance that gets at every point what it got last time goes the same
-way, so it goes on by asking again, and needs no other state.
+A stochastic fit leaves its whole state. A second-order fit of a large chain leaves the values at
+the points that it visited. Its optimiser uses no random numbers, so with the same values it takes
+the same steps again, and needs no other state.
 """
 
 from __future__ import annotations

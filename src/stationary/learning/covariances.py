@@ -208,8 +208,8 @@ class Dispersed(CovarianceKind):
 class Correlated(CovarianceKind):
     """The covariance that the fitted chain's own autocorrelation gives the score.
 
-    For windows too few for a `Sandwich`. It needs to know how much time lay between looks: from
-    ``windows.duration``, or from the load where arriving requests looked.
+    For windows too few for a `Sandwich`. It needs to know how much time lay between samples:
+    from ``windows.duration``, or from the load where requests were counted on arrival.
     """
 
     def at(self, minimum: Minimum) -> Covariance:

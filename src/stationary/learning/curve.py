@@ -3,8 +3,8 @@ r"""Measures of chains too large to solve for every draw.
 At a few loads that all draws share, the chain is factored at its estimates, once per load, and
 `expansion` has the rest from that factor: slopes of every measure in the parameters, and, along
 each axis of the draws whose effect may not be linear, the measures two standard deviations to
-either side, where the ends of intervals are made. A bottleneck that moves to another server bends
-the curve, and a line would call a bad draw harmless. Where a series does not settle, the chain is
+either side, where the ends of intervals are made. Where the bottleneck moves to another server, the
+curve bends, and a straight line would miss a bad draw. Where a series does not settle, the chain is
 solved at both sides. The first axis is the direction in which the measures change most; of two axes
 together, the second-order term is added.
 
@@ -101,7 +101,7 @@ class Curves:
         self.z = scale.free(model.theta.detach()).numpy()
         self.measures = [model.measure(name) for name in names]
         self.is_share = np.array([(m.low, m.high) == (0.0, 1.0) for m in self.measures])
-        # Axes go by the same measures whatever is asked beside.
+        # Axes are chosen by the same measures, whatever else is asked for.
         self.leading = [names.index(name) for name in model.measures or names]
         self.points = SolvedPoints(model, self.measures, scale)
         self._centre: dict[bytes, Array] = {}

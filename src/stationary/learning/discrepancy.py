@@ -1,15 +1,16 @@
-"""What no model knows: how far a real system in overload is from what light load shows of it.
+"""Model error: how far a real system in overload is from what light load shows of it.
 
-A forecast of overload rests on a server that keeps its speed and a capacity that is as told. Real
-ones do not quite. On ten recordings of six systems (gunicorn with 1, 4 and 6 workers, nginx,
-HAProxy, PostgreSQL, Node.js, Kamailio) the service rate in overload differed from that at light
-load by +5, +4, -6, +4, +2, 0, +4 and -5 to 0 %, beyond sampling error by 3 % (posterior mean 3.4 %,
-90 % between 1.8 and 5.7 %). From request logs 4 % covered the measured losses; counts of queue
-lengths know the rate less well, and took 6 %. The capacity was off by less than one request.
+A forecast of overload assumes that a server keeps its speed and that its capacity is the one given.
+Real systems differ a little. On ten recordings of six systems (gunicorn with 1, 4 and 6 workers,
+nginx, HAProxy, PostgreSQL, Node.js, Kamailio) the service rate in overload differed from that at
+light load by +5, +4, -6, +4, +2, 0, +4 and -5 to 0 %, beyond sampling error by 3 % (posterior mean
+3.4 %, 90 % between 1.8 and 5.7 %). From request logs 4 % covered the measured losses; counts of
+queue lengths determine the rate less well, and needed 6 %. The capacity was off by less than one
+request.
 
-A server that drifts from window to window while it is lightly loaded will do so later, too: that
-comes on top. The variance of the windows' mean service times about a line in the load, beyond what
-chance gives them, is estimated by moments (DerSimonian and Laird, 1986), and lowered by its
+A server that drifts from window to window while it is lightly loaded will do so later, too. That
+variance is added. The variance of the windows' mean service times about a line in the load, beyond
+what chance gives them, is estimated by moments (DerSimonian and Laird, 1986), and lowered by its
 standard error.
 
 The evidence is ten recordings on one kind of machine. Estimate it anew where you have recordings.

@@ -100,7 +100,7 @@ class Estimate:
     heavy_tails : bool
         Whether the gradients of a stochastic fit had an infinite variance at the start.
     solver, asked : Solver, CovarianceKind, optional
-        What the fit was told to use, and refits use too. They are code, and not saved with a plan.
+        What the fit used, and refits use too. They are code, and not saved with a plan.
     """
 
     model: Model

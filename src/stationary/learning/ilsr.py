@@ -2,8 +2,8 @@ r"""Iterative Luce spectral ranking: maximum likelihood as a steady state.
 
 After Maystre and Grossglauser (2015). Where an item is chosen, it takes from every other item of
 its menu S at rate ``1 / sum_{j in S} w_j``. At the maximum of the likelihood these flows balance:
-the weights ``w`` are the steady state of the chain that they themselves define. So its steady state
-is computed again and again.
+the weights ``w`` are the steady state of the chain that they define. So the steady state is
+computed again and again, each time with the weights of the last one.
 """
 
 from __future__ import annotations

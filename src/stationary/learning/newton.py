@@ -1,7 +1,7 @@
 """Maximum likelihood by second-order steps on all windows at once, from several starts.
 
-Weights of a network have no optimum that is worth its Hessians: many weights give the same rates,
-and the likelihood rises on towards infinite ones. They descend by L-BFGS until steps gain nothing.
+The weights of a network are fitted by L-BFGS, until steps gain nothing. Hessians would be wasted on
+them: many weights give the same rates, and the likelihood keeps rising towards infinite weights.
 """
 
 from __future__ import annotations

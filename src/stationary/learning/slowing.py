@@ -1,7 +1,7 @@
 r"""Service that slows down under load: how likely that is, and by how much.
 
-Light load hardly shows it, and overload is full of it, so draws must allow for it. There are three
-hypotheses, each with a weight before any data is seen:
+Light load hardly shows it, but it decides what happens in overload, so draws must allow for it.
+There are three hypotheses, each with a weight before any data is seen:
 
 - the speed stays as it is (0.70);
 - servers get in each other's way: with n requests a service takes ``min(n, m) ** b`` times as long,
@@ -15,10 +15,10 @@ With gamma distributed times ``y_i``, of squared coefficient of variation ``c2``
     - N / c2 * ( log( sum(y_i / f_i) / sum(y_i) ) + mean(log f_i) ),
 
 zero for no slowing. Over a grid of a or b, times the prior, it gives the weight of a hypothesis and
-the distribution of a or b under it. A mass at zero and a spread are both needed: on simulated
-contention the limit is covered 87 to 100 % of the time with both and 0 to 63 % without slowing, and
-a spread without the mass covers 76 % of losses. Service never speeds up with the load: letting it
-ruined forecasts of servers with deterministic service.
+the distribution of a or b under it. The probability of no slowing and the spread are both needed:
+on simulated contention the limit is covered 87 to 100 % of the time with both and 0 to 63 % without
+slowing, and the spread alone covers 76 % of losses. Service never speeds up with the load: letting
+it ruined forecasts of servers with deterministic service.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from stationary._support.files import replacing_folder, surviving
 from stationary._version import __version__
-from stationary.data import Choices, Observation, ServiceTimes
+from stationary.data import known_kinds
 from stationary.data.moments import Moments
 from stationary.data.windows import Windows
 from stationary.errors import InputError, MissingError, RunError
@@ -54,9 +54,6 @@ FORMAT = 6
 has the limits that were found."""
 
 _TABLES = ("windows", "history")  # fields of a plan that have files of their own
-
-_OURS = {kind.kind: kind for kind in (Choices, ServiceTimes)}
-"""Kinds of observations that are loaded on first use, and known to a run all the same."""
 
 _UNREADABLE = (ValueError, KeyError, OSError, TypeError, safetensors.SafetensorError)
 
@@ -160,7 +157,7 @@ def _read_windows(
     kinds = []
     for number, entry in enumerate(content["observations"]):
         facts = {name: value for name, value in entry.items() if name not in ("kind", "columns")}
-        kind = Observation.kinds.get(entry["kind"], _OURS.get(entry["kind"]))
+        kind = known_kinds().get(entry["kind"])
         if kind is None:
             raise RunError(
                 f"the run holds observations of a kind of your own, {entry['kind']!r}: import the "

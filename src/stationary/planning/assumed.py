@@ -1,4 +1,4 @@
-"""What an answer takes as given, and how far it would move if that were otherwise."""
+"""What an answer takes as given, and how far it would move with other values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the data themselves contradict a limit: requests that were lost, but to no full queue.
+"""Whether the data themselves contradict a limit: losses that no full queue explains.
 
 A queue at light load loses nothing. Where a log shows losses there, they have another cause, such
 as failures of the program, which no limit on the load prevents.

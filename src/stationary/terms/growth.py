@@ -1,4 +1,4 @@
-"""Growth of the load as people write it, ``3%/month``, and when a limit is reached by it."""
+"""Growth of the load as people write it, ``3%/month``, and when it reaches a limit."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -12,6 +13,9 @@ from stationary.words import unit_of
 
 USUAL = ("loss", "response_time", "p50", "p95", "p99", "mean_queue", "throughput", "utilisation")
 """Measures that a forecast shows, as suggestions where a name is unknown."""
+
+_ALIKE = 0.9
+"""Similarity to a usual name from which another name is a slip of the pen."""
 
 
 def as_names(given: Any, name: str, example: str) -> tuple[str, ...]:
@@ -24,9 +28,10 @@ def as_names(given: Any, name: str, example: str) -> tuple[str, ...]:
 
 
 def check_measures(names: Iterable[str]) -> None:
-    """Raise unless these are measures of queues."""
+    """Raise unless these can be measures of queues; whether they are, the model says."""
     for name in names:
-        if unit_of(name) is None:
+        mistyped = name not in USUAL and difflib.get_close_matches(name, USUAL, cutoff=_ALIKE)
+        if mistyped or unit_of(name) is None:
             raise InputError(f"there is no measure {name!r}{did_you_mean(name, USUAL)}")
 
 

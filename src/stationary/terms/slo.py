@@ -1,4 +1,4 @@
-"""What is asked: service-level objectives, the present load, and the level of intervals."""
+"""What a user asks: service-level objectives, the present load, and the level of intervals."""
 
 from __future__ import annotations
 

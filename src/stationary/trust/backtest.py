@@ -6,8 +6,8 @@ counts that is misplaced (half the sum of the differences between observed and p
 which has a meaning of its own. The horizon, the choice of a model and the weights of a pool are all
 made from these scores.
 
-A model that forecast from load 60 to 120 has been tested over a factor of two, and is trusted for
-as much again beyond the heaviest load, not further: the *horizon*.
+A model that was fitted up to load 60 and predicted up to 120 has been tested over a factor of two.
+It is trusted for the same factor beyond the heaviest load, and not further: the *horizon*.
 """
 
 from __future__ import annotations

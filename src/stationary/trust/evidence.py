@@ -1,10 +1,10 @@
 """How likely candidates are that differ in what an operator must say, such as the servers.
 
-Each is fitted to what tells most about it, which may be service times that were read off the
-requests for its own number of servers: such likelihoods do not compare. All of them say how often
-requests find how many others, and that was counted whatever the servers are. So candidates are
-weighed by the likelihood of these counts, divided by their overdispersion: counts inside a window
-are correlated, and no model is quite right.
+Each candidate is fitted to the data that tell most about it. These may be service times, which were
+worked out for its own number of servers, so that likelihoods of two candidates cannot be compared.
+But all candidates say how many others an arriving request finds, and these counts do not depend on
+the number of servers. So candidates are weighed by the likelihood of these counts, divided by their
+overdispersion: counts inside a window are correlated, and no model is quite right.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the log of a client counts: requests in the queue, and those on the way there and back.
+"""What a client's log counts: requests in the queue, and those on the way there and back.
 
-A request that is logged as it leaves its client and as the answer arrives was in the queue for a
-part of that time only. The rest is its *overhead* o. So an arriving request finds what is in the
+A client logs a request when it leaves and when the answer arrives. The request was in the queue for
+only a part of that time. The rest is its *overhead* o. So an arriving request finds what is in the
 queue and, of those on the way, a Poisson number with the mean ``load * o``.
 """
 

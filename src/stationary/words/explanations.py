@@ -1,4 +1,4 @@
-"""How an answer came about, in a page: every number with what it rests on."""
+"""How an answer came about, on one page: every number with what it rests on."""
 
 from __future__ import annotations
 

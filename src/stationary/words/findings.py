@@ -1,11 +1,12 @@
-"""What checks found, in sentences: this is the place for those of a new check.
+"""What checks found, in sentences. Those of a new check go here.
 
 `_SENTENCES` has, for every check and every code of its outcomes, what to say: clauses in lower case
 and without a full stop. The first one says what was found and can stand inside another sentence;
 the others give its cause and what to do. They are templates, filled with the facts of the finding:
 ``{load}`` as it is, ``{load:number}`` to four digits, ``{load:2}`` to two, ``{share:percent}``,
 ``{name:plain}`` without underscores, ``{rises:+time}`` a count of things, and one word or the other
-for ``{more:fuller|emptier}``. Where more depends on the facts, a function makes the clauses.
+for ``{more:fuller|emptier}``. Where clauses depend on the facts in other ways, a function makes
+them.
 """
 
 from __future__ import annotations

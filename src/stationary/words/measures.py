@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from stationary.terms.slo import Slo
 
 _UNITS = {
-    "time": re.compile(
-        r"response_time|waiting_time|(wait_)?p(?!0+(\.0+)?$)(\d{1,2}(\.\d+)?|9\d{2,})"
-    ),
-    "share": re.compile(r"loss|utilisation|busy|(wait_)?slower_[\d.e-]+|p_.+"),
-    "": re.compile(r"mean_queue|throughput"),
+    "time": re.compile(r"\w+_time|(wait_)?p(?!0+(\.0+)?$)(\d{1,2}(\.\d+)?|9\d{2,})"),
+    "share": re.compile(r"loss|utilisation|busy|\w+_share|(wait_)?slower_[\d.e-]+|p_.+"),
+    "": re.compile(r"mean_\w+|throughput"),
 }
-"""What the measures of queues are: times, shares, or numbers without a unit."""
+"""What the measures of queues are: times, shares, or numbers without a unit.
+
+The name of a new measure ends in ``_time`` or ``_share``, or begins with ``mean_``: so its unit is
+known before torch is loaded, and nothing need be added here.
+"""
 
 
 def unit_of(measure: str) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stationary.errors import InputError
+from stationary.errors import InputError, did_you_mean
 from stationary.terms.spans import Unit
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ def load_format(name: str) -> Format | LogLines:
         return made
     if name not in format_names():
         raise InputError(
-            f"there is no format {name!r}; there are {', '.join(format_names())}, and format "
-            f"strings of nginx ($) and Apache (%)"
+            f"there is no format {name!r}{did_you_mean(name, format_names())}, and format strings "
+            f"of nginx ($) and Apache (%)"
         )
     made = importlib.import_module(f"{_PACKAGE}.{name.replace('-', '_')}").FORMAT
     return made

@@ -18,6 +18,7 @@ from stationary.errors import InputError
 from stationary.models._params import Values
 from stationary.models._point import Point
 from stationary.models._rates import join_rates, repeated
+from stationary.models.measures import Flows
 from stationary.models.queues._queue import ServerQueue
 
 
@@ -25,7 +26,8 @@ class BirthDeathQueue(ServerQueue):
     """States ``0..capacity``; a model says at which rates the queue grows and shrinks.
 
     Deaths are services. Where some are requests that leave unserved, `flows` must say how many, or
-    they count as served.
+    they count as served. Births are the requests that are let in. Those that arrive beyond them are
+    lost; where the clients themselves send fewer, `arrivals` must say how many.
     """
 
     def births(self, load: Tensor, p: Values) -> Tensor:
@@ -45,6 +47,20 @@ class BirthDeathQueue(ServerQueue):
     def rates(self, load: Tensor, p: Values) -> Tensor:
         """Births, then deaths."""
         return join_rates(self.births(load, p), self.deaths(p))
+
+    def flows(self, point: Point) -> Flows:
+        """What arrives, and what of it is not let in."""
+        offered = super().flows(point).offered
+        return Flows(offered, offered - self._let_in(point))
+
+    def found(self, point: Point) -> Tensor:
+        """Probability ``[..., K]`` that an accepted request finds ``0..K-1`` others."""
+        weights = (point.pi * self._let_in(point))[..., :-1]
+        return weights / weights.sum(-1, keepdim=True)
+
+    def _let_in(self, point: Point) -> Tensor:
+        """Requests that join in each state: the births, and none in the last one."""
+        return torch.nn.functional.pad(self.births(point.load, point.p), (0, 1))
 
     def _dropped_each(self, point: Point) -> None:
         """Refuse what drops requests: a death does not say which of them it takes."""

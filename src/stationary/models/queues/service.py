@@ -50,7 +50,7 @@ from stationary.models._params import Param, Values, rate
 from stationary.models._point import Point
 from stationary.models._rates import in_rows, join_rates
 from stationary.models.latency import Gammas, Times, incomplete_gamma
-from stationary.models.measures import Flows, Measure
+from stationary.models.measures import Measure
 from stationary.models.queues._birth_death import BirthDeathQueue
 from stationary.models.queues._kernels import FALLING, SMALL, STEPS, TINY
 from stationary.models.queues._kernels import deaths as compiled_deaths
@@ -222,14 +222,6 @@ class Service(BirthDeathQueue):
             waits = (before < 0) | (before + 0.5 <= self.patience / self._turn(p))
             let_in = waits if let_in is None else let_in & waits
         return None if let_in is None else let_in.to(self.levels).clamp_min(TINY)
-
-    def flows(self, point: Point) -> Flows:
-        """Lost is what meets a full system, or would wait too long."""
-        stays = self.stays(point.p)
-        if stays is None:
-            return super().flows(point)
-        lost = torch.where(self.lost > 0, 1.0, 1 - stays)
-        return Flows(point.load, point.load * lost)
 
     def measure(self, name: str) -> Measure:
         """Return a measure of the queue; with patience, losses and times are those of the waits."""

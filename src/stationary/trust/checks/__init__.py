@@ -1,6 +1,6 @@
 """Is the data what the method assumes? Every file here is one check, which gives a finding.
 
-To add a check, write a file with a function ``check`` that takes a `Case` and returns an
+To add a check, write a file with a function ``check`` that takes a `Case` and returns a
 `Finding` (see ``drift.py``), and its sentences in ``stationary/words/findings.py``. The name of the
 file is the name of the check: ``lack_of_fit.py`` is ``lack of fit``.
 """

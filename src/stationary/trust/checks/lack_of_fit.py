@@ -1,7 +1,7 @@
 r"""Check that the model fits the loads it saw.
 
-Windows go into a few groups by load. In each, the excess of a category is summed and held against
-its spread from window to window, which counts the correlation inside windows. Deep queues come in
+Windows go into a few groups by load. In each, the excess of a category is summed and compared with
+its spread from window to window, which includes the correlation inside windows. Deep queues come in
 rare long runs, so a group that happens to miss them shows too small a spread: it is taken as no
 smaller than the binomial one times the group's overall overdispersion. The smallest p-value over
 groups and categories is multiplied by their number (Bonferroni), which needs no inverse of a

@@ -1,7 +1,7 @@
 """Check that no other number of servers explains the counts of queue lengths clearly better.
 
-Service times can be read off the requests for any number of servers, and give each a speed of its
-own. How often requests find how many others was counted whatever the servers are, and tells them
+Service times can be worked out for any number of servers, with a different speed for each. The
+counts of how many others a request finds do not depend on the number of servers, and tell them
 apart: see `stationary.trust.evidence`.
 """
 

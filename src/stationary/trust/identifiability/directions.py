@@ -1,9 +1,9 @@
 """Directions in which parameters can move without an effect on the data.
 
 On the free scale a direction says how many e-folds each parameter moves. The flat space of a
-Hessian has no basis of its own; the one chosen here reads well: first parameters that are open by
+Hessian has many bases. The one chosen here is easy to read: first parameters that are open by
 themselves, then groups that can be multiplied by one factor, such as all rates out of a state, then
-what is left, each with as few parameters as there need be.
+the rest, each with as few parameters as possible.
 """
 
 from __future__ import annotations

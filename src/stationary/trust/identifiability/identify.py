@@ -1,8 +1,8 @@
 """What the data determine: directions that they leave open, and how far an answer can move.
 
-A forecast may depend on something that the data never showed. The likelihood tells: which
-directions of the parameters are flat, and between which ends does a measure at a given load lie
-among all parameters that explain the data almost as well as the best ones.
+A forecast may depend on something that the data never showed. The likelihood says which directions
+of the parameters are flat. It also says between which ends a measure at a given load lies, among
+all parameters that explain the data almost as well as the best ones.
 """
 
 from __future__ import annotations
