@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,6 @@ from stationary.cli._options import (
 )
 from stationary.cli._say import say
 from stationary.cli._sources import Metrics, Place, Requests
-from stationary.errors import hide_passwords
 from stationary.output.folders import REPORT
 from stationary.terms.growth import Growth
 from stationary.terms.measures import check_times
@@ -93,13 +91,10 @@ def plan(
     with stages() as progress:
         progress("reading the data")
         found = place.read(known.get("servers", []), known.get("capacity", []), progress)
-    guessed = found.full is not None and not known.keys() & {"capacity", "patience"}
-    if guessed:
-        known["capacity"] = found.full
     slos = asking.slos or as_slos(_USUAL)
     with progress_bar("model", 4) as bar:
         made = run(
-            found.windows,
+            found,
             slo=slos,
             present=asking.present,
             level=level,
@@ -107,20 +102,11 @@ def plan(
             progress=bar,
             **known,
         )
-    if guessed:
-        missing = (*made.question.missing, "capacity")
-        made = made.having(question=replace(made.question, missing=missing))
-    recipe = {
-        "command": command_line(),
-        "source": hide_passwords(source),
-        "title": title,
-        "unit": unit or ("" if place.holds_windows else "req/s"),
-        "growth": growth or "",
-        "notes": "\n".join(found.notes),
-    }
+    said = {"title": title, "unit": unit, "growth": growth or ""}
+    given = {"command": command_line(), **{name: text for name, text in said.items() if text}}
     with stages() as progress:
         progress("finding the limit of each SLO")
-        made = made.having(recipe={name: text for name, text in recipe.items() if text})
+        made = made.having(recipe={**made.recipe, **given})
         limit, alone = made.limit, made.limits
         folder.save(made)
         if folder.output is not None:

@@ -265,7 +265,7 @@ def experiment(found: Experiment) -> str:
     worst = max(rows.values(), key=lambda row: row["ratio"])
     tested = plural(found.windows, "more window")
     what = answer(() if found.limit is None else found.limit.slos, found.measure, found.at)
-    what += f" by {found.model} alone" if found.model else ""
+    what += f" by {found.model} alone, without model error," if found.model else ""
     if top["ratio"] > 1 - _HARDLY:
         return f"{tested} would hardly shrink the interval of {what} at any of the loads"
     text = (
