@@ -224,7 +224,9 @@ def test_what_is_not_given_is_said_with_its_effect(call, sources):
     _, out, _ = call("plan", sources / "requests.csv", "--slo", "loss<1%", "--servers", "1")
     said = " ".join(out.split())
     assert "Assumed 1 server" in said
-    assert "(not known: give --capacity; it moves the limit from" in said
+    ends = r"\(not known: give --capacity; with \d+ the limit is [\d.]+, with 200 [\d.]+"
+    assert re.search(ends, said)
+    assert "Next plan again with --capacity" in said.replace("Plan", "plan")
     assert "clients do not retry" in said
     assert len(out.splitlines()) <= 20
 

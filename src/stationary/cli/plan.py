@@ -26,6 +26,8 @@ from stationary.terms.measures import check_times
 from stationary.terms.slo import as_slos
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stationary.planning.limits import Limit
 
 _USUAL = "loss<0.1%"
@@ -121,17 +123,21 @@ def plan(
             notes.insert(
                 0, f"no SLO was given: this is for {_USUAL}; give yours, as in --slo 'p99<200ms'"
             )
-        say(words.plan_screen(made, limit, alone, notes, _advice(folder.output), grows))
+        missing = [f"--{name}" for name in made.question.missing if name != "patience"]
+        advice = _advice(folder.output, limit.trusted, missing)
+        say(words.plan_screen(made, limit, alone, notes, advice, grows))
     if not limit.holds:
         raise typer.Exit(1)
 
 
-def _advice(folder: Path | None) -> str:
-    """Say what to do with the answer."""
+def _advice(folder: Path | None, trusted: bool, missing: Sequence[str]) -> str:
+    """Say what to do with the answer: first of all, to give what only the user knows."""
+    parts = [f"plan again with {' and '.join(missing)}"] if missing else []
     if folder is None:
-        return "add -o plan/ to keep this plan and to write a report to mail"
+        return "; ".join([*parts, "add -o plan/ to keep this plan and to write a report to mail"])
     name = shlex.quote(str(folder))
-    return f"open {folder / REPORT}; stationary forecast {name} --what-if servers=+1"
+    then = f"forecast {name} --what-if servers=+1" if trusted else f"explain {name}"
+    return "; ".join([*parts, f"open {folder / REPORT}", f"stationary {then}"])
 
 
 def _loads(limit: Limit) -> list[float]:

@@ -94,6 +94,16 @@ def _assumptions(found: Plan) -> Iterator[str]:
     yield from (sentence(plans.assumed([each], found.limit.load)) for each in taken)
     if taken:
         yield "Light load does not show any of these: check them on the system."
+    if any(each.name == "servers" and each.others for each in taken):
+        yield (
+            "Other numbers of servers are ways to read the same requests. What servers that are "
+            "added or lost would do, with service as it is, says 'forecast --what-if servers=+1'."
+        )
+    if any(each.name == "capacity" and not each.given and each.most for each in taken):
+        yield (
+            "The limit is the median over these capacities, so that it may be close to that of the "
+            "smallest or of the largest alone."
+        )
 
 
 def _interval(found: Plan) -> Iterator[str]:
