@@ -7,7 +7,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "stationary"
 
 ROOMS = {
     "errors": 100,
-    "words": 1900,
+    "words": 1935,
     "terms": 825,
     "_support": 595,
     "edges": 190,
@@ -22,14 +22,14 @@ ROOMS = {
     "simulation": 745,
     "learning": 4310,
     "trust": 2880,
-    "planning": 1980,
+    "planning": 1985,
     "output": 2210,
     "facade": 450,
     "planner": 305,
     "testbed": 1780,
     "paper": 2520,
     "studio": 1610,
-    "cli": 4100,
+    "cli": 4110,
 }
 """From the ground up: a room imports only from rooms that stand before it.
 
