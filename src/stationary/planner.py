@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stationary import words
 from stationary._support.parallel import Progress
@@ -14,6 +14,7 @@ from stationary.data.windows import Windows
 from stationary.errors import ConvergenceWarning, InputError
 from stationary.facade import Plan
 from stationary.gradients import Exact, Gradient
+from stationary.ingest.found import Found, find
 from stationary.learning.covariances import CovarianceKind
 from stationary.learning.discrepancy import Discrepancy
 from stationary.learning.estimate import Method
@@ -25,11 +26,14 @@ from stationary.output.store import read
 from stationary.planning.limits import check_slos
 from stationary.solvers import Solver
 from stationary.terms.candidates import as_candidates
-from stationary.terms.measures import as_names
+from stationary.terms.measures import as_names, check_times
 from stationary.terms.slo import as_slos, check_level, check_positive
 from stationary.trust.baselines import BASELINES
 from stationary.trust.ladder import candidates, likely_capacities
 from stationary.trust.study import fit_all
+
+if TYPE_CHECKING:
+    from stationary.ingest import Ingested, Source
 
 _EXAMPLES: dict[str, tuple[type, str]] = {
     "method": (Method, "Newton(starts=3) or Stochastic(epochs=50)"),
@@ -177,7 +181,7 @@ def compare(
 
 
 def plan(
-    windows: Windows,
+    windows: Windows | str | os.PathLike[str] | Source | Ingested | Found,
     *,
     servers: Any = None,
     capacity: Any = None,
@@ -193,8 +197,10 @@ def plan(
 
     Parameters
     ----------
-    windows : Windows
-        The data.
+    windows : Windows, path, Source or Ingested
+        The data: windows; the path of an access log, or of a table of requests or of windows;
+        ``st.ingest.Source``, which names columns or the table of a database; or what an ingestion
+        returned, such as of a Prometheus.
     servers, capacity : int, list or tuple
         Of the system; the default models have them. Where they are not known for sure, a list of
         candidates, or the ends of a range as a tuple: the data choose where they can, and elsewhere
@@ -224,7 +230,6 @@ def plan(
     >>> 14 < found.limit.load < 18, found.limit.binding.measure
     (True, 'loss')
     """
-    _check_windows(windows)
     slos = as_slos(slo)
     check_level(level)
     for name, value in {"the present load": present, "patience": patience}.items():
@@ -234,15 +239,21 @@ def plan(
     if models is not None and any(value is not None for value in said.values()):
         raise InputError("give models=, or servers=, capacity= and patience=, not both")
     machines = as_candidates(1 if servers is None else servers, "servers")
-    likely = list(likely_capacities(windows, machines, patience)) if capacity is None else capacity
-    sizes = as_candidates(likely, "capacity")
-    chosen = candidates(windows, machines, sizes, patience) if models is None else models
+    sizes = () if capacity is None else as_candidates(capacity, "capacity")
+    known = () if servers is None else machines, sizes[0] if len(sizes) == 1 else None
+    found = find(windows, *known)
+    if found.of_requests:
+        check_times(slos)
+    seen, full = found.windows, None if patience is not None else found.full
+    sizes = sizes or ((full,) if full else likely_capacities(seen, machines, patience))
+    chosen = candidates(seen, machines, sizes, patience) if models is None else models
     if slos:
         check_slos(list(chosen.values() if isinstance(chosen, Mapping) else chosen), slos)
-    found = compare(chosen, windows, seed=seed, progress=progress)
+    made = compare(chosen, seen, seed=seed, progress=progress)
     missing = tuple(name for name, value in said.items() if value is None)
-    question = found.asking(slos, level, present)
-    return found.having(question=replace(question, missing=missing if models is None else ()))
+    question = made.asking(slos, level, present)
+    question = replace(question, missing=missing if models is None else ())
+    return made.having(question=question, recipe=found.recipe)
 
 
 def load(folder: str | os.PathLike[str], model: Model | Sequence[Model] | None = None) -> Plan:

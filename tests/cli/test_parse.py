@@ -39,6 +39,19 @@ def test_loads(text, loads):
 
 
 @pytest.mark.parametrize(
+    ("text", "loads"),
+    [("120%", [60.0]), ("80%:110%", [40.0, 45.0, 50.0, 55.0]), ("50%, 30", [25.0, 30.0])],
+)
+def test_loads_as_shares_of_the_present_one(text, loads):
+    assert parse_loads(text, 50.0) == loads
+
+
+def test_a_share_needs_a_load_to_be_a_share_of():
+    with pytest.raises(InputError, match=r"a share such as 120% is one of a saved plan's"):
+        parse_loads("120%")
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "no loads given; write them as 10:60:2"),

@@ -105,6 +105,40 @@ def test_the_answer_for_programs_is_the_librarys(call, sources, tmp_path):
     assert call(*again, "--overwrite")[0] == 0
 
 
+@pytest.mark.parametrize("name", ["requests.csv", "windows.csv"])
+def test_the_library_reads_a_path_as_the_command_does(call, sources, name):
+    out = call("plan", sources / name, *SYSTEM, "--slo", "loss<1%", "--json")[1]
+    plan = st.plan(sources / name, servers=1, capacity=12, slo="loss<1%")
+    found = json.loads(out)
+    assert found["limit"]["load"] == plan.limit.load
+    assert found["windows"]["count"] == plan.windows.recorded
+    assert plan.recipe["source"] == str(sources / name)
+
+
+def test_the_library_takes_what_an_ingestion_made_and_names_what_is_missing(sources):
+    source = st.ingest.Source(str(sources / "requests.csv"))
+    made = st.ingest.windows_from_events(source, st.ingest.Cut(capacity=12))
+    plan = st.plan(made, servers=1, capacity=12, slo="loss<1%")
+    assert plan.limit.low < plan.limit.load < plan.limit.high
+    for data, said in {3: "must be Windows", "http://127.0.0.1": "windows_from_prometheus"}.items():
+        with pytest.raises(InputError, match=said):
+            st.plan(data)
+    with pytest.raises(InputError, match="p99<200 has no unit"):
+        st.plan(made, servers=1, capacity=12, slo="p99<200")
+
+
+def test_loads_are_shares_of_the_present_one_and_saved_slos_answer_for_it(call, sources, tmp_path):
+    folder = tmp_path / "plan"
+    call("plan", sources / "windows.csv", *SYSTEM, "--slo", "loss<1%", "-o", folder)
+    rows = json.loads(call("forecast", folder, "--x", "50%,100%", "--json")[1])
+    assert [row["load"] for row in rows] == [12.0, 24.0]
+    code, out, _ = call("forecast", folder, "--x", "150%", "--present", "20", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert [row["load"] for row in found["forecast"]] == [30.0]
+    assert (found["limit"]["present"], found["limit"]["measure"]) == (20.0, "loss")
+
+
 def test_an_answer_explains_itself(call, sources, tmp_path):
     folder = tmp_path / "plan"
     call("plan", sources / "requests.csv", *SYSTEM, "--slo", "loss<1%", "-o", folder)
@@ -190,7 +224,9 @@ def test_what_is_not_given_is_said_with_its_effect(call, sources):
     _, out, _ = call("plan", sources / "requests.csv", "--slo", "loss<1%", "--servers", "1")
     said = " ".join(out.split())
     assert "Assumed 1 server" in said
-    assert "(not known: give --capacity; it moves the limit from" in said
+    ends = r"\(not known: give --capacity; with \d+ the limit is [\d.]+, with 200 [\d.]+"
+    assert re.search(ends, said)
+    assert "Next plan again with --capacity" in said.replace("Plan", "plan")
     assert "clients do not retry" in said
     assert len(out.splitlines()) <= 20
 

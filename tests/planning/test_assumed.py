@@ -43,7 +43,7 @@ def test_a_capacity_that_nobody_gave_is_a_range_and_its_effect_is_said(plan):
     assert unknown.limit.low < light < plan.limit.load < heavy < unknown.limit.high
     assert unknown.breakdown().shares["capacity"] > 0.5
     said = words.assumed(unknown.assumed(), unknown.limit.load)
-    assert "a capacity between 6 and 200 (not known: give --capacity; it moves the limit" in said
+    assert "a capacity between 6 and 200 (not known: give --capacity; with 6 the limit is" in said
 
 
 def test_a_range_of_capacities_is_named_with_what_lies_beside_it(plan):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import stationary as st
+from service_windows import windows as service_windows
 from stationary.errors import InputError
 from stationary.learning.likelihood import Likelihood
 from stationary.planning import Experiment
@@ -202,6 +203,17 @@ def test_what_the_data_leaves_open_only_the_right_load_tells():
     refit = st.fit(model, more, method=st.Newton(starts=1)).forecast([20.0])
     odds = np.log(refit[["p_1_low", "p_1_high"]] / (1 - refit[["p_1_low", "p_1_high"]])).to_numpy()
     assert test.table["width_after"][2] == pytest.approx(np.diff(odds)[0, 0] / 2, rel=0.3)
+
+
+def test_service_times_tell_as_much_per_request_at_any_load():
+    seen = service_windows()
+    found = st.fit(M.Service(capacity=20), seen)
+    light, heavy = float(seen.loads.min()), float(seen.loads.mean())
+    test = found.next_experiment([light, heavy], windows=len(seen), loss=0.01)
+    tried = test.table.set_index("load")["ratio"]
+    # At the mean load, as many windows as there are hold as many requests: half of the variance.
+    assert tried[heavy] == pytest.approx(0.5**0.5, rel=0.2)
+    assert 1 > tried[light] > tried[heavy]
 
 
 def test_more_windows_tell_more(fit):

@@ -110,15 +110,19 @@ def _as_type(text: str, hint: Any, what: str) -> Any:
     return choices[text]
 
 
-def parse_loads(text: str) -> list[float]:
-    """``10:60:2`` (both ends included; a step of 1 if left out), ``10,20,30``, or both mixed."""
+def parse_loads(text: str, whole: float | None = None) -> list[float]:
+    """``10:60:2`` (both ends included; a step of 1 if left out), ``10,20,30``, or both mixed.
+
+    A load may be a share of the ``whole``, as in ``80%:150%`` (a step of 10% if left out).
+    """
     loads: list[float] = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
-        numbers = [float(parse_number(bit, f"loads {text!r}: a load")) for bit in part.split(":")]
+        numbers = [_load(bit, text, whole) for bit in part.split(":")]
         if len(numbers) == 1:
             loads += numbers
             continue
-        low, high, step = (*numbers, 1.0)[:3]
+        usual = 0.1 * (whole or 1.0) if part.endswith("%") else 1.0
+        low, high, step = (*numbers, usual)[:3]
         if len(numbers) > 3 or step <= 0 or high < low:
             raise InputError(f"loads {part!r}: write LOW:HIGH or LOW:HIGH:STEP, upwards")
         if not high - low < _MOST_LOADS * step:
@@ -133,16 +137,29 @@ def parse_loads(text: str) -> list[float]:
     return loads
 
 
-def parse_grid(texts: list[str], inputs: tuple[str, ...]) -> Any:
-    """Inputs of a forecast: loads, or ``name=loads`` for each input, all combined."""
+def _load(text: str, loads: str, whole: float | None) -> float:
+    text, what = text.strip(), f"loads {loads!r}: a load"
+    if not text.endswith("%"):
+        return float(parse_number(text, what))
+    if whole is None:
+        raise InputError(f"{what} is a number here; a share such as 120% is one of a saved plan's")
+    return float(parse_number(text.removesuffix("%"), what)) / 100 * whole
+
+
+def parse_grid(texts: list[str], inputs: tuple[str, ...], whole: float | None = None) -> Any:
+    """Inputs of a forecast: loads, or ``name=loads`` for each input, all combined.
+
+    Loads, the first input, may be shares of the ``whole``, see `parse_loads`.
+    """
     if len(inputs) == 1 and len(texts) == 1:
-        return parse_loads(texts[0].removeprefix(f"{inputs[0]}="))
+        return parse_loads(texts[0].removeprefix(f"{inputs[0]}="), whole)
     given = {name: rest for name, _, rest in (text.partition("=") for text in texts)}
     if set(given) != set(inputs) or len(texts) != len(inputs):
         raise InputError(
             f"give each input once, as --x {inputs[0]}=10:60:2; the inputs are {', '.join(inputs)}"
         )
-    axes = [parse_loads(given[name]) for name in inputs]
+    wholes = (whole, *(None for _ in inputs[1:]))
+    axes = [parse_loads(given[name], of) for name, of in zip(inputs, wholes, strict=True)]
     if math.prod(map(len, axes)) > _MOST_LOADS:
         raise InputError(
             f"the inputs make {math.prod(map(len, axes))} combinations, more than {_MOST_LOADS}; "

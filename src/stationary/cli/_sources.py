@@ -15,17 +15,13 @@ from stationary.cli._options import Reading, refuse
 from stationary.cli._parse import parse_pairs
 from stationary.errors import InputError
 from stationary.terms.spans import Unit, parse_span
-from stationary.words import windows_left_out
 
 if TYPE_CHECKING:
     from stationary.data.states import Sampling
-    from stationary.data.windows import Windows
     from stationary.ingest import Cut, Ingested, Source
+    from stationary.ingest.found import Found
 
 Progress = Callable[[str], None]
-
-_TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
-"""Endings of tables, which hold requests or windows."""
 
 _PRESETS = {
     "http": "http_request_duration_seconds",
@@ -163,15 +159,6 @@ class Metrics:
 
 
 @dataclass(frozen=True)
-class Found:
-    """Windows, what to know of how they were made, and the capacity that lost requests show."""
-
-    windows: Windows
-    notes: tuple[str, ...] = ()
-    full: int | None = None
-
-
-@dataclass(frozen=True)
 class Place:
     """A source, checked as far as the options and the names of columns tell; loads no torch."""
 
@@ -223,39 +210,36 @@ class Place:
     @property
     def holds_windows(self) -> bool:
         """Whether a file has one row per window; otherwise it has one per request."""
-        path = Path(self.location)
-        plain = self.requests.format is None and not self.is_prometheus
-        if not plain or not path.name.lower().endswith(_TABLES) or not path.is_file():
+        if self.requests.format is not None or self.is_prometheus:
             return False
-        from stationary.data.tables import open_table
+        from stationary.ingest.contents import holds_windows
 
-        names, named = open_table(path).columns, self._columns()
-        load, arrival = self.reading.x.split(",")[0].strip(), named.get("arrival", "arrival")
-        if arrival not in names and load not in names:
-            raise InputError(
-                f"{path}: it has neither a column {arrival!r}, of requests (--columns "
-                f"arrival=NAME,response=NAME), nor {load!r}, of windows (--x NAME); its columns "
-                f"are {', '.join(names[:12])}"
-            )
-        return arrival not in names
+        load, arrival = self.reading.x.split(",")[0].strip(), self._columns().get("arrival")
+        return holds_windows(self.location, load, arrival or "arrival")
 
     def read(self, servers: Sequence[int], capacities: Sequence[int], progress: Progress) -> Found:
         """Return the windows, and what a reader should know of how they were made.
 
         Of servers and capacity it takes what may be, as far as it is known.
         """
+        from stationary.ingest.found import Found, cut_requests
+
         if self.holds_windows:
-            return Found(self.reading.windows(Path(self.location)))
-        capacity = capacities[0] if len(capacities) == 1 else None
+            return Found(self.reading.windows(Path(self.location)), self.location)
+        window, lost = self.requests.window, self.requests.status_lost
+        cut = ingest.Cut(
+            None if window is None else parse_span(window, "--window"),
+            capacity=capacities[0] if len(capacities) == 1 else None,
+            lost_status=() if lost is None else tuple(lost.split(",")),
+        )
         if self.is_prometheus:
-            window = parse_span(self.requests.window or "5m", "--window")
-            cut = ingest.Cut(window, self.metrics.sampling, capacity=capacity)
+            sampling = self.metrics.sampling
+            cut = replace(cut, window=cut.window or 300.0, sampling=sampling, lost_status=())
             made = self.metrics.read(self.location, cut, self.reading.latency, progress)
         else:
-            made = self._cut(servers, capacity, progress)
-        left = (windows_left_out(item.windows, item.why) for item in made.dropped)
-        windows = self.reading.without(made.windows())
-        return Found(windows, (*made.notes, *left), made.likely_capacity())
+            made = cut_requests(self.source(), cut, servers, progress)
+        found = Found.of(made, self.location)
+        return replace(found, windows=self.reading.without(found.windows))
 
     def source(self) -> Source:
         """Return the requests of a file or a database."""
@@ -270,19 +254,6 @@ class Place:
             if name not in _NAMES:
                 raise InputError(f"--columns names {', '.join(_NAMES)}; got {name!r}")
         return named
-
-    def _cut(self, servers: Sequence[int], capacity: int | None, progress: Progress) -> Ingested:
-        from stationary.ingest.sweep import SERVERS
-
-        lost, window = self.requests.status_lost, self.requests.window
-        cut = ingest.Cut(
-            None if window is None else parse_span(window, "--window"),
-            capacity=capacity,
-            # Others than those that were given tell whether these are right.
-            servers=tuple(sorted({*servers, *SERVERS})),
-            lost_status=() if lost is None else tuple(lost.split(",")),
-        )
-        return ingest.windows_from_events(self.source(), cut, None, progress)
 
 
 def parse_time(text: str, now: float, what: str) -> float:

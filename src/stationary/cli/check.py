@@ -83,7 +83,9 @@ def check(
         plan = st.fit(chain, reading.windows(windows, chain.states))
     with stages() as progress:
         progress("searching for what the data leave open")
-        known = plan.identify(parse_grid(at, plan.model.inputs) if at else None, nats)
+        known = plan.identify(
+            parse_grid(at, plan.model.inputs, plan.heaviest) if at else None, nats
+        )
     if json:
         say(as_json(check_record(plan, known)))
     else:

@@ -70,7 +70,8 @@ def compare(
     seed: Seed of the starts.
     """
     folder.check()
-    at = None if ahead is None else parse_loads(ahead)
+    if ahead is not None:
+        parse_loads(ahead, 1.0)
     known = system.known()
     if model_error is not None and not 0 <= model_error < 1:
         raise InputError(f"--model-error is a share, as in 0.04; got {model_error!r}")
@@ -105,7 +106,9 @@ def compare(
         plan = plan.having(recipe={"command": command_line()}, question=question)
         if model_error is not None and plan.discrepancy is not None:
             plan = plan.having(discrepancy=replace(plan.discrepancy, rate=model_error))
-        frame = plan.forecast(at) if at is not None and usable else None
+        frame = None
+        if ahead is not None and usable:
+            frame = plan.forecast(parse_loads(ahead, asking.present or plan.heaviest))
         limit = plan.limit if asking.slos and usable else None
         folder.save(plan)
     if json:

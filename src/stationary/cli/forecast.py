@@ -46,14 +46,15 @@ def forecast(
 
     stationary forecast run/ --slo 'loss<0.001' --present 130 --what-if servers=+1
 
-    Without --x, a run that was saved with --slo is asked for that limit.
+    Without --x, or with --present, a run that was saved with --slo is asked for that limit.
 
     Exit codes: 0 fine; 1 the present load misses the limit, or the limit is not to be trusted; 2
     bad input. Without a limit, rows that are not to be trusted are marked, and no failure.
 
     Options
     -------
-    x (--x, --loads): Loads: 10:60:2 or 10,20,30; name=loads for each of several inputs.
+    x (--x, --loads): Loads: 10:60:2 or 10,20,30; 120% is a fifth more than the present load, by
+        default the heaviest in the data; name=loads for each of several inputs.
     measures: Measures to forecast, as in loss,p99,p97.5; the usual ones by default, of which a
         table shows loss, response_time and p99.
     window: Also say what a single window of this length will show, as in 10s.
@@ -66,7 +67,8 @@ def forecast(
     measure: Measure to draw.
     """
     # Without loads, the answer is a limit: on the SLOs that are given, or on those of the run.
-    slos, limited = asking.slos, bool(asking.slo) or next_experiment or not x
+    slos = asking.slos
+    limited = bool(asking.slo) or asking.present is not None or next_experiment or not x
     refuse(
         (json and csv, "choose one of --json and --csv"),
         (
@@ -75,14 +77,14 @@ def forecast(
         ),
         (
             csv and limited,
-            "--csv has no room for the limit of --slo: take --json, or leave out one",
+            "--csv has no room for the limit of --slo and --present: take --json, or leave out one",
         ),
         (
             next_experiment and bool(what_if),
             "--next-experiment is made on the system as it is: leave out --what-if, or ask twice",
         ),
     )
-    asking.check(level)
+    asking.check(level, of_run=True)
     names = None if measures is None else measures.split(",")
     length = None if window is None else parse_span(window, "--window")
     if output is not None:
@@ -98,7 +100,7 @@ def forecast(
     if plot is not None:
         check_new(plot, overwrite, ".png", ".svg", ".pdf")
     for text in x or ():
-        parse_loads(text.rpartition("=")[2])
+        parse_loads(text.rpartition("=")[2], 1.0)
     changed = ",".join(what_if or ())
     changes = parse_pairs(changed, "--what-if", "servers=+1") if what_if else ()
     check_saved(run, asking, [*(names or ()), *([] if plot is None else [measure])], list(changes))
@@ -112,9 +114,11 @@ def forecast(
     saved = load(run)
     slos = slos or (saved.question.slos if limited else ())
     if limited and not slos:
+        asking.check(level)  # a present load is compared with a limit
         raise InputError(
             "say what to forecast: loads, as in --x 10:60:2, or a limit, as in --slo 'loss<0.001'"
         )
+    present = asking.present or saved.question.present or saved.heaviest
     observed = saved.having(question=saved.asking(slos, level, asking.present))
     plan = observed
     if what_if:
@@ -123,7 +127,7 @@ def forecast(
     with stages() as progress:
         if x:
             progress("solving the chain at these loads")
-            at = parse_grid(x, plan.model.inputs)
+            at = parse_grid(x, plan.model.inputs, present)
             frame = plan.forecast(at, measures=names, window=length)
         progress("finding the limit")
         limit = plan.limit if slos else None

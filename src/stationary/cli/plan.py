@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,13 +20,14 @@ from stationary.cli._options import (
 )
 from stationary.cli._say import say
 from stationary.cli._sources import Metrics, Place, Requests
-from stationary.errors import hide_passwords
 from stationary.output.folders import REPORT
 from stationary.terms.growth import Growth
 from stationary.terms.measures import check_times
 from stationary.terms.slo import as_slos
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stationary.planning.limits import Limit
 
 _USUAL = "loss<0.1%"
@@ -93,13 +93,10 @@ def plan(
     with stages() as progress:
         progress("reading the data")
         found = place.read(known.get("servers", []), known.get("capacity", []), progress)
-    guessed = found.full is not None and not known.keys() & {"capacity", "patience"}
-    if guessed:
-        known["capacity"] = found.full
     slos = asking.slos or as_slos(_USUAL)
     with progress_bar("model", 4) as bar:
         made = run(
-            found.windows,
+            found,
             slo=slos,
             present=asking.present,
             level=level,
@@ -107,20 +104,11 @@ def plan(
             progress=bar,
             **known,
         )
-    if guessed:
-        missing = (*made.question.missing, "capacity")
-        made = made.having(question=replace(made.question, missing=missing))
-    recipe = {
-        "command": command_line(),
-        "source": hide_passwords(source),
-        "title": title,
-        "unit": unit or ("" if place.holds_windows else "req/s"),
-        "growth": growth or "",
-        "notes": "\n".join(found.notes),
-    }
+    said = {"title": title, "unit": unit, "growth": growth or ""}
+    given = {"command": command_line(), **{name: text for name, text in said.items() if text}}
     with stages() as progress:
         progress("finding the limit of each SLO")
-        made = made.having(recipe={name: text for name, text in recipe.items() if text})
+        made = made.having(recipe={**made.recipe, **given})
         limit, alone = made.limit, made.limits
         folder.save(made)
         if folder.output is not None:
@@ -135,17 +123,21 @@ def plan(
             notes.insert(
                 0, f"no SLO was given: this is for {_USUAL}; give yours, as in --slo 'p99<200ms'"
             )
-        say(words.plan_screen(made, limit, alone, notes, _advice(folder.output), grows))
+        missing = [f"--{name}" for name in made.question.missing if name != "patience"]
+        advice = _advice(folder.output, limit.trusted, missing)
+        say(words.plan_screen(made, limit, alone, notes, advice, grows))
     if not limit.holds:
         raise typer.Exit(1)
 
 
-def _advice(folder: Path | None) -> str:
-    """Say what to do with the answer."""
+def _advice(folder: Path | None, trusted: bool, missing: Sequence[str]) -> str:
+    """Say what to do with the answer: first of all, to give what only the user knows."""
+    parts = [f"plan again with {' and '.join(missing)}"] if missing else []
     if folder is None:
-        return "add -o plan/ to keep this plan and to write a report to mail"
+        return "; ".join([*parts, "add -o plan/ to keep this plan and to write a report to mail"])
     name = shlex.quote(str(folder))
-    return f"open {folder / REPORT}; stationary forecast {name} --what-if servers=+1"
+    then = f"forecast {name} --what-if servers=+1" if trusted else f"explain {name}"
+    return "; ".join([*parts, f"open {folder / REPORT}", f"stationary {then}"])
 
 
 def _loads(limit: Limit) -> list[float]:

@@ -32,7 +32,7 @@ TINY = 1e-290
 """Probabilities below this count as zero. The floor keeps 0 log 0 out of the sums, and any count
 divided by it stays finite."""
 
-_MOST_SHOWN = 24
+_MOST_SHOWN = 8
 
 
 class Misplaced(NamedTuple):

@@ -12,6 +12,9 @@ where that cannot be computed, B is taken as ``J``. Either way B is scaled by th
 gives the present windows the spread that the fit's covariance has, and w windows at x change the
 sandwich ``H^-1 M H^-1`` to that of ``H + w J`` and ``M + w B``. Directions that the fit leaves open
 start with a variance of ``UNDETERMINED ** 2``.
+
+Of service times, every request says as much as those of the fit do on average, at any load: heavier
+windows tell more because more requests come in them.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import torch
 from torch import Tensor
 
 from stationary._support.types import Array
-from stationary.data import Counts, Observation
+from stationary.data import Counts, Observation, ServiceTimes
 from stationary.data.states import States
 from stationary.data.windows import Windows
 from stationary.errors import InputError
@@ -67,31 +70,32 @@ class Information:
     def of(cls, estimate: Estimate, windows: Windows) -> Information:
         """Compute it from a fit."""
         cov = estimate.covariance
-        likelihood = Likelihood(estimate.model, windows).on(cov.scale)
-        hessian = finite_hessian(likelihood, cov.scale.free(estimate.theta).numpy())
+        hessian = _hessian(estimate, windows)
         flat = cov.flat @ cov.flat.T
         known = np.eye(len(hessian)) - flat
         hessian = known @ hessian @ known + flat / UNDETERMINED**2
         scatter = hessian @ cov.matrix @ hessian
 
+        by_arrivals = windows.by_arrivals or _counted(windows) is None
         loads, group = np.unique(windows.loads.numpy(), return_inverse=True)
         many = windows.multiplicity.numpy()
         windows_at = np.bincount(group, many)
         x = torch.from_numpy(loads)[:, None]
-        counts = _counted(windows).size.numpy() / many
+        counts = _main(windows).on(estimate.model).size.numpy() / many
         samples = counts / _observed_share(estimate, windows, x).clip(1e-12)[group]
         _, spread = window_at(estimate, windows, x, np.bincount(group, samples * many) / windows_at)
         # Compared along all determined directions at once, each in its own variance.
         weight = known @ np.linalg.pinv(hessian, hermitian=True) @ known
         expected = np.einsum("pq,g,gqp->", weight, windows_at, spread)
         excess = np.einsum("pq,qp->", weight, scatter) / expected if expected > 0 else 1.0
-        per_load = samples / windows.loads.numpy() if windows.by_arrivals else samples
+        per_load = samples / windows.loads.numpy() if by_arrivals else samples
         return cls(estimate, windows, hessian, scatter, float(excess), float(np.median(per_load)))
 
     def after(self, loads: Array, windows: int) -> list[Covariance]:
         """Covariance of the fit with this many more windows at each of these loads."""
         cov = self.estimate.covariance
-        samples = self.samples * (loads if self.windows.by_arrivals else np.ones_like(loads))
+        by_arrivals = self.windows.by_arrivals or _counted(self.windows) is None
+        samples = self.samples * (loads if by_arrivals else np.ones_like(loads))
         x = torch.from_numpy(loads)[:, None]
         found = []
         for J, B in zip(*window_at(self.estimate, self.windows, x, samples), strict=True):
@@ -102,21 +106,27 @@ class Information:
         return found
 
 
-def _counted(windows: Windows) -> Counts:
-    counted = windows.counted
+def _counted(windows: Windows) -> Counts | None:
+    """Return the counts, None where there are service times alone."""
     others = [kind for kind in windows.observations if not isinstance(kind, Counts)]
-    if counted is None or others:
+    if not others:
+        return windows.counted
+    if len(windows.observations) > 1 or not isinstance(others[0], ServiceTimes):
         kinds = ", ".join(kind.kind or type(kind).__name__ for kind in others)
         raise InputError(
-            f"what more windows would add is known for counts only, not for {kinds}: fit the "
-            f"counts alone (--observations states, or observations=['states'])"
+            f"what more windows would add is known for counts or for service times alone, not for "
+            f"{kinds}: fit the counts alone (--observations states, or observations=['states'])"
         )
-    return counted
+    return None
+
+
+def _main(windows: Windows) -> Observation:
+    return _counted(windows) or windows.observations[0]
 
 
 def _observed_share(estimate: Estimate, windows: Windows, x: Tensor) -> Array:
     """Probability that a sample falls into an observed category at each input."""
-    kind = _counted(windows).on(estimate.model)
+    kind = _main(windows).on(estimate.model)
     if not isinstance(kind, States):
         return np.ones(len(x))
     point = estimate.model.at(x, estimate.theta).with_pi(steady_states(estimate.model, x))
@@ -129,6 +139,9 @@ def window_at(
 ) -> tuple[Array, Array]:
     """Information J and covariance of the score B ``[G, P, P]`` of a window at each input."""
     model, counted = estimate.model, _counted(windows)
+    if counted is None:
+        each = _hessian(estimate, windows) / float(_main(windows).on(model).size.sum())
+        return samples[:, None, None] * each, samples[:, None, None] * each
     kind = counted.on(model)
     J, slopes = _information(estimate, kind, x, samples * _observed_share(estimate, windows, x))
     B = J
@@ -141,6 +154,13 @@ def window_at(
             more, _ = _information(estimate, other.on(model), x, each)
             J, B = J + more, B + more
     return J, B
+
+
+def _hessian(estimate: Estimate, windows: Windows) -> Array:
+    """Hessian of the negative log-likelihood of these windows, at the estimates."""
+    scale = estimate.covariance.scale
+    likelihood = Likelihood(estimate.model, windows).on(scale)
+    return finite_hessian(likelihood, scale.free(estimate.theta).numpy())
 
 
 def _information(

@@ -17,6 +17,9 @@ from stationary.models import Model
 from stationary.models.latency import slower_than
 from stationary.terms.slo import Slo
 
+_ROUNDING = 1e-9
+"""What sums of logarithms of loads may be off by."""
+
 FARTHEST = 1e6
 """How many times the heaviest observed load the search for a limit goes before it gives up."""
 
@@ -115,7 +118,9 @@ class Excess:
         while len(left):
             f_far[left], which[left] = self.at(far[left], rows[left])
             left = left[((f_far > 0) != up)[left]]
-            left = left[(np.abs(far - start) < reach)[left] & ~np.isnan(f_far[left])]
+            # A load at the end of the reach may be short of it by a rounding error.
+            short = np.abs(far - start) < reach - _ROUNDING
+            left = left[short[left] & ~np.isnan(f_far[left])]
             # The root lies beyond the last load, so the search goes on from there.
             near, f_near = near.copy(), f_near.copy()
             near[left], f_near[left] = far[left], f_far[left]

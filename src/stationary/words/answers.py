@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from stationary.terms.trust import Choice, Doubt, Horizon
 
 _REACH = {
-    "passed": "fitted to loads up to {cut} alone, the model predicted {above}, with an error of "
-    "{share}; no heavier load was recorded",
+    "passed": "shown loads up to {cut} alone, the model predicted {above}, with an error of "
+    "{share}; nothing heavier was recorded",
     "misfit": "the model does not fit the loads it was fitted to: it is off by {share} at {loads}",
     "failed": "fitted to loads up to {cut} alone, the model is off by {share} at {above}: it does "
     "not extend to heavier load",
@@ -56,8 +56,8 @@ _CHOICE = {
 
 _NONE = {
     "none usable": "no chain converged with all of its parameters determined",
-    "rival": "at the held-out loads {loads}, the baseline {rival!r}, which needs no chain, does "
-    "better than the best of the models, {best}",
+    "rival": "at the held-out loads {loads}, the simple rule {rival!r} predicts better than the "
+    "best of the models, {best}",
     "misfit": "the best of the models at the held-out loads {loads}, {best}, does not fit the "
     "loads it was fitted to",
     "wrong": "the best of the models, {best}, is off by {share} at the held-out loads {loads}",
@@ -265,7 +265,7 @@ def experiment(found: Experiment) -> str:
     worst = max(rows.values(), key=lambda row: row["ratio"])
     tested = plural(found.windows, "more window")
     what = answer(() if found.limit is None else found.limit.slos, found.measure, found.at)
-    what += f" by {found.model} alone" if found.model else ""
+    what += f" by {found.model} alone, without model error," if found.model else ""
     if top["ratio"] > 1 - _HARDLY:
         return f"{tested} would hardly shrink the interval of {what} at any of the loads"
     text = (

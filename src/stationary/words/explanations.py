@@ -78,6 +78,7 @@ def _models(found: Plan) -> Iterator[str]:
         yield f"{row['model']}{kind}: {'; '.join(facts) or 'not scored'}."
     yield answers.choice(found.comparison.choice)
     yield sentence(answers.horizon(found.horizon))
+    yield from map(sentence, filter(None, [plans.service(found), plans.outlying_windows(found)]))
     estimates = [f"{plain(name)} {number(value, 3)}" for name, value in found.estimates.items()]
     yield f"Parameters of {found.name}: {listed(estimates, most=8)}."
 
@@ -94,6 +95,16 @@ def _assumptions(found: Plan) -> Iterator[str]:
     yield from (sentence(plans.assumed([each], found.limit.load)) for each in taken)
     if taken:
         yield "Light load does not show any of these: check them on the system."
+    if any(each.name == "servers" and each.others for each in taken):
+        yield (
+            "Other numbers of servers are ways to read the same requests. For servers that are "
+            "added or lost, each as fast as now, ask 'stationary forecast --what-if servers=+1'."
+        )
+    if any(each.name == "capacity" and not each.given and each.most for each in taken):
+        yield (
+            "The limit is the median over these capacities, so that it may be close to that of the "
+            "smallest or of the largest alone."
+        )
 
 
 def _interval(found: Plan) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from stationary.words import answers, headlines
+from stationary.words import answers, headlines, plans
 from stationary.words.numbers import listed, plural, sentence
 
 if TYPE_CHECKING:
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from stationary.facade import Plan
     from stationary.learning.estimate import Ended, Estimate
     from stationary.learning.inference import Covariance
+
+_NEXT = "plan.what_if(servers=...), plan.forecast(loads), plan.report('report.html')"
+"""What to do with a plan in Python."""
 
 _ENDED = {
     "converged": "no step improves the likelihood noticeably",
@@ -171,13 +174,17 @@ def summary(found: Plan) -> str:
 
 
 def plan(found: Plan) -> str:
-    """Return the answer of a plan, then its model or how its models compare, as text."""
+    """Return a plan as text: the screen of its answer, or its model or how its models compare."""
     lines = []
-    if found.question.slos:
+    table = found.ranking().drop(columns="note") if found.pooled else None
+    if found.question.slos and table is not None and found.change is None:
+        notes = list(plans.warned(found))
+        lines += [plans.plan_screen(found, found.limit, found.limits, notes, _NEXT), ""]
+        table = table[["model", "kind", "misplaced", "weight"]]
+    elif found.question.slos:
         limit = found.limit
         lines += [answers.plan_answer(limit, reason=True), headlines.headroom(limit), ""]
-    if found.pooled:
-        table = found.ranking().drop(columns="note")
+    if table is not None:
         lines.append(table.to_string(index=False, float_format=lambda v: f"{v:.4g}", na_rep="-"))
         lines.append(answers.choice(found.comparison.choice))
     else:

@@ -63,27 +63,37 @@ _KINDS = {
 }
 """What was observed, as people say it."""
 
+_OF_SERVERS = ("overtaking", "servers")
+"""Checks of what most answers hang on."""
+
+_ELSE = {
+    "servers": "if {} served these requests",
+    "capacity": "with {}",
+    "patience": "if they wait for {}",
+}
+"""How another value than that which was assumed is put. The data stay as they are: with another
+number of servers they would say something else of a service, unlike in a what-if."""
+
 _AT_TIMES = "queue lengths at regular times"
 """States that were not found by arriving requests."""
 
 
-def grounds(found: Plan, limit: Limit) -> list[str]:
-    """Return what an answer rests on and takes as given, and what makes its width, as lines."""
+def grounds(found: Plan, limit: Limit, brief: bool = False) -> list[str]:
+    """Return what an answer rests on and takes as given, and what makes its width, as lines.
+
+    Where there is little room, ``brief`` leaves out what only the report and explain need.
+    """
     lines = []
     if limit.doubt is not None:
         lines += _labelled("WARNING", f"not to be trusted: {answers.doubt(limit.doubt)}")
     rests = rests_on(found.windows, found.recipe.get("unit", ""))
-    parts = [
-        rests,
-        f"model: {found.name}",
-        service(found),
-        unobserved(found),
-        outlying_windows(found),
-    ]
+    parts = [rests, f"model: {found.name}", unobserved(found)]
+    if not brief:
+        parts = [*parts[:2], service(found), parts[2], outlying_windows(found)]
     lines += _labelled("Based on", "; ".join(filter(None, parts)))
     if limit.doubt is None and found.horizon.load:
         lines += _labelled("Tested", answers.why_horizon(found.horizon))
-        lines += _labelled("Interval", breakdown(found.breakdown()))
+        lines += [] if brief else _labelled("Interval", breakdown(found.breakdown()))
     taken = found.assumed()
     if taken:
         said = sentence(assumed(taken, limit.load))
@@ -168,7 +178,7 @@ def assumed(found: Sequence[Assumed], answer: float = math.nan) -> str:
     """
     parts = []
     for each in found:
-        asides = [] if each.given or each.name == "retries" else [f"a guess: set --{each.name}"]
+        asides = [] if each.given or each.name == "retries" else [f"a guess, set --{each.name}"]
         pairs = zip(each.others, each.bound_by, strict=True)
         unknown = not each.given and each.most is not None
         same = math.nan if unknown else answer  # the ends of a range are named, the same or not
@@ -178,12 +188,13 @@ def assumed(found: Sequence[Assumed], answer: float = math.nan) -> str:
         elif unknown:
             asides = ["not known: give --capacity"]
             if len(set(moved)) > 1:
-                asides.append(f"it moves the limit from {' to '.join(moved)}")
+                ends = [number(value) for value, _ in each.others]
+                asides.append(f"with {ends[0]} the limit is {moved[0]}, with {ends[1]} {moved[1]}")
         elif moved:
             size = seconds if each.name == "patience" else number
             values = " or ".join(size(value) for value, _ in each.others)
             loads = _SAME_LIMIT if set(moved) == {_SAME_LIMIT} else " or ".join(moved)
-            asides.append(f"if it is really {values}, the limit is {loads}")
+            asides.append(f"{_ELSE[each.name].format(values)}, the limit is {loads}")
         parts.append(_taken(each) + (f" ({'; '.join(asides)})" if asides else ""))
     return listed(parts, most=9)
 
@@ -216,15 +227,15 @@ def _taken(each: Assumed) -> str:
 def breakdown(found: Breakdown) -> str:
     """Return what an interval allows for, as a clause."""
     named = {name: share for name, share in found.shares.items() if name != "the rest"}
+    rest = "other causes"
+    if found.slowing > 0:
+        rest += f", such as a chance of {about(found.slowing)} that service slows down under load"
     shares = [
         *sorted(named.items(), key=lambda item: -item[1]),
-        ("other causes", found.shares.get("the rest", 0.0)),
+        (rest, found.shares.get("the rest", 0.0)),
     ]
     parts = [f"{name} ({100 * share:.0f}%)" for name, share in shares if share >= 0.005]
-    text = f"its width is due to {listed(parts, most=9) if parts else 'unknown causes'}"
-    if found.slowing > 0:
-        text += f"; the chance that service slows down under load is {about(found.slowing)}"
-    return text
+    return f"width due to {listed(parts, most=9) if parts else 'unknown causes'}"
 
 
 def plan_screen(
@@ -247,8 +258,10 @@ def plan_screen(
         first.append(used_up(limit, growth, today or date.today()))
     lines = [line for text in filter(None, first) for line in wrap(text, WIDTH)]
     lines.append("")
-    lines += grounds(found, limit)
     last = _labelled("Next", advice) if advice else []
+    most = MOST - len(lines) - len(last)
+    based = grounds(found, limit)
+    lines += based if len(based) <= most else grounds(found, limit, brief=True)
     room = MOST - len(lines) - len(last)
     return "\n".join([*lines, *_fitting(notes, room), *last])
 
@@ -308,7 +321,9 @@ def felt_window(change: float, without: str = "it") -> str:
 def warned(found: Plan) -> Iterator[str]:
     """Yield the warnings of the checks, and what else a reader must know, as clauses."""
     if found.change is None:
-        yield from (clause(each) for each in found.findings if each.verdict == "warning")
+        bad = [each for each in found.findings if each.verdict == "warning"]
+        bad.sort(key=lambda each: each.check not in _OF_SERVERS)
+        yield from map(clause, bad)
     yield from found.warnings()
 
 

@@ -67,10 +67,10 @@ def small_pictures(plan: Plan, chart: ForecastChart) -> list[Picture]:
 
 def _painter(plan: Plan, chart: ForecastChart, name: str) -> Callable[[Axes], Legend]:
     """Return what draws a measure over load, and returns its legend."""
-    measure = plan.model.measure(name)
+    measure, unit = plan.model.measure(name), plan.recipe.get("unit")
 
     def paint(ax: Axes) -> Legend:
-        ax.set_xlabel(plan.model.inputs[0])
+        ax.set_xlabel(f"{plan.model.inputs[0]} ({unit})" if unit else plan.model.inputs[0])
         return chart.draw(ax, name, measure.low, measure.high)
 
     return paint
