@@ -8,20 +8,15 @@ rule brings elsewhere is turned away: a batch that does not fit is lost as a who
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import reduce
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stationary.models.measures import Flows
-from stationary.models.rules.formulas import Columns, Formula, name, number
-from stationary.models.rules.rates import StateFormulas
+from stationary.models.rules.formulas import Columns, Formula
+from stationary.models.rules.rates import StateFormulas, weighted_sum
 from stationary.models.rules.reach import Move
 from stationary.models.rules.rule import Rule
-from stationary.models.rules.states import Ints
-
-Floats = NDArray[np.float64]
+from stationary.models.rules.states import Floats, Ints
 
 
 def request_flows(
@@ -53,7 +48,7 @@ def request_flows(
     formulas = {}
     for k, key in enumerate(Flows._fields):
         here = dict(columns)
-        formulas[key] = _weighted_sum([(rate, flows[k]) for rate, flows in weights], here), here
+        formulas[key] = weighted_sum([(rate, flows[k]) for rate, flows in weights], here), here
     return StateFormulas(formulas), alone
 
 
@@ -67,16 +62,3 @@ def _arriving(rule: Rule, source: Ints, growth: Floats, n: int) -> tuple[Floats,
     refused = offered.copy()
     offered[source], refused[source] = come, float(rule.lost)
     return offered, refused
-
-
-def _weighted_sum(terms: Sequence[tuple[Formula, Floats]], columns: dict[str, Any]) -> Formula:
-    """Return a sum of formulas, each times an array over states that is added to the columns."""
-    found = []
-    for formula, weight in terms:
-        if (weight == 1).all():
-            found.append(formula)
-        elif weight.any():
-            key = f"weight {len(columns)}"  # no name in a formula has a space
-            columns[key] = weight
-            found.append(Formula("*", (formula, name(key))))
-    return reduce(lambda a, b: Formula("+", (a, b)), found) if found else number(0.0)

@@ -20,6 +20,7 @@ from stationary.errors import InputError
 from stationary.models.rules.formulas import Columns
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Moves(Protocol):
