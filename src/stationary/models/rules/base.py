@@ -54,7 +54,7 @@ class FormulaModel(Model):
     def rates(self, *args: Any) -> Tensor:
         """Rates of every edge, by the formulas of the model."""
         *inputs, p = args
-        found: Tensor = self._rates(by_name(self, inputs, p))
+        found: Tensor = self._rates(dict(zip(self.inputs, inputs, strict=True)) | vars(p))
         return found
 
     @property
@@ -122,8 +122,3 @@ class FormulaModel(Model):
         """Inputs, constants and parameters, for ``print(model)``; the text would be too long."""
         shown = {**self.constants, **self.estimates}
         return ", ".join([f"x={','.join(self.inputs)}", *(f"{k}={v:g}" for k, v in shown.items())])
-
-
-def by_name(model: Model, inputs: Sequence[Tensor], p: Any) -> dict[str, Tensor]:
-    """Return inputs and parameters by name, each ``[..., 1]``."""
-    return dict(zip(model.inputs, inputs, strict=True)) | vars(p)
