@@ -152,23 +152,18 @@ class RuleModel(FormulaModel):
             inputs=description.inputs,
         )
         self.register_buffer("_edge", edge, persistent=False)
-        rules = description.parsed_rules
         # First the rates of edges, then those of what happens without a move, such as a refusal.
-        self._places = [(rule.name, sources[rule.name]) for rule in rules]
-        self._places += [
-            (rule.name, unmoved(rule, moves[rule.name], len(states))) for rule in rules
-        ]
+        read = description.parsed_rules
+        places = [(rule, sources[rule.name]) for rule in read]
+        places += [(rule, unmoved(rule, moves[rule.name], len(states))) for rule in read]
+        self._places = [(rule.name, which) for rule, which in places]
         self._moving = sum(map(len, sources.values()))
-        self._rates = StateFormulas(
-            {
-                str(k): (
-                    rule.rate,
-                    {name: column[which] for name, column in states.columns.items()},
-                )
-                for k, (rule, (_, which)) in enumerate(zip(rules * 2, self._places, strict=True))
-                if len(which)
-            }
-        )
+        formulas = {}
+        for k, (rule, which) in enumerate(places):
+            if len(which):
+                here = {name: column[which] for name, column in states.columns.items()}
+                formulas[str(k)] = rule.rate, here
+        self._rates = StateFormulas(formulas)
         self._measures = self._make_measures(moves)
 
     def rates(self, *args: Any) -> Tensor:
