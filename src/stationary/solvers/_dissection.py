@@ -1,14 +1,12 @@
 """Nested dissection: an order of the states in which sparse factors stay small.
 
-Found once for a set of edges, whatever the rates, and forgotten with the edges.
+Found once for a set of edges, whatever the rates: see `Edges.remembered`.
 """
 
 from __future__ import annotations
 
-import threading
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numba
 import numpy as np
@@ -72,21 +70,6 @@ class Dissection:
         return 2 * _BYTES * lower
 
 
-_known: WeakKeyDictionary[Edges, Dissection] = WeakKeyDictionary()
-
-
-_separators: WeakKeyDictionary[Edges, int] = WeakKeyDictionary()
-_lock = threading.Lock()
-
-
-def dissect(edges: Edges) -> Dissection:
-    """Return the dissection of these edges, made at the first call."""
-    with _lock:  # threads that solve chains on the same edges wait for one of them
-        if edges not in _known:
-            _known[edges] = Dissection(edges)
-        return _known[edges]
-
-
 def neighbours(edges: Edges) -> Any:
     """Which states are joined by an edge either way, as a symmetric CSR pattern."""
     start, dst, _ = edges.rows
@@ -102,12 +85,9 @@ def separator(edges: Edges) -> int:
     Every set of states at one distance from a far state cuts the graph; the widest one is about
     ``n^(1/2)`` on a plane lattice and ``n^(2/3)`` on a solid one.
     """
-    if edges in _separators:
-        return _separators[edges]
     graph = neighbours(edges)
     _, far = _widest_level(graph.indptr, graph.indices, 0)
-    _separators[edges] = int(_widest_level(graph.indptr, graph.indices, far)[0])
-    return _separators[edges]
+    return int(_widest_level(graph.indptr, graph.indices, far)[0])
 
 
 def _nested_dissection(graph: Any) -> Array:

@@ -189,7 +189,7 @@ def _plane(generator: Generator) -> bool:
 
     The constants fit plane and solid lattices of 1e5 and 1e6 states, where they were counted.
     """
-    n, cut = generator.n, separator(generator.edges)
+    n, cut = generator.n, generator.edges.remembered(separator)
     entries = 2.7 * n * math.log2(n) + 24.0 * cut**2
     memory = 32.0 * entries * generator.batch_shape.numel()
     return 40.0 * cut**3 < _MOST_OPERATIONS and memory < half_the_memory()

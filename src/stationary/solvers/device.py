@@ -15,7 +15,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -50,21 +49,15 @@ class _Sorted:
         return rates.contiguous() if self.order is None else rates[..., self.order]
 
 
-_SORTED: WeakKeyDictionary[Edges, dict[bool, _Sorted]] = WeakKeyDictionary()
-
-
 def _sorted(edges: Edges, by_source: bool) -> _Sorted:
-    """Edges by source, as in `Edges.rows`, or by destination; sorted on the device and once."""
-    known = _SORTED.setdefault(edges, {})
-    if by_source not in known:
-        by, other = (edges.src, edges.dst) if by_source else (edges.dst, edges.src)
-        key = by * edges.n + other
-        order = None if bool((key.diff() > 0).all()) else key.argsort()
-        if order is not None:
-            by, other = by[order], other[order]
-        start = torch.searchsorted(by, torch.arange(edges.n + 1, device=by.device))
-        known[by_source] = _Sorted(start.int(), other.int(), order)
-    return known[by_source]
+    """Edges by source, as in `Edges.rows`, or by destination; sorted on the device."""
+    by, other = (edges.src, edges.dst) if by_source else (edges.dst, edges.src)
+    key = by * edges.n + other
+    order = None if bool((key.diff() > 0).all()) else key.argsort()
+    if order is not None:
+        by, other = by[order], other[order]
+    start = torch.searchsorted(by, torch.arange(edges.n + 1, device=by.device))
+    return _Sorted(start.int(), other.int(), order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,12 +97,12 @@ class Products:
 
     @cached_property
     def _by_source(self) -> tuple[_Sorted, Tensor]:
-        by = _sorted(self.generator.edges, by_source=True)
+        by = self.generator.edges.remembered(_sorted, True)
         return by, by.rates(self._rates)
 
     @cached_property
     def _by_target(self) -> tuple[_Sorted, Tensor]:
-        by = _sorted(self.generator.edges, by_source=False)
+        by = self.generator.edges.remembered(_sorted, False)
         return by, by.rates(self._rates)
 
     def _launch(self, kernel: Kernel, by: _Sorted, rates: Tensor, x: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from stationary.solvers._chain import (
     chains_of,
     distribution,
 )
-from stationary.solvers._dissection import Dissection, dissect
+from stationary.solvers._dissection import Dissection
 from stationary.solvers._kernels import RARE_GROUND
 from stationary.solvers._walk import likely_state
 
@@ -45,7 +45,7 @@ class SparseLU(Solver):
     def factor(self, generator: Generator) -> Factor:
         """Factor every chain of the batch, one after the other."""
         chains = chains_of(generator, "SparseLU()")
-        dissection = dissect(generator.edges)
+        dissection = generator.edges.remembered(Dissection)
         needed = dissection.memory * len(chains)
         most = half_the_memory() if self.memory is None else self.memory
         if needed > most:
