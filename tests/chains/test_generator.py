@@ -163,7 +163,7 @@ def test_a_single_state_stays_where_it_is():
     P, gamma = gen.uniformize()
     assert P.tolist() == [[1.0]]
     assert float(gamma) > 0
-    assert gen.communicating_classes() == [[0]]
+    assert gen.closed_class() == [0]
     gen.check_irreducible()
 
 
@@ -173,22 +173,23 @@ def test_a_single_state_stays_where_it_is():
 def test_classes_follow_positive_rates():
     edges = st.Edges.from_pairs([(0, 1), (1, 0), (1, 2), (2, 3), (3, 2), (3, 4)], 5)
     everything = st.Generator(edges, torch.ones(6, dtype=torch.float64))
-    assert everything.communicating_classes() == [[0, 1], [2, 3], [4]]
-    assert everything.closed_classes() == [[4]]
+    assert everything.closed_class() == [4]
     without_the_last = st.Generator(edges, tensor(1.0, 1.0, 1.0, 1.0, 1.0, 0.0))
-    assert without_the_last.closed_classes() == [[2, 3], [4]]
+    with pytest.raises(ReducibleError) as error:
+        without_the_last.closed_class()
+    assert (error.value.closed, error.value.transient) == ([[2, 3], [4]], [0, 1])
 
 
 def test_classes_of_one_chain_of_a_batch():
     rates = torch.stack([tensor(1, 1, 1), tensor(1, 1, 0)])
     gen = st.Generator(st.Edges.from_pairs(CYCLE, 3), rates)
-    assert gen.communicating_classes(0) == [[0, 1, 2]]
-    assert gen.communicating_classes(1) == [[0], [1], [2]]
-    assert gen.closed_classes((1,)) == [[2]]
+    assert gen.closed_class((0,)) == [0, 1, 2]
+    assert gen.closed_class((1,)) == [2]
+    assert gen.recurrent().tolist() == [[True] * 3, [False, False, True]]
 
 
 def test_tiny_rates_still_connect():
-    assert cycle(1e-300, 1.0, 1e300).communicating_classes() == [[0, 1, 2]]
+    assert cycle(1e-300, 1.0, 1e300).closed_class() == [0, 1, 2]
 
 
 def test_check_irreducible_names_the_first_reducible_chain():
@@ -231,7 +232,7 @@ def test_a_bad_rate_is_an_input_error_and_a_value_error():
 
 
 def test_minus_zero_is_zero():
-    assert cycle(1.0, 1.0, -0.0).closed_classes() == [[2]]
+    assert cycle(1.0, 1.0, -0.0).closed_class() == [2]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
