@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from torch import Tensor
 
@@ -25,6 +26,7 @@ from stationary.solvers.sparse_gth import SparseGTH, elimination
 from stationary.solvers.star import Star
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _MOST_GTH = 2_000
 _MOST_DENSE_GTH = 10_000
@@ -126,11 +128,10 @@ class _FallingThrough(Factor):
 
     def __init__(self, generator: Generator, solvers: Iterator[Solver]) -> None:
         self.edges = generator.edges
-        self._generator, self._left = generator, solvers
-        self._upcoming: Solver = next(solvers)
+        self._generator, self._left, self._asked = generator, solvers, next(solvers)
+        self._factor: Factor | None = None
         self._failures: list[str] = []
-        self._next()
-        self.pi, self.accuracy = self._factor.pi, self._factor.accuracy
+        self.pi, self.accuracy = self._ask(lambda factor: (factor.pi, factor.accuracy))
         self.solver = self._asked
 
     def solve(self, h: Tensor) -> Tensor:
@@ -146,29 +147,19 @@ class _FallingThrough(Factor):
         return self._ask(lambda factor: factor.rate_gradient(g))
 
     def select(self, chains: Tensor) -> Factor:
-        return self._factor.select(chains)
+        return self._ask(lambda factor: factor.select(chains))
 
-    def _ask(self, question: Callable[[Factor], Tensor]) -> Tensor:
+    def _ask(self, question: Callable[[Factor], T]) -> T:
         while True:
             try:
+                if self._factor is None:
+                    self._factor = self._asked.factor(self._generator)
                 return question(self._factor)
             except (SolverError, MemoryError) as error:
-                self._failed(error)
-            del self._factor  # before there are two
-            self._next()
+                self._factor = None  # before there are two
+                self._go_on(error)
 
-    def _next(self) -> None:
-        """Take the next solver that can factor the chains."""
-        while True:
-            self._asked = self._upcoming
-            try:
-                self._factor = self._asked.factor(self._generator)
-            except (SolverError, MemoryError) as error:
-                self._failed(error)
-            else:
-                return
-
-    def _failed(self, error: Exception) -> None:
+    def _go_on(self, error: Exception) -> None:
         """Log why a solver failed and which is next, or raise if there is none."""
         why = str(error) or "out of memory"
         self._failures.append(f"{self._asked!r}: {why}")
@@ -180,8 +171,8 @@ class _FallingThrough(Factor):
                 f"no solver could solve the chain of {self._generator.n:,} states; "
                 + "; ".join(self._failures)
             ) from error
-        self._upcoming = upcoming
         _log.warning("%r failed (%s); trying %r next", self._asked, why, upcoming)
+        self._asked = upcoming
 
 
 def _plane(generator: Generator) -> bool:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -202,11 +203,11 @@ def _refuse_sets_apart(generator: Generator, exits: Tensor) -> None:
 
 class _JacobiFactor(Factor):
     accuracy = Accuracy.NORMWISE
+    by_chain = ("_share", "_exits")
 
     def __init__(self, generator: Generator, solver: Jacobi) -> None:
         self.edges = generator.edges
-        self._generator, self._solver = generator, solver
-        self._products = Products(generator)
+        self._solver, self._products = solver, Products(generator)
         exits = generator.exit_rates().detach()  # a state that nothing leaves is the closed class
         self._share = solver.damping / exits.where(exits > 0, 1.0)
         self._exits = exits
@@ -226,7 +227,8 @@ class _JacobiFactor(Factor):
             v = v + self._share * (h + self._products.times(v))
             return v - (self.pi * v).sum(-1, keepdim=True)  # a constant means nothing, but grows
 
-        edges, flows = self.edges, self.pi[..., self.edges.src] * self._generator.rates.detach()
+        edges = self.edges
+        flows = self.pi[..., edges.src] * self._products.generator.rates.detach()
 
         def across(v: Tensor) -> Tensor:  # what a gradient reads off v
             return (flows * (v[..., edges.dst] - v[..., edges.src]).abs()).sum(-1)
@@ -250,11 +252,7 @@ class _JacobiFactor(Factor):
         return self._solver.settle(torch.zeros_like(b), step, _of_largest)
 
     def select(self, chains: Tensor) -> Factor:
-        rates = self._generator.rates.detach()[chains]
-        chosen = _JacobiFactor.__new__(_JacobiFactor)
-        chosen.__dict__.update(self.__dict__)
-        chosen._generator = Generator(self.edges, rates)
-        chosen._products = Products(chosen._generator)
-        for name in ("pi", "_share", "_exits"):
-            setattr(chosen, name, getattr(self, name)[chains])
-        return chosen
+        chosen: Any = super().select(chains)
+        rates = self._products.generator.rates.detach()[chains]
+        chosen._products = Products(Generator(self.edges, rates))
+        return cast(Factor, chosen)

@@ -156,7 +156,7 @@ class RuleModel(FormulaModel):
         read = description.parsed_rules
         places = [(rule, sources[rule.name]) for rule in read]
         places += [(rule, unmoved(rule, moves[rule.name], len(states))) for rule in read]
-        self._places = [(rule.name, which) for rule, which in places]
+        self._sources = [(rule.name, which) for rule, which in places]
         self._moving = sum(map(len, sources.values()))
         formulas = {}
         for k, (rule, which) in enumerate(places):
@@ -196,9 +196,9 @@ class RuleModel(FormulaModel):
             values = torch.cat([each.expand(*batch, -1)[which] for each in (x, theta)]).tolist()
             names = (*self.inputs, *self.param_names)
             at = ", ".join(f"{k}={v:g}" for k, v in zip(names, values, strict=True))
-            ends = np.cumsum([len(states) for _, states in self._places])
+            ends = np.cumsum([len(states) for _, states in self._sources])
             k = int(np.searchsorted(ends, place, side="right"))
-            rule, states = self._places[k]
+            rule, states = self._sources[k]
             raise RateError(
                 f"rule {rule!r} has the rate {float(found[(*which, place)]):g} in state "
                 f"{self.states[int(states[place - ends[k]])]!r} at {at}; rates must be finite and "
