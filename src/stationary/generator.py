@@ -38,8 +38,8 @@ class Generator:
     n : int, optional
         Number of states, needed when ``edges`` is a tensor.
     index : Tensor, optional
-        Which chain of a larger set each of the batch is, for strategies that remember chains from
-        step to step.
+        For each chain of the batch, its number in a larger set, for strategies that remember
+        chains from step to step.
 
     Examples
     --------

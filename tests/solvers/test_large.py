@@ -22,7 +22,6 @@ from stationary.errors import InputError, SolverError
 from stationary.solvers import Accuracy, Factor, Solver, _dissection, auto, sparse
 from stationary.solvers._chain import SparseChain
 from stationary.solvers._gmres import gmres
-from stationary.solvers._walk import likely_state
 
 name = repr
 
@@ -223,7 +222,7 @@ def test_nested_dissection_keeps_factors_small():
 def test_the_ground_is_a_likely_state(which, exact):
     lattice, pi = LATTICES[which], exact[which].pi
     chain = SparseChain(lattice.edges, lattice.rates.numpy())
-    ground = likely_state(chain)
+    ground = sparse.likely_state(chain)
     assert float(pi[ground]) > 1e-2 * float(pi.max())
 
 

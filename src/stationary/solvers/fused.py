@@ -34,7 +34,7 @@ class Pair:
     steady: Kernel
     adjoint: Kernel
     careful: Kernel | None
-    """Follows the adjoint on those chains whose differences of v it could only take."""
+    """Runs after the adjoint, on those chains in which the differences of v cancel."""
     chains_a_block: int
     tables: tuple[Tensor, ...]
 

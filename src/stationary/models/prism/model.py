@@ -112,7 +112,7 @@ class Prism(FormulaModel):
         self.labels = chain.labels
         self.constants = fixed
         self._source, self._count, self._starts = source, count, starts
-        self._measures = _measures(chain, count)
+        self._own = _measures(chain, count)
 
     def changed(self, **options: Any) -> Model:
         """Return the model with other values of its constants."""

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from stationary.errors import InputError
 from stationary.models._base import Model
-from stationary.models.measures import Measure
 from stationary.models.rules.errors import about
 from stationary.models.rules.formulas import on_arrays
 from stationary.models.rules.language import parse
@@ -39,7 +38,6 @@ class FormulaModel(Model):
     labels: Mapping[str, Ints] = {}
     states: States
     _rates: nn.Module
-    _measures: Mapping[str, Measure]
 
     def __init__(self, states: States, counted: NDArray[Any] | None, **declared: Any) -> None:
         self._counted: tuple[str, ...] | None = None
@@ -100,15 +98,6 @@ class FormulaModel(Model):
             f"{self.states[0]}..{self.states[-1]}{labels}, {how}; or write a condition, such as "
             f"'{next(iter(self.states.columns))} >= 1'"
         )
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Measures that follow from the description of the model."""
-        return tuple(self._measures)
-
-    def measure(self, name: str) -> Measure:
-        """Return a measure by name, or the probability of a state."""
-        return self._measures[name] if name in self._measures else super().measure(name)
 
     @property
     def changeable(self) -> dict[str, int | float]:

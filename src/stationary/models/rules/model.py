@@ -164,13 +164,13 @@ class RuleModel(FormulaModel):
                 here = {name: column[which] for name, column in states.columns.items()}
                 formulas[str(k)] = rule.rate, here
         self._rates = StateFormulas(formulas)
-        self._measures = self._make_measures(moves)
+        self._own = self._make_measures(moves)
 
     def rates(self, *args: Any) -> Tensor:
         """Each rule's rate on its own edges; those of one edge are added.
 
-        They are NaN where the rate of a rule is invalid that another rule, or the lack of an edge,
-        would hide.
+        They are NaN where the rate of a rule is invalid and would otherwise be hidden, by another
+        rule of the same edge or because the rule has no edge.
         """
         found = super().rates(*args)
         moving, others = found[..., : self._moving], found[..., self._moving :]
@@ -255,7 +255,7 @@ class RuleModel(FormulaModel):
             )
 
     def check_times(self, waiting: bool) -> None:
-        """Raise unless the model says how a request moves."""
+        """Raise unless the description says how a request moves."""
         if waiting:
             raise InputError("a model of rules knows response times, not how long requests wait")
         if self._follower is None:

@@ -47,8 +47,8 @@ def edges_of(
 ) -> tuple[dict[str, Ints], Edges, Tensor | None]:
     """Return where each rule moves the chain, the edges, and the edge of each of these moves.
 
-    The moves of the rules in their order are the edges, and the last is None, unless two rules
-    share an edge.
+    Unless two rules share an edge, the moves of all rules, in their order, are the edges, and the
+    edge of each move is given as None.
     """
     n = len(states)
     sources, codes = {}, []

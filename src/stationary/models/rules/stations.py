@@ -70,8 +70,8 @@ def _destination(rule: str, arrives: bool, change: Array) -> Array:
     if arrives:
         if bool(goes.any()):
             raise DescriptionError(
-                "it brings requests and takes others away, so nobody can be followed: make it two "
-                "rules",
+                "it brings requests and takes others away, so that no request can be followed: "
+                "make it two rules",
                 "rules",
                 rule,
             )
@@ -85,7 +85,7 @@ def _destination(rule: str, arrives: bool, change: Array) -> Array:
         )
     if bool(((comes > 0) & ((comes != 1) | (goes != 1))).any()):
         raise DescriptionError(
-            "it moves several requests at once, so nobody can be followed: make it several rules",
+            "it moves several requests at once, so that none can be followed: make several rules",
             "rules",
             rule,
         )
