@@ -87,11 +87,6 @@ class Elimination:
         src, dst = edges.numpy
         self.source, self.target = self.place[src], self.place[dst]
 
-    @property
-    def is_small(self) -> bool:
-        """Whether the factors can be stored."""
-        return len(self.rows[0]) > 1
-
     @cached_property
     def slot(self) -> Array:
         """Where each edge stands in the pattern."""
@@ -107,7 +102,7 @@ def elimination(edges: Edges, ground: int) -> Elimination | None:
     """Return how these edges are eliminated around a ground; None if the factors are too large."""
     found = edges.remembered(Elimination, ground)
     edges.remembered(_grounds).setdefault(ground)
-    return found if edges.n == 1 or found.is_small else None
+    return found if edges.n == 1 or len(found.rows[0]) > 1 else None
 
 
 def _grounds(edges: Edges) -> dict[int, None]:

@@ -111,25 +111,17 @@ class Prism(FormulaModel):
         self._rates = StateFormulas({"rates": (chain.rates.formula, chain.rates.columns)})
         self.labels = chain.labels
         self.constants = fixed
-        self._source, self._count, self._starts = source, count, starts
         self._own = _measures(chain, count)
 
     def changed(self, **options: Any) -> Model:
         """Return the model with other values of its constants."""
-        return Prism(
-            self._source, self.inputs, self.estimates, {**self.constants, **options}, self._count
-        )
+        return super().changed(constants={**self.constants, **options})
 
     @property
     def options(self) -> dict[str, Any]:
-        """The text and what its constants are."""
-        return {
-            "source": self._source,
-            "x": list(self.inputs),
-            "theta": dict(self._starts),
-            "constants": dict(self.constants),
-            "count": self._count,
-        }
+        """Constructor arguments, names in lists, as JSON has them."""
+        given = super().options
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}
 
 
 def from_prism(
