@@ -11,11 +11,11 @@ from typing import Any
 import numba
 import numpy as np
 import scipy.sparse
+from scipy.sparse.csgraph import breadth_first_order
 
 from stationary._support.types import Array
 from stationary.edges import Edges
 
-_jit = numba.njit(cache=True, nogil=True)
 _BYTES = 16.0
 """An entry of a factor in SuperLU: a float64, its share of the indices, and room to grow."""
 
@@ -86,8 +86,19 @@ def separator(edges: Edges) -> int:
     ``n^(1/2)`` on a plane lattice and ``n^(2/3)`` on a solid one.
     """
     graph = neighbours(edges)
-    _, far = _widest_level(graph.indptr, graph.indices, 0)
-    return int(_widest_level(graph.indptr, graph.indices, far)[0])
+    _, far = _widest_level(graph, 0)
+    return _widest_level(graph, far)[0]
+
+
+def _widest_level(graph: Any, first: int) -> tuple[int, int]:
+    """Size of the largest set of states at one distance from ``first``, and the last state met."""
+    order, before = breadth_first_order(graph, first)
+    place = np.zeros(graph.shape[0], dtype=np.int64)
+    place[order] = np.arange(len(order))
+    parents, ends = place[before[order[1:]]], [0, 1]
+    while ends[-1] < len(order):  # parents stand in the order of their children
+        ends.append(1 + int(np.searchsorted(parents, ends[-1])))
+    return int(np.diff(ends).max()), int(order[-1])
 
 
 def _nested_dissection(graph: Any) -> Array:
@@ -100,30 +111,7 @@ def _nested_dissection(graph: Any) -> Array:
     return np.array(order)
 
 
-@_jit
-def _widest_level(start: Array, index: Array, first: int) -> tuple[int, int]:
-    """Size of the largest set of states at one distance from ``first``, and the last state met."""
-    n = len(start) - 1
-    seen = np.zeros(n, dtype=np.bool_)
-    queue = np.empty(n, dtype=np.int64)
-    queue[0] = first
-    seen[first] = True
-    head, tail, widest = 0, 1, 1
-    while head < tail:
-        level = tail
-        widest = max(widest, level - head)
-        while head < level:
-            state = queue[head]
-            head += 1
-            for k in range(start[state], start[state + 1]):
-                if not seen[index[k]]:
-                    seen[index[k]] = True
-                    queue[tail] = index[k]
-                    tail += 1
-    return widest, queue[tail - 1]
-
-
-@_jit
+@numba.njit(cache=True, nogil=True)
 def _count(start: Array, index: Array, order: Array, place: Array) -> float:
     """Entries of the lower factor.
 
