@@ -7,35 +7,33 @@ rule brings elsewhere is turned away: a batch that does not fit is lost as a who
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from stationary.models.measures import Flows
 from stationary.models.rules.formulas import Columns, Formula
 from stationary.models.rules.rates import StateFormulas, weighted_sum
-from stationary.models.rules.reach import Move
+from stationary.models.rules.reach import Applied
 from stationary.models.rules.rule import Rule
 from stationary.models.rules.states import Floats, Ints
 
 
 def request_flows(
-    rules: Sequence[Rule],
-    moves: Mapping[str, Move],
+    applied: Sequence[Applied],
     arrivals: Collection[str],
     columns: Columns,
     jobs: Floats | None,
 ) -> tuple[StateFormulas, bool]:
     """Return requests offered, refused and dropped per unit time, and whether they come singly.
 
-    ``moves`` says where each rule leads, ``arrivals`` by which rules requests arrive, and ``jobs``
-    how many requests are in the system in every state, if they are counted.
+    ``arrivals`` are the rules by which requests arrive, and ``jobs`` says how many requests are in
+    the system in every state, if they are counted.
     """
     n = len(next(iter(columns.values())))
     weights: list[tuple[Formula, tuple[Floats, Floats, Floats]]] = []
     nothing = np.zeros(n)
-    for rule in rules:
-        source, target = moves[rule.name]
+    for rule, source, target in applied:
         growth = np.zeros(len(source)) if jobs is None else jobs[target] - jobs[source]
         if rule.name in arrivals:
             weights.append((rule.rate, (*_arriving(rule, source, growth, n), nothing)))

@@ -33,7 +33,7 @@ from stationary.models.rules.errors import DescriptionError
 from stationary.models.rules.flows import request_flows
 from stationary.models.rules.formulas import Formula, on_arrays
 from stationary.models.rules.rates import StateFormulas
-from stationary.models.rules.reach import Move, edges_of, explored, unmoved
+from stationary.models.rules.reach import Applied, edges_of, explored
 from stationary.models.rules.states import States
 from stationary.models.rules.stations import follower, read_servers
 
@@ -132,8 +132,8 @@ class RuleModel(FormulaModel):
         given = {part: value for part, value in locals().items() if part in parts}
         self._description = description = read_description(given, changes)
         self.constants = description.constants
-        states, moves = explored(description)
-        sources, edges, edge = edges_of(moves, states)
+        states, applied = explored(description)
+        edges, edge = edges_of(applied, states)
         counted = None
         if description.counted is not None:
             # Adding zero makes -0 into 0, which needs no name of its own.
@@ -153,18 +153,17 @@ class RuleModel(FormulaModel):
         )
         self.register_buffer("_edge", edge, persistent=False)
         # First the rates of edges, then those of what happens without a move, such as a refusal.
-        read = description.parsed_rules
-        places = [(rule, sources[rule.name]) for rule in read]
-        places += [(rule, unmoved(rule, moves[rule.name], len(states))) for rule in read]
+        places = [(each.rule, each.moves[0]) for each in applied]
+        self._moving = sum(len(which) for _, which in places)
+        places += [(each.rule, each.stays(len(states))) for each in applied]
         self._sources = [(rule.name, which) for rule, which in places]
-        self._moving = sum(map(len, sources.values()))
         formulas = {}
         for k, (rule, which) in enumerate(places):
             if len(which):
                 here = {name: column[which] for name, column in states.columns.items()}
                 formulas[str(k)] = rule.rate, here
         self._rates = StateFormulas(formulas)
-        self._own = self._make_measures(moves)
+        self._own = self._make_measures(applied)
 
     def rates(self, *args: Any) -> Tensor:
         """Each rule's rate on its own edges; those of one edge are added.
@@ -205,7 +204,7 @@ class RuleModel(FormulaModel):
                 f"not negative: give the rule a guard, or its rate max(0, ...)"
             ) from None
 
-    def _make_measures(self, moves: Mapping[str, Move]) -> dict[str, Measure]:
+    def _make_measures(self, applied: Sequence[Applied]) -> dict[str, Measure]:
         """Make the measures that follow from arrivals, jobs and variables, and the user's own."""
         given, columns = self._description, self.states.columns
         found: dict[str, Measure] = {}
@@ -216,11 +215,10 @@ class RuleModel(FormulaModel):
             self.register_buffer("levels", torch.from_numpy(jobs), persistent=False)
         self._flows: StateFormulas | None = None
         if given.arriving:
-            self._flows, self.arrives_alone = request_flows(
-                given.parsed_rules, moves, given.arriving, columns, jobs
-            )
+            flows = request_flows(applied, given.arriving, columns, jobs)
+            self._flows, self.arrives_alone = flows
             if given.discipline:
-                self._follower = follower(given, self.states, moves)
+                self._follower = follower(given, self.states, applied)
                 self._check_jobs(self._follower.levels.sum(0))
             # A mean response time follows from the number of requests in the system.
             found = {k: v for k, v in FLOW_MEASURES.items() if jobs is not None or not v.time}

@@ -7,7 +7,7 @@ request on, one that only lowers a station lets requests go, and one among the a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from stationary.errors import did_you_mean
 from stationary.models.latency.orders import SHARED, Follower, Moves
 from stationary.models.rules.description import Description
 from stationary.models.rules.errors import DescriptionError
-from stationary.models.rules.reach import Move
+from stationary.models.rules.reach import Applied
 from stationary.models.rules.states import States
 
 
@@ -46,14 +46,13 @@ def read_servers(given: Description) -> dict[str, int]:
     return found
 
 
-def follower(given: Description, states: States, moves: Mapping[str, Move]) -> Follower:
+def follower(given: Description, states: States, applied: Sequence[Applied]) -> Follower:
     """Return what follows a request through all moves of the rules, in their order."""
     servers = read_servers(given)
     levels = np.stack([np.asarray(states.columns[name], dtype=int) for name in servers])
     parts = []
-    for rule in given.parsed_rules:
-        source, target = moves[rule.name]
-        source, target = source[source != target], target[source != target]
+    for each in applied:
+        rule, (source, target) = each.rule, each.moves
         arrives = rule.name in given.arriving
         to = _destination(rule.name, arrives, levels[:, target] - levels[:, source])
         flags = np.full((2, len(source)), [[arrives], [rule.lost and not arrives]])
