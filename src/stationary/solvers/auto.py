@@ -92,7 +92,8 @@ class Auto(Solver):
             yield BirthDeath()
         else:
             yield from _entrywise(generator.edges)
-            yield from _normwise(generator)
+            plane = _plane(generator)
+            yield from (SparseLU(), Multigrid()) if plane else (Multigrid(), SparseLU())
 
     def factor(self, generator: Generator) -> Factor:
         """Factor with the first solver of the row that succeeds."""
@@ -102,7 +103,9 @@ class Auto(Solver):
 def _entrywise(edges: Edges) -> list[Solver]:
     """Eliminations that can be afforded, the cheaper one first."""
     n = edges.n
-    dense, sparse = n**3 / 3, _OVERHEAD + _PER_UPDATE * _sparse_operations(edges)
+    dense = n**3 / 3
+    how = elimination(edges, 0) if dense > _OVERHEAD else None
+    sparse = math.inf if how is None else _OVERHEAD + _PER_UPDATE * how.operations
     most = _MOST_GTH if len(edges) <= _FEW_EDGES * n else _MOST_DENSE_GTH
     costs: list[tuple[float, Solver]] = []
     if sparse <= _PER_UPDATE * _MOST_SPARSE_GTH:
@@ -110,17 +113,6 @@ def _entrywise(edges: Edges) -> list[Solver]:
     if n <= most:
         costs.append((dense, GTH()))
     return [solver for _, solver in sorted(costs, key=lambda pair: pair[0])]
-
-
-def _sparse_operations(edges: Edges) -> float:
-    """Multiply-adds of sparse elimination, where it may be worth its overhead."""
-    how = elimination(edges, 0) if edges.n**3 / 3 > _OVERHEAD else None
-    return math.inf if how is None else how.operations
-
-
-def _normwise(generator: Generator) -> list[Solver]:
-    large: list[Solver] = [SparseLU(), Multigrid()]
-    return large if _plane(generator) else large[::-1]
 
 
 class _FallingThrough(Factor):
