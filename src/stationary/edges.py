@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -14,6 +15,8 @@ import torch
 from torch import Tensor
 
 from stationary.errors import InputError
+
+T = TypeVar("T")
 
 
 class StarEdges(NamedTuple):
@@ -159,15 +162,23 @@ class Edges:
 
     def to(self, device: torch.device) -> Edges:
         """Return the same edges on another device, the same object every time."""
-        if self.src.device == device:
-            return self
-        if device not in self._elsewhere:
-            self._elsewhere[device] = Edges(self.src.to(device), self.dst.to(device), self.n)
-        return self._elsewhere[device]
+        return self if self.src.device == device else self.remembered(_moved, device)
 
-    @cached_property
-    def _elsewhere(self) -> dict[torch.device, Edges]:
-        return {}
+    def remembered(self, make: Callable[..., T], *args: Any) -> T:
+        """Return ``make(self, *args)``, made once and forgotten with the edges."""
+        with _lock:  # threads that solve chains on the same edges wait for one of them
+            known: dict[Any, Any] = self.__dict__.setdefault("_known", {})
+            if (make, args) not in known:
+                known[make, args] = make(self, *args)
+            found: T = known[make, args]
+        return found
+
+
+_lock = threading.RLock()
+
+
+def _moved(edges: Edges, device: torch.device) -> Edges:
+    return Edges(edges.src.to(device), edges.dst.to(device), edges.n)
 
 
 def centred(g: Tensor, pi: Tensor) -> Tensor:

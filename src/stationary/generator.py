@@ -38,8 +38,8 @@ class Generator:
     n : int, optional
         Number of states, needed when ``edges`` is a tensor.
     index : Tensor, optional
-        Which chain of a larger set each of the batch is, for strategies that remember chains from
-        step to step.
+        For each chain of the batch, its number in a larger set, for strategies that remember
+        chains from step to step.
 
     Examples
     --------
@@ -178,14 +178,6 @@ class Generator:
             )
         return gamma
 
-    def communicating_classes(self, index: int | tuple[int, ...] = ()) -> list[list[int]]:
-        """Sets of states that reach one another along positive rates, by smallest member."""
-        return [states for states, _ in self._classes(index)]
-
-    def closed_classes(self, index: int | tuple[int, ...] = ()) -> list[list[int]]:
-        """Communicating classes that the chain never leaves."""
-        return [states for states, closed in self._classes(index) if closed]
-
     def recurrent(self) -> Tensor | None:
         """Which states are in the closed class of each chain, ``[..., n]``; None where all are.
 
@@ -230,32 +222,28 @@ class Generator:
 
     def closed_class(self, index: tuple[int, ...] = ()) -> list[int]:
         """Return the closed class of one chain of the batch; `ReducibleError` if it has several."""
-        classes = self._classes(index)
-        closed = [states for states, is_closed in classes if is_closed]
-        if len(closed) == 1:
-            return closed[0]
-        sets = ", ".join(_braces(states) for states in closed)
-        raise ReducibleError(
-            f"{self._named(index)} is reducible: its closed classes are {sets}, so its steady "
-            f"state depends on where it starts; add a rate between them or solve each on its own",
-            closed,
-            sorted(s for states, is_closed in classes if not is_closed for s in states),
-        )
-
-    def _named(self, index: tuple[int, ...]) -> str:
-        return f"chain {index} of the batch" if index else "the chain"
-
-    def _classes(self, index: int | tuple[int, ...]) -> list[tuple[list[int], bool]]:
         Q = self.sparse(index)
         Q.setdiag(0)
         Q.eliminate_zeros()
         count, label = scipy.sparse.csgraph.connected_components(Q, connection="strong")
-        source, target = Q.nonzero()
-        leaves = set(label[source][label[source] != label[target]].tolist())
-        members: list[list[int]] = [[] for _ in range(count)]
-        for state, k in enumerate(label.tolist()):
-            members[k].append(state)
-        return sorted((states, k not in leaves) for k, states in enumerate(members))
+        source, target = (label[ends] for ends in Q.nonzero())
+        left = np.zeros(count, dtype=bool)
+        left[source[source != target]] = True
+        closed: dict[int, list[int]] = {}
+        for state in np.flatnonzero(~left[label]).tolist():
+            closed.setdefault(int(label[state]), []).append(state)
+        if len(closed) == 1:
+            return next(iter(closed.values()))
+        raise ReducibleError(
+            f"{self._named(index)} is reducible: its closed classes are "
+            f"{', '.join(map(_braces, closed.values()))}, so its steady state depends on where it "
+            f"starts; add a rate between them or solve each on its own",
+            [*closed.values()],
+            np.flatnonzero(left[label]).tolist(),
+        )
+
+    def _named(self, index: tuple[int, ...]) -> str:
+        return f"chain {index} of the batch" if index else "the chain"
 
     def _raise_bad_rate(self) -> None:
         rates = self.rates.detach()

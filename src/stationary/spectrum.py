@@ -13,7 +13,7 @@ from stationary.solvers import Auto
 _LONGEST = 2**60
 
 MOST_STATES = 10_000
-"""Up to here a spectrum is computed: it takes dense matrices."""
+"""States up to which a spectrum is computed, because it takes dense matrices."""
 
 
 def spectral_gap(generator: Generator | Tensor, gamma: Tensor | float | None = None) -> Tensor:

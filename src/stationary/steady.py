@@ -15,7 +15,7 @@ from stationary.solvers import Accuracy, Auto, Factor, Solver
 
 @dataclass(frozen=True, eq=False)
 class SteadyState:
-    """Steady states of a batch of chains, and how they were got.
+    """Steady states of a batch of chains, and how they were found.
 
     Attributes
     ----------

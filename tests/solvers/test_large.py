@@ -22,7 +22,6 @@ from stationary.errors import InputError, SolverError
 from stationary.solvers import Accuracy, Factor, Solver, _dissection, auto, sparse
 from stationary.solvers._chain import SparseChain
 from stationary.solvers._gmres import gmres
-from stationary.solvers._walk import likely_state
 
 name = repr
 
@@ -178,7 +177,7 @@ def test_gmres_reports_the_residual_that_is_there():
 @pytest.mark.parametrize("shape", [(30, 30), (9, 9, 9)])
 def test_the_count_of_a_factor_is_what_superlu_finds(shape):
     lattice = tandem(shape, 0.9, [1.0] * len(shape))
-    dissection = _dissection.dissect(lattice.edges)
+    dissection = lattice.edges.remembered(_dissection.Dissection)
     chain = SparseChain(lattice.edges, lattice.rates.numpy())
     matrix = dissection.grounded(chain.rates, chain.exits, 0)
     options = {"SymmetricMode": True}
@@ -189,7 +188,7 @@ def test_the_count_of_a_factor_is_what_superlu_finds(shape):
 
 def test_a_grounded_matrix_is_minus_q_in_another_order():
     lattice = tandem((5, 4), 0.9, [1.0, 1.2])
-    dissection = _dissection.dissect(lattice.edges)
+    dissection = lattice.edges.remembered(_dissection.Dissection)
     chain = SparseChain(lattice.edges, lattice.rates.numpy())
     matrix = dissection.grounded(chain.rates, chain.exits, 7).toarray()
     expected = -lattice.dense().numpy()
@@ -200,8 +199,10 @@ def test_a_grounded_matrix_is_minus_q_in_another_order():
 
 def test_an_order_is_found_once_and_goes_with_its_edges():
     lattice = tandem((5, 4), 0.9, [1.0, 1.2])
-    assert _dissection.dissect(lattice.edges) is _dissection.dissect(lattice.edges)
-    order = weakref.ref(_dissection.dissect(lattice.edges))
+    assert lattice.edges.remembered(_dissection.Dissection) is lattice.edges.remembered(
+        _dissection.Dissection
+    )
+    order = weakref.ref(lattice.edges.remembered(_dissection.Dissection))
     del lattice
     gc.collect()
     assert order() is None
@@ -211,7 +212,7 @@ def test_nested_dissection_keeps_factors_small():
     lattice = tandem((60, 60), 0.9, [1.0, 1.0])
     chain = SparseChain(lattice.edges, lattice.rates.numpy())
     natural = scipy.sparse.csc_array(-lattice.sparse() + 1e-6 * scipy.sparse.eye_array(lattice.n))
-    ours = _dissection.dissect(lattice.edges).grounded(chain.rates, chain.exits, 0)
+    ours = lattice.edges.remembered(_dissection.Dissection).grounded(chain.rates, chain.exits, 0)
     settings = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
     entries = [splu(matrix, permc_spec="NATURAL", **settings).nnz for matrix in (ours, natural)]
     assert entries[0] < 0.4 * entries[1]
@@ -221,7 +222,7 @@ def test_nested_dissection_keeps_factors_small():
 def test_the_ground_is_a_likely_state(which, exact):
     lattice, pi = LATTICES[which], exact[which].pi
     chain = SparseChain(lattice.edges, lattice.rates.numpy())
-    ground = likely_state(chain)
+    ground = sparse.likely_state(chain)
     assert float(pi[ground]) > 1e-2 * float(pi.max())
 
 

@@ -14,7 +14,7 @@ import json, resource, sys
 import torch
 import stationary as st
 from problems import tandem
-from stationary.solvers._dissection import dissect
+from stationary.solvers._dissection import Dissection
 
 def peak():
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -31,7 +31,7 @@ lattice = tandem((side, side), 0.7, [1.0, 1.1])
 before = peak()
 state = gradient(lattice, solver)
 numbers = lattice.n + len(lattice.edges)
-factor = dissect(lattice.edges).memory if sys.argv[2] == "SparseLU" else 0.0
+factor = lattice.edges.remembered(Dissection).memory if sys.argv[2] == "SparseLU" else 0.0
 print(json.dumps({
     "grown": peak() - before, "numbers": 8 * numbers, "factor": factor,
     "residual": float(state.generator.balance(state.pi).abs().max()),

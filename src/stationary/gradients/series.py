@@ -27,7 +27,7 @@ from stationary.solvers.device import Products
 from stationary.spectrum import spectral_gap
 
 _MOST_STATES = 2_000
-"""Up to here a gap is found before a fit begins: it takes dense eigenvalues of every window."""
+"""States up to which a gap is computed, because it takes dense eigenvalues of every window."""
 
 _NOTHING = 1e-14
 """Size of a block, over the sum so far, at which it is taken for rounding."""

@@ -12,6 +12,7 @@ their leading axes, and every value that a model's author sees ends in an axis o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -105,6 +106,8 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
     positive: Tensor
     per_time: Tensor
     _given: dict[str, Any]
+    _own: Mapping[str, Measure] = MappingProxyType({})
+    """Measures that a model has instead of the probabilities of its states."""
 
     def __init__(
         self,
@@ -210,7 +213,7 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
         return x
 
     def check_inputs(self, x: Tensor) -> None:
-        """Raise `InputError` unless inputs ``x [..., d]`` have a meaning; by default all have."""
+        """Raise `InputError` for inputs ``x [..., d]`` that make no sense; by default none."""
 
     def arrivals(self, point: Point) -> Tensor | None:
         """Requests that arrive per unit time in each state ``[..., n]``; None if equal in all.
@@ -224,10 +227,12 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
     @property
     def measures(self) -> tuple[str, ...]:
         """Measures that a forecast shows by default; `measure` knows more."""
-        return tuple(f"p_{name}" for name in self.visible)
+        return tuple(self._own) or tuple(f"p_{name}" for name in self.visible)
 
     def measure(self, name: str) -> Measure:
         """Return a functional of the steady state by name; ``p_NAME`` is a state's probability."""
+        if name in self._own:
+            return self._own[name]
         if isinstance(name, str) and name.startswith("p_"):
             inside = torch.zeros(len(self.states), dtype=torch.float64)
             inside[self.states_of(name.removeprefix("p_"))] = 1.0
@@ -241,7 +246,7 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
         )
 
     def check_times(self, waiting: bool) -> None:
-        """Raise unless the model knows its response times, or how long requests wait."""
+        """Raise unless the model has response times or, if asked for them, waiting times."""
         method = "waiting_times" if waiting else "response_times"
         if not hasattr(self, method):
             raise InputError(
@@ -253,7 +258,7 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
         "take a queue such as MMmK, write rules with discipline= (RuleModel), or define "
         "response_times(point)"
     )
-    """What to do where percentiles are wanted of a model that does not know them."""
+    """Advice for those who ask for percentiles of a model that has none."""
 
     def penalty(self, theta: Tensor) -> Tensor | float:
         """Regularisation ``[...]`` added to the negative log-likelihood; none by default."""

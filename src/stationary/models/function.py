@@ -17,21 +17,17 @@ from stationary.models._rates import at_ones
 from stationary.models.measures import Measure
 
 
-class _OwnMeasures(Model):
-    """A chain with measures that its maker gave."""
+class _FromCode(Model):
+    """A chain whose rates come from code of the user."""
 
-    def __init__(self, measures: Mapping[str, Measure] | None, **declared: Any) -> None:
+    def __init__(
+        self,
+        states: Sequence[str | int] | int,
+        measures: Mapping[str, Measure] | None,
+        **declared: Any,
+    ) -> None:
         self._own = dict(measures or {})
-        super().__init__(**declared)
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Those that were given, or the probability of every state."""
-        return tuple(self._own) or super().measures
-
-    def measure(self, name: str) -> Measure:
-        """Return a measure that was given, or the probability of a state."""
-        return self._own[name] if name in self._own else super().measure(name)
+        super().__init__(states=range(states) if isinstance(states, int) else states, **declared)
 
     @property
     def changeable(self) -> dict[str, int | float]:
@@ -39,7 +35,7 @@ class _OwnMeasures(Model):
         return {}
 
 
-class FromFunction(_OwnMeasures):
+class FromFunction(_FromCode):
     """A chain whose rates come from a differentiable function.
 
     Parameters
@@ -93,8 +89,8 @@ class FromFunction(_OwnMeasures):
         self._function = (rates_fn,)
         self._dense = False
         super().__init__(
+            states,
             measures,
-            states=range(states) if isinstance(states, int) else states,
             params=params,
             edges=edges,
             inputs=inputs,
@@ -123,7 +119,7 @@ class FromFunction(_OwnMeasures):
         return Edges.complete(len(self.states))
 
 
-class FromModule(_OwnMeasures):
+class FromModule(_FromCode):
     """A chain whose rates come from a module of PyTorch, such as a neural network.
 
     Its parameters are those of the module that need gradients, of any shape: what trains the
@@ -191,8 +187,8 @@ class FromModule(_OwnMeasures):
                 )
         self._shapes = {name: p.shape for name, p in trained.items()}
         super().__init__(
+            states,
             measures,
-            states=range(states) if isinstance(states, int) else states,
             params={
                 name: Param(p.detach().reshape(-1).tolist(), positive=False)
                 for name, p in trained.items()

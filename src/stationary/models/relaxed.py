@@ -112,7 +112,7 @@ class Relaxed(Model):
         times: Times = base.response_times(self._at_base(point))
         return times
 
-    # What is asked of states, inputs and options, the parametric chain answers.
+    # States, inputs and options are those of the parametric chain.
     measures: Any = _of_base("measures")
     check_inputs: Any = _of_base("check_inputs")
     visible: Any = _of_base("visible")

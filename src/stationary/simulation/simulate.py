@@ -239,8 +239,8 @@ def simulate(
     Where the model groups its states, as one with phases does, the groups are observed, because
     people count queue lengths.
 
-    Windows without a single count, which short ones may have, say nothing and are left out with a
-    `DataWarning`; the paper's scheme has none.
+    Windows without a single count, as short ones may be, tell nothing and are left out with a
+    `DataWarning`; the paper's scheme makes none of them.
 
     Parameters
     ----------

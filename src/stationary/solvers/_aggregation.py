@@ -98,17 +98,16 @@ def rescaled(rows: Rows, columns: Rows, out: Array, finest: bool = True) -> Arra
         chain = Elimination.of(rows, out)
         return None if chain is None else chain.pi / out
     e, zero = np.ones(n), np.zeros(n)
-    values, sums = np.empty_like(rows[2]), np.empty(n)
     for _ in range(1 if finest else 2):
         smooth(columns, out, zero, e)
-        kernels.flows(rows[0], rows[2], e, values, sums)
+        values, sums = kernels.flows(rows[0], rows[2], e)
         fine = (rows[0], rows[1], values)
         group, coarse, coarse_out = group_states(fine, kernels.transpose(*fine, n), sums)
         columns_of_groups = kernels.transpose(*coarse, len(coarse_out))
         factors = rescaled(coarse, columns_of_groups, coarse_out, finest=False)
         if factors is None:
             return None
-        kernels.scale(group, factors / factors.max(), e)
+        e *= (factors / factors.max())[group]
         np.maximum(e, _SMALLEST * e.max(), out=e)
         smooth(columns, out, zero, e)
     return e
@@ -119,12 +118,10 @@ def cycled(rates: Rows, x: Array) -> tuple[Array, Array]:
 
     The imbalance is a share of the state's own flow.
     """
-    values, out = np.empty_like(rates[2]), np.empty_like(x)
-    kernels.flows(rates[0], rates[2], x, values, out)
+    values, out = kernels.flows(rates[0], rates[2], x)
     rows = (rates[0], rates[1], values)
     columns: Rows = kernels.transpose(*rows, len(out))
-    left = np.empty_like(x)
-    kernels.residual(*columns, out, np.zeros_like(x), np.ones_like(x), left)
+    left = kernels.product(*columns, out, np.ones_like(x))
     e = rescaled(rows, columns, out)
     if e is None:
         raise SolverError(
@@ -172,18 +169,20 @@ class Level:
         if self.n <= COARSEST:
             return rhs / self.out if self.direct is None else self.direct.solve(rhs, transposed)
         rows = self.matrix(transposed)
-        v, r = np.zeros(self.n), np.empty(self.n)
+        v = np.zeros(self.n)
         smooth(rows, self.out, rhs, v)
-        kernels.residual(*rows, self.out, rhs, v, r)
-        grouped = np.empty(self.coarse.n)
-        kernels.gather(self.group, r, grouped)
+        grouped = self.gathered(kernels.residual(*rows, self.out, rhs, v))
         if self.steps == 1:
             correction = self.coarse.precondition(grouped, transposed)
         else:
             correction, _ = krylov(self.coarse, grouped, transposed, self.steps)
-        kernels.spread(self.group, correction, v)
+        v += correction[self.group]
         smooth(rows, self.out, rhs, v)
         return v
+
+    def gathered(self, r: Array) -> Array:
+        """Sums over the groups."""
+        return np.bincount(self.group, r, self.coarse.n)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # steps that overflow are not taken
@@ -204,17 +203,17 @@ def krylov(
     taken: list[tuple[Array, Array, float]] = []
     total, share = 0.0, np.inf
     for _ in range(steps):
-        step, image = level.precondition(r, transposed), np.empty(level.n)
-        kernels.product(*rows, level.out, step, image)
+        step = level.precondition(r, transposed)
+        image = kernels.product(*rows, level.out, step)
         for earlier, its_image, square in taken:
             overlap = float(earlier @ image) / square
-            kernels.add(-overlap, earlier, step)
-            kernels.add(-overlap, its_image, image)
+            step -= overlap * earlier
+            image -= overlap * its_image
         square, along = float(step @ image), float(step @ r)
         if not 0.0 < square < np.inf:
             break
-        kernels.add(along / square, step, v)
-        kernels.add(-along / square, image, r)
+        v += along / square * step
+        r -= along / square * image
         taken.append((step, image, square))
         added = along / square * along
         total += added

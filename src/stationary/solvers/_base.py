@@ -61,10 +61,10 @@ class Factor(ABC):
         """One solution ``u [..., n]`` of ``-Q^T u = b``, for ``b`` with ``sum(b) = 0``."""
 
     def precondition(self, r: Tensor) -> Tensor:
-        """What is cheap and near a solution of ``-Q v = r``: here a solution, for r less its mean.
+        """A cheap approximation to a solution of ``-Q v = r``; by default a solution.
 
-        A factor that iterates overrides it with one step: one cycle, or one solve with the factor
-        of a nearby chain.
+        It is of ``r`` less its mean. A factor that iterates overrides it with one step: one cycle,
+        or one solve with the factor of a nearby chain.
         """
         return self.solve(r - (self.pi * r).sum(-1, keepdim=True))
 

@@ -61,7 +61,7 @@ def batch_of(rows: Array, batch_shape: Sequence[int]) -> Tensor:
 
 
 def raise_lost_gradient(lost: Array) -> NoReturn:
-    """Say of which chain ``[B]`` the steady state is known, but not its derivatives."""
+    """Raise for the first chain ``[B]`` whose steady state is known, but not its derivatives."""
     which = f"chain {lost.argmax()} of the batch" if len(lost) > 1 else "the chain"
     raise SolverError(
         f"the steady state of {which} is known, but its derivatives are not: its rates are too far "
@@ -79,7 +79,7 @@ def in_range(gradient: Tensor, g: Tensor) -> Tensor:
 
 
 def raise_failure(generator: Generator, status: Array) -> NoReturn:
-    """Say which chain of the batch has several closed classes and which, or overflowed."""
+    """Raise for the first chain that failed: it has several closed classes, or overflowed."""
     index = generator.unravel(int(status.argmax()))
     generator.closed_class(index)
     which = f"chain {index} of the batch" if index else "the chain"

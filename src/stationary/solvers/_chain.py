@@ -88,7 +88,7 @@ class Solved(ABC):
         """One solution of ``-Q^T u = b``."""
 
     def precondition(self, r: Array) -> Array:
-        """What is cheap and near a solution of ``-Q v = r``; see `Factor.precondition`."""
+        """A cheap approximation to a solution of ``-Q v = r``; see `Factor.precondition`."""
         return self.solve(r - self.pi @ r)
 
 

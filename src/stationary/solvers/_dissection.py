@@ -1,23 +1,21 @@
 """Nested dissection: an order of the states in which sparse factors stay small.
 
-Found once for a set of edges, whatever the rates, and forgotten with the edges.
+Found once for a set of edges, whatever the rates: see `Edges.remembered`.
 """
 
 from __future__ import annotations
 
-import threading
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numba
 import numpy as np
 import scipy.sparse
+from scipy.sparse.csgraph import breadth_first_order
 
 from stationary._support.types import Array
 from stationary.edges import Edges
 
-_jit = numba.njit(cache=True, nogil=True)
 _BYTES = 16.0
 """An entry of a factor in SuperLU: a float64, its share of the indices, and room to grow."""
 
@@ -72,21 +70,6 @@ class Dissection:
         return 2 * _BYTES * lower
 
 
-_known: WeakKeyDictionary[Edges, Dissection] = WeakKeyDictionary()
-
-
-_separators: WeakKeyDictionary[Edges, int] = WeakKeyDictionary()
-_lock = threading.Lock()
-
-
-def dissect(edges: Edges) -> Dissection:
-    """Return the dissection of these edges, made at the first call."""
-    with _lock:  # threads that solve chains on the same edges wait for one of them
-        if edges not in _known:
-            _known[edges] = Dissection(edges)
-        return _known[edges]
-
-
 def neighbours(edges: Edges) -> Any:
     """Which states are joined by an edge either way, as a symmetric CSR pattern."""
     start, dst, _ = edges.rows
@@ -102,12 +85,20 @@ def separator(edges: Edges) -> int:
     Every set of states at one distance from a far state cuts the graph; the widest one is about
     ``n^(1/2)`` on a plane lattice and ``n^(2/3)`` on a solid one.
     """
-    if edges in _separators:
-        return _separators[edges]
     graph = neighbours(edges)
-    _, far = _widest_level(graph.indptr, graph.indices, 0)
-    _separators[edges] = int(_widest_level(graph.indptr, graph.indices, far)[0])
-    return _separators[edges]
+    _, far = _widest_level(graph, 0)
+    return _widest_level(graph, far)[0]
+
+
+def _widest_level(graph: Any, first: int) -> tuple[int, int]:
+    """Size of the largest set of states at one distance from ``first``, and the last state met."""
+    order, before = breadth_first_order(graph, first)
+    place = np.zeros(graph.shape[0], dtype=np.int64)
+    place[order] = np.arange(len(order))
+    parents, ends = place[before[order[1:]]], [0, 1]
+    while ends[-1] < len(order):  # parents stand in the order of their children
+        ends.append(1 + int(np.searchsorted(parents, ends[-1])))
+    return int(np.diff(ends).max()), int(order[-1])
 
 
 def _nested_dissection(graph: Any) -> Array:
@@ -120,30 +111,7 @@ def _nested_dissection(graph: Any) -> Array:
     return np.array(order)
 
 
-@_jit
-def _widest_level(start: Array, index: Array, first: int) -> tuple[int, int]:
-    """Size of the largest set of states at one distance from ``first``, and the last state met."""
-    n = len(start) - 1
-    seen = np.zeros(n, dtype=np.bool_)
-    queue = np.empty(n, dtype=np.int64)
-    queue[0] = first
-    seen[first] = True
-    head, tail, widest = 0, 1, 1
-    while head < tail:
-        level = tail
-        widest = max(widest, level - head)
-        while head < level:
-            state = queue[head]
-            head += 1
-            for k in range(start[state], start[state + 1]):
-                if not seen[index[k]]:
-                    seen[index[k]] = True
-                    queue[tail] = index[k]
-                    tail += 1
-    return widest, queue[tail - 1]
-
-
-@_jit
+@numba.njit(cache=True, nogil=True)
 def _count(start: Array, index: Array, order: Array, place: Array) -> float:
     """Entries of the lower factor.
 

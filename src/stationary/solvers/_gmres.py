@@ -1,7 +1,7 @@
 """GMRES, preconditioned from the right and restarted from a recomputed residual.
 
-From the right, so that the residual it minimises is the equation's own, not a preconditioned one;
-and no solution is accepted on the recurrence's account of it, which rounding can make a fiction.
+From the right, so that the residual it minimises is the equation's own, not a preconditioned one.
+A solution is accepted only on a recomputed residual, because rounding can falsify the recurrence's.
 """
 
 from __future__ import annotations

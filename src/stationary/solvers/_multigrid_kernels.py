@@ -17,12 +17,13 @@ _jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 @_jit
-def flows(start, source_rates, x, values, out):
-    """``F_ij = x_i q_ij`` and its row sums.
+def flows(start, source_rates, x):
+    """Return ``F_ij = x_i q_ij`` and its row sums.
 
     A flow that underflows is kept as the least there is: states may be too rare for float64, but
     without any flow they would belong to no group.
     """
+    values, out = np.empty_like(source_rates), np.empty_like(x)
     for i in range(len(x)):
         total = 0.0
         for k in range(start[i], start[i + 1]):
@@ -31,6 +32,7 @@ def flows(start, source_rates, x, values, out):
                 values[k] = _LEAST
             total += values[k]
         out[i] = total
+    return values, out
 
 
 @_jit
@@ -161,52 +163,27 @@ def sweep(start, index, values, out, rhs, v, forward):
 
 
 @_jit
-def residual(start, index, values, out, rhs, v, r):
-    """``r = rhs - A v``."""
+def residual(start, index, values, out, rhs, v):
+    """Return ``rhs - A v``."""
+    r = np.empty_like(v)
     for i in range(len(out)):
         total = rhs[i] - out[i] * v[i]
         for k in range(start[i], start[i + 1]):
             total += values[k] * v[index[k]]
         r[i] = total
+    return r
 
 
 @_jit
-def product(start, index, values, out, v, y):
-    """``y = A v``."""
+def product(start, index, values, out, v):
+    """Return ``A v``."""
+    y = np.empty_like(v)
     for i in range(len(out)):
         total = out[i] * v[i]
         for k in range(start[i], start[i + 1]):
             total -= values[k] * v[index[k]]
         y[i] = total
-
-
-@_jit
-def gather(group, r, coarse):
-    """Add the entries of every group up."""
-    coarse[:] = 0.0
-    for i in range(len(group)):
-        coarse[group[i]] += r[i]
-
-
-@_jit
-def spread(group, coarse, v):
-    """Add its group's entry to every entry."""
-    for i in range(len(group)):
-        v[i] += coarse[group[i]]
-
-
-@_jit
-def scale(group, coarse, v):
-    """Multiply every entry by its group's."""
-    for i in range(len(group)):
-        v[i] *= coarse[group[i]]
-
-
-@_jit
-def add(c, a, v):
-    """``v += c a``."""
-    for i in range(len(v)):
-        v[i] += c * a[i]
+    return y
 
 
 @_jit

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from torch import Tensor
 
@@ -25,6 +26,7 @@ from stationary.solvers.sparse_gth import SparseGTH, elimination
 from stationary.solvers.star import Star
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _MOST_GTH = 2_000
 _MOST_DENSE_GTH = 10_000
@@ -90,7 +92,8 @@ class Auto(Solver):
             yield BirthDeath()
         else:
             yield from _entrywise(generator.edges)
-            yield from _normwise(generator)
+            plane = _plane(generator)
+            yield from (SparseLU(), Multigrid()) if plane else (Multigrid(), SparseLU())
 
     def factor(self, generator: Generator) -> Factor:
         """Factor with the first solver of the row that succeeds."""
@@ -100,7 +103,9 @@ class Auto(Solver):
 def _entrywise(edges: Edges) -> list[Solver]:
     """Eliminations that can be afforded, the cheaper one first."""
     n = edges.n
-    dense, sparse = n**3 / 3, _OVERHEAD + _PER_UPDATE * _sparse_operations(edges)
+    dense = n**3 / 3
+    how = elimination(edges, 0) if dense > _OVERHEAD else None
+    sparse = math.inf if how is None else _OVERHEAD + _PER_UPDATE * how.operations
     most = _MOST_GTH if len(edges) <= _FEW_EDGES * n else _MOST_DENSE_GTH
     costs: list[tuple[float, Solver]] = []
     if sparse <= _PER_UPDATE * _MOST_SPARSE_GTH:
@@ -110,27 +115,15 @@ def _entrywise(edges: Edges) -> list[Solver]:
     return [solver for _, solver in sorted(costs, key=lambda pair: pair[0])]
 
 
-def _sparse_operations(edges: Edges) -> float:
-    """Multiply-adds of sparse elimination, where it may be worth its overhead."""
-    how = elimination(edges, 0) if edges.n**3 / 3 > _OVERHEAD else None
-    return math.inf if how is None else how.operations
-
-
-def _normwise(generator: Generator) -> list[Solver]:
-    large: list[Solver] = [SparseLU(), Multigrid()]
-    return large if _plane(generator) else large[::-1]
-
-
 class _FallingThrough(Factor):
     """The factor of the first solver that succeeds, also at the adjoint equations, asked later."""
 
     def __init__(self, generator: Generator, solvers: Iterator[Solver]) -> None:
         self.edges = generator.edges
-        self._generator, self._left = generator, solvers
-        self._upcoming: Solver = next(solvers)
+        self._generator, self._left, self._asked = generator, solvers, next(solvers)
+        self._factor: Factor | None = None
         self._failures: list[str] = []
-        self._next()
-        self.pi, self.accuracy = self._factor.pi, self._factor.accuracy
+        self.pi, self.accuracy = self._ask(lambda factor: (factor.pi, factor.accuracy))
         self.solver = self._asked
 
     def solve(self, h: Tensor) -> Tensor:
@@ -146,29 +139,19 @@ class _FallingThrough(Factor):
         return self._ask(lambda factor: factor.rate_gradient(g))
 
     def select(self, chains: Tensor) -> Factor:
-        return self._factor.select(chains)
+        return self._ask(lambda factor: factor.select(chains))
 
-    def _ask(self, question: Callable[[Factor], Tensor]) -> Tensor:
+    def _ask(self, question: Callable[[Factor], T]) -> T:
         while True:
             try:
+                if self._factor is None:
+                    self._factor = self._asked.factor(self._generator)
                 return question(self._factor)
             except (SolverError, MemoryError) as error:
-                self._failed(error)
-            del self._factor  # before there are two
-            self._next()
+                self._factor = None  # before there are two
+                self._go_on(error)
 
-    def _next(self) -> None:
-        """Take the next solver that can factor the chains."""
-        while True:
-            self._asked = self._upcoming
-            try:
-                self._factor = self._asked.factor(self._generator)
-            except (SolverError, MemoryError) as error:
-                self._failed(error)
-            else:
-                return
-
-    def _failed(self, error: Exception) -> None:
+    def _go_on(self, error: Exception) -> None:
         """Log why a solver failed and which is next, or raise if there is none."""
         why = str(error) or "out of memory"
         self._failures.append(f"{self._asked!r}: {why}")
@@ -180,8 +163,8 @@ class _FallingThrough(Factor):
                 f"no solver could solve the chain of {self._generator.n:,} states; "
                 + "; ".join(self._failures)
             ) from error
-        self._upcoming = upcoming
         _log.warning("%r failed (%s); trying %r next", self._asked, why, upcoming)
+        self._asked = upcoming
 
 
 def _plane(generator: Generator) -> bool:
@@ -189,7 +172,7 @@ def _plane(generator: Generator) -> bool:
 
     The constants fit plane and solid lattices of 1e5 and 1e6 states, where they were counted.
     """
-    n, cut = generator.n, separator(generator.edges)
+    n, cut = generator.n, generator.edges.remembered(separator)
     entries = 2.7 * n * math.log2(n) + 24.0 * cut**2
     memory = 32.0 * entries * generator.batch_shape.numel()
     return 40.0 * cut**3 < _MOST_OPERATIONS and memory < half_the_memory()

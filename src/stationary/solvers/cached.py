@@ -136,40 +136,42 @@ class CachedFactor(Solver):
 
 
 class _Reusing(Solved):
-    """One chain, solved around an old factor for as long as that converges."""
+    """One chain, solved by GMRES around the factor of another one that has nearly its rates.
+
+    Where that does not converge, the chain is factored anew. The null space of ``Q`` is kept out of
+    the way: right-hand sides are projected onto the range before each solve, with ``pi`` for the
+    one equation and a constant for the other.
+    """
 
     def __init__(self, solver: CachedFactor, chain: SparseChain) -> None:
         self._solver, self._chain = solver, chain
-        old = solver._memory.nearest(chain.rates)
-        if old is None:
+        kept = solver._memory.nearest(chain.rates)
+        if kept is None:
             self._anew("there is none")
             return
-        self._kept = old
-        self._around = _Approximate(chain, old.factor, solver.steps)
+        self._kept = kept
         try:
-            self._around.find(old.steady)
+            self.pi = kept.steady = self._improved(kept.steady)
         except SolverError as error:
             self._anew(str(error))
-        else:
-            self.pi = old.steady = self._around.pi
-            _log.debug("an old factor did, in %d iterations", self._around.iterations)
 
     def solve(self, h: Array) -> Array:
-        return self._ask(lambda around: around.solve(h))
+        return self._ask(self._poisson, h)
 
     def solve_transposed(self, b: Array) -> Array:
-        return self._ask(lambda around: around.solve_transposed(b))
+        return self._ask(self._transposed_poisson, b)
 
-    def _ask(self, question: Callable[[_Approximate], Array]) -> Array:
+    def _ask(self, question: Callable[[Array], Array], rhs: Array) -> Array:
         try:
-            return question(self._around)
+            return question(rhs)
         except SolverError as error:
             self._anew(str(error))
-            return question(self._around)
+            return question(rhs)
 
     def precondition(self, r: Array) -> Array:
         """One solve with the old factor."""
-        return self._around.precondition(r)
+        old = self._kept.factor
+        return old.solve(torch.from_numpy(r - old.pi.numpy() @ r)).numpy()
 
     def _anew(self, why: str) -> None:
         _log.info("a new factor by %r: %s", self._solver.solver, why)
@@ -177,36 +179,22 @@ class _Reusing(Solved):
         if "_kept" in vars(self) and self._kept.distance(self._chain.rates) < _SAME_CHAIN:
             # Frees the old one, unless an earlier result holds it, before there are two.
             memory.drop(self._kept)
-            del self._kept, self._around
+            del self._kept
         rates = torch.from_numpy(self._chain.rates)
         factor = self._solver.solver.factor(Generator(self._chain.edges, rates))
         self.pi = factor.pi.numpy()
         self._kept = _Kept(factor, self._chain.rates, self.pi)
         memory.add(self._kept, self._solver.most)
-        self._around = _Approximate(self._chain, factor, self._solver.steps)
-        self._around.pi = self.pi
 
-
-class _Approximate(Solved):
-    """One chain, solved by GMRES around the factor of another one that has nearly its rates.
-
-    The null space of ``Q`` is kept out of the way: right-hand sides are projected onto the range
-    before each solve, with ``pi`` for the one equation and a constant for the other.
-    """
-
-    def __init__(self, chain: SparseChain, factor: Factor, steps: int) -> None:
-        self.chain, self._factor, self._steps = chain, factor, steps
-        self._old = factor.pi.numpy()
-        self.iterations = 0
-
-    def find(self, start: Array) -> None:
-        """Improve a distribution until it balances, and keep it as ``pi``; or raise."""
-        chain, pi = self.chain, distribution(start)
+    def _improved(self, start: Array) -> Array:
+        """Improve a distribution until it balances; or raise."""
+        chain, pi, taken = self._chain, distribution(start), 0
         best = chain.residual(pi)
         for _ in range(_ROUNDS):
-            if best <= _FLOOR or self.iterations >= self._steps:
+            if best <= _FLOOR or taken >= self._solver.steps:
                 break
-            outcome = self._transposed_poisson(chain.balance(pi), pi, _GOAL)
+            outcome = self._outcome(chain.balance(pi), pi, _GOAL)
+            taken += outcome.iterations
             after = distribution(pi + outcome.x)
             residual = chain.residual(after)
             if not residual < best / 2:
@@ -215,41 +203,40 @@ class _Approximate(Solved):
         error = np.inf
         if best < _ACCEPTED:
             b = chain.uncertain(pi)
-            bound = self._transposed_poisson(b - b.sum() * pi, pi, 0.1)
+            bound = self._outcome(b - b.sum() * pi, pi, 0.1)
+            taken += bound.iterations
             error = float(np.abs(bound.x).max(initial=0.0)) if bound.residual < 1.0 else np.inf
         if not error < TOLERANCE:
             raise SolverError(
                 f"a residual of {best:.1e} and an error of up to {error:.1e} were left after "
-                f"{self.iterations} iterations; {_ADVICE}"
+                f"{taken} iterations; {_ADVICE}"
             )
-        self.pi = pi
+        _log.debug("an old factor did, in %d iterations", taken)
+        return pi
 
-    def solve(self, h: Array) -> Array:
-        h = centred(h, self.pi)
-        outcome = gmres(lambda v: -self.chain.times(v), self.precondition, h, _GOAL, self._steps)
+    def _poisson(self, h: Array) -> Array:
+        h, steps = centred(h, self.pi), self._solver.steps
+        outcome = gmres(lambda v: -self._chain.times(v), self.precondition, h, _GOAL, steps)
         return self._accepted(outcome, h)
 
-    def precondition(self, r: Array) -> Array:
-        """One solve with the other chain's factor."""
-        return self._factor.solve(torch.from_numpy(r - self._old @ r)).numpy()
-
-    def solve_transposed(self, b: Array) -> Array:
+    def _transposed_poisson(self, b: Array) -> Array:
         b = b - b.sum() * self.pi
-        return self._accepted(self._transposed_poisson(b, self.pi, _GOAL), b)
+        return self._accepted(self._outcome(b, self.pi, _GOAL), b)
 
-    def _transposed_poisson(self, b: Array, pi: Array, tolerance: float) -> Outcome:
+    def _outcome(self, b: Array, pi: Array, tolerance: float) -> Outcome:
+        """Solve the transposed equation, with this ``pi`` for the null space."""
+
         def precondition(r: Array) -> Array:
-            u = self._factor.solve_transposed(torch.from_numpy(r - r.mean())).numpy()
+            u = self._kept.factor.solve_transposed(torch.from_numpy(r - r.mean())).numpy()
             return u - u.sum() * pi
 
-        outcome = gmres(lambda u: -self.chain.balance(u), precondition, b, tolerance, self._steps)
-        self.iterations += outcome.iterations
-        return outcome
+        steps = self._solver.steps
+        return gmres(lambda u: -self._chain.balance(u), precondition, b, tolerance, steps)
 
     def _accepted(self, outcome: Outcome, rhs: Array) -> Array:
         """Refuse a solution whose recomputed residual is neither small nor due to rounding."""
         size = float(np.linalg.norm(rhs))
-        rounding = _ROUNDING * float(np.linalg.norm(self.chain.exits * outcome.x))
+        rounding = _ROUNDING * float(np.linalg.norm(self._chain.exits * outcome.x))
         if not outcome.residual * size <= max(_ACCEPTED * size, rounding):
             raise SolverError(
                 f"a relative residual of {outcome.residual:.1e} was left after "

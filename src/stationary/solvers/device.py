@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -50,21 +50,15 @@ class _Sorted:
         return rates.contiguous() if self.order is None else rates[..., self.order]
 
 
-_SORTED: WeakKeyDictionary[Edges, dict[bool, _Sorted]] = WeakKeyDictionary()
-
-
 def _sorted(edges: Edges, by_source: bool) -> _Sorted:
-    """Edges by source, as in `Edges.rows`, or by destination; sorted on the device and once."""
-    known = _SORTED.setdefault(edges, {})
-    if by_source not in known:
-        by, other = (edges.src, edges.dst) if by_source else (edges.dst, edges.src)
-        key = by * edges.n + other
-        order = None if bool((key.diff() > 0).all()) else key.argsort()
-        if order is not None:
-            by, other = by[order], other[order]
-        start = torch.searchsorted(by, torch.arange(edges.n + 1, device=by.device))
-        known[by_source] = _Sorted(start.int(), other.int(), order)
-    return known[by_source]
+    """Edges by source, as in `Edges.rows`, or by destination; sorted on the device."""
+    by, other = (edges.src, edges.dst) if by_source else (edges.dst, edges.src)
+    key = by * edges.n + other
+    order = None if bool((key.diff() > 0).all()) else key.argsort()
+    if order is not None:
+        by, other = by[order], other[order]
+    start = torch.searchsorted(by, torch.arange(edges.n + 1, device=by.device))
+    return _Sorted(start.int(), other.int(), order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,12 +98,12 @@ class Products:
 
     @cached_property
     def _by_source(self) -> tuple[_Sorted, Tensor]:
-        by = _sorted(self.generator.edges, by_source=True)
+        by = self.generator.edges.remembered(_sorted, True)
         return by, by.rates(self._rates)
 
     @cached_property
     def _by_target(self) -> tuple[_Sorted, Tensor]:
-        by = _sorted(self.generator.edges, by_source=False)
+        by = self.generator.edges.remembered(_sorted, False)
         return by, by.rates(self._rates)
 
     def _launch(self, kernel: Kernel, by: _Sorted, rates: Tensor, x: Tensor) -> Tensor:
@@ -209,11 +203,11 @@ def _refuse_sets_apart(generator: Generator, exits: Tensor) -> None:
 
 class _JacobiFactor(Factor):
     accuracy = Accuracy.NORMWISE
+    by_chain = ("_share", "_exits")
 
     def __init__(self, generator: Generator, solver: Jacobi) -> None:
         self.edges = generator.edges
-        self._generator, self._solver = generator, solver
-        self._products = Products(generator)
+        self._solver, self._products = solver, Products(generator)
         exits = generator.exit_rates().detach()  # a state that nothing leaves is the closed class
         self._share = solver.damping / exits.where(exits > 0, 1.0)
         self._exits = exits
@@ -233,7 +227,8 @@ class _JacobiFactor(Factor):
             v = v + self._share * (h + self._products.times(v))
             return v - (self.pi * v).sum(-1, keepdim=True)  # a constant means nothing, but grows
 
-        edges, flows = self.edges, self.pi[..., self.edges.src] * self._generator.rates.detach()
+        edges = self.edges
+        flows = self.pi[..., edges.src] * self._products.generator.rates.detach()
 
         def across(v: Tensor) -> Tensor:  # what a gradient reads off v
             return (flows * (v[..., edges.dst] - v[..., edges.src]).abs()).sum(-1)
@@ -257,11 +252,7 @@ class _JacobiFactor(Factor):
         return self._solver.settle(torch.zeros_like(b), step, _of_largest)
 
     def select(self, chains: Tensor) -> Factor:
-        rates = self._generator.rates.detach()[chains]
-        chosen = _JacobiFactor.__new__(_JacobiFactor)
-        chosen.__dict__.update(self.__dict__)
-        chosen._generator = Generator(self.edges, rates)
-        chosen._products = Products(chosen._generator)
-        for name in ("pi", "_share", "_exits"):
-            setattr(chosen, name, getattr(self, name)[chains])
-        return chosen
+        chosen: Any = super().select(chains)
+        rates = self._products.generator.rates.detach()[chains]
+        chosen._products = Products(Generator(self.edges, rates))
+        return cast(Factor, chosen)

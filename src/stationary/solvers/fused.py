@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -35,7 +34,7 @@ class Pair:
     steady: Kernel
     adjoint: Kernel
     careful: Kernel | None
-    """Follows the adjoint on those chains whose differences of v it could only take."""
+    """Runs after the adjoint, on those chains in which the differences of v cancel."""
     chains_a_block: int
     tables: tuple[Tensor, ...]
 
@@ -114,16 +113,11 @@ class FusedFactor(Factor):
         return self._keep(Generator(self.edges, self._rates.reshape(shape)))
 
 
-_PAIRS: WeakKeyDictionary[Edges, Pair | None] = WeakKeyDictionary()
-
-
 def pair_for(edges: Edges) -> Pair | None:
     """Kernels for chains on these edges; None where there are none, or they do not compile."""
     if edges.src.device.type != "cuda" or not 1 < edges.n <= MOST_STATES or torch.version.hip:
         return None
-    if edges not in _PAIRS:
-        _PAIRS[edges] = _pair(edges)
-    return _PAIRS[edges]
+    return edges.remembered(_pair)
 
 
 def _pair(edges: Edges) -> Pair | None:

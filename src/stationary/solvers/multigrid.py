@@ -122,7 +122,7 @@ class _Chain(Solved):
         self._polish(rates)
         self._settle(rates)
         self._top = Level(*self._flows(rates))
-        left = _imbalance(self._top.columns, self._top.out, np.ones(n))
+        left = kernels.product(*self._top.columns, self._top.out, np.ones(n))
         residual = np.abs(left).sum() / self._top.out.sum()
         error = self._sensitivity()
         if not (residual < max(TOLERANCE, tolerance) and error < TOLERANCE):
@@ -137,8 +137,7 @@ class _Chain(Solved):
         np.maximum(self.pi, _TINY, out=self.pi)
 
     def _flows(self, rates: Rows) -> tuple[Rows, Array]:
-        values, out = np.empty_like(rates[2]), np.empty_like(self.pi)
-        kernels.flows(rates[0], rates[2], self.pi, values, out)
+        values, out = kernels.flows(rates[0], rates[2], self.pi)
         return (rates[0], rates[1], values), out
 
     def _cycle(self, rates: Rows) -> tuple[float, float]:
@@ -178,7 +177,7 @@ class _Chain(Solved):
                 weights = self.pi
                 top = Level(*self._flows(rates))
             e = self.pi / weights
-            r = _imbalance(top.columns, top.out, e)
+            r = -kernels.product(*top.columns, top.out, e)
             if np.abs(r).sum() <= _NOISE * top.out.sum():
                 return
             reduction = _REDUCTION if near else _ROUGHLY
@@ -216,9 +215,7 @@ class _Chain(Solved):
         """
         last, mass = self._top, self.pi
         while last.n > COARSEST:
-            grouped = np.empty(last.coarse.n)
-            kernels.gather(last.group, mass, grouped)
-            last, mass = last.coarse, grouped
+            last, mass = last.coarse, last.gathered(mass)
         if last.direct is None:
             return np.inf
         return float((mass * last.direct.solve(_EPS * last.out, True)).sum())
@@ -230,7 +227,7 @@ class _Chain(Solved):
         return v - self.pi @ v
 
     def precondition(self, r: Array) -> Array:
-        """What few steps make of ``-Q v = r``."""
+        """An approximation to a solution of ``-Q v = r``, by a few steps."""
         return krylov(self._top, self.pi * (r - self.pi @ r), False, _FEW_STEPS)[0]
 
     def solve_transposed(self, b: Array) -> Array:
@@ -258,15 +255,8 @@ class _Chain(Solved):
             stalls += error > _STALLED * before
             if stalls == _STALLS:
                 break
-            kernels.residual(*rows, top.out, rhs, v, r)
+            r = kernels.residual(*rows, top.out, rhs, v)
         raise SolverError(
             f"the adjoint stopped at an estimated error of {error:.1e}, above the tolerance of "
             f"{self._tolerance:.1e}; set a larger tolerance, or use SparseLU()"
         )
-
-
-def _imbalance(columns: Rows, out: Array, e: Array) -> Array:
-    """Flow into every state less what leaves it, when those from state i are ``e_i`` as large."""
-    r = np.empty_like(e)
-    kernels.residual(*columns, out, np.zeros_like(e), e, r)
-    return r

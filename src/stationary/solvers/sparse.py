@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 from scipy.sparse.linalg import splu
 
@@ -20,11 +21,12 @@ from stationary.solvers._chain import (
     chains_of,
     distribution,
 )
-from stationary.solvers._dissection import Dissection, dissect
+from stationary.solvers._dissection import Dissection
 from stationary.solvers._kernels import RARE_GROUND
-from stationary.solvers._walk import likely_state
 
 _TRIES = 4
+_STEPS = 1_000_000
+_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class SparseLU(Solver):
     def factor(self, generator: Generator) -> Factor:
         """Factor every chain of the batch, one after the other."""
         chains = chains_of(generator, "SparseLU()")
-        dissection = dissect(generator.edges)
+        dissection = generator.edges.remembered(Dissection)
         needed = dissection.memory * len(chains)
         most = half_the_memory() if self.memory is None else self.memory
         if needed > most:
@@ -110,3 +112,44 @@ class _Factored(Solved):
             out[self._dissection.order] = self._lu.solve(rhs[self._dissection.order], trans=trans)
         out[self._ground] = 0.0
         return out
+
+
+def likely_state(chain: SparseChain) -> int:
+    """State in which a walk along the chain spends most of its second million of jumps.
+
+    A chain with drift soon reaches its likely states, however many states there are; without drift,
+    all states are nearly as likely.
+    """
+    if chain.n == 1:
+        return 0
+    draws = np.random.default_rng(_SEED).random(2 * _STEPS)
+    spent = np.zeros(chain.n)
+    _walk(int(chain.recurrent.argmax()), *chain.rows, chain.exits, draws, spent)
+    return int(spent.argmax())
+
+
+@numba.njit(cache=True, nogil=True)
+def _walk(
+    state: int,
+    start: Array,
+    target: Array,
+    rates: Array,
+    exits: Array,
+    draws: Array,
+    spent: Array,
+) -> None:
+    if exits[state] == 0.0:  # the closed class is this state alone
+        spent[state] = 1.0
+        return
+    for k in range(len(draws)):
+        if 2 * k >= len(draws):
+            spent[state] += 1.0 / exits[state]
+        mark = draws[k] * exits[state]
+        last = state
+        for e in range(start[state], start[state + 1]):
+            if rates[e] > 0.0:
+                last = target[e]  # should rounding leave the mark beyond the last rate
+                mark -= rates[e]
+                if mark < 0.0:
+                    break
+        state = last

@@ -7,11 +7,9 @@ the size of a level, where dense elimination costs the cube of the number of sta
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse.csgraph
@@ -89,11 +87,6 @@ class Elimination:
         src, dst = edges.numpy
         self.source, self.target = self.place[src], self.place[dst]
 
-    @property
-    def is_small(self) -> bool:
-        """Whether the factors can be stored."""
-        return len(self.rows[0]) > 1
-
     @cached_property
     def slot(self) -> Array:
         """Where each edge stands in the pattern."""
@@ -105,21 +98,17 @@ class Elimination:
         return float((np.diff(self.rows[0]).astype(float) ** 2).sum())
 
 
-_known: WeakKeyDictionary[Edges, dict[int, Elimination]] = WeakKeyDictionary()
-_lock = threading.Lock()
-
-
 def elimination(edges: Edges, ground: int) -> Elimination | None:
-    """Return how these edges are eliminated around a ground, found at the first call.
+    """Return how these edges are eliminated around a ground; None if the factors are too large."""
+    found = edges.remembered(Elimination, ground)
+    edges.remembered(_grounds).setdefault(ground)
+    return found if edges.n == 1 or len(found.rows[0]) > 1 else None
 
-    None where the factors are too large.
-    """
-    with _lock:  # threads that solve chains on the same edges wait for one of them
-        known = _known.setdefault(edges, {})
-        if ground not in known:
-            known[ground] = Elimination(edges, ground)
-        found = known[ground]
-    return found if edges.n == 1 or found.is_small else None
+
+def _grounds(edges: Edges) -> dict[int, None]:
+    """Grounds around which these edges were eliminated, the first one first."""
+    del edges
+    return {}
 
 
 def _eliminated(edges: Edges, rates: Array, ground: int) -> _Eliminated | None:
@@ -135,8 +124,7 @@ def _eliminated(edges: Edges, rates: Array, ground: int) -> _Eliminated | None:
     if pi[ground] >= RARE_GROUND * pi[likely]:
         return chain
     # A ground that served another chain of these edges saves a pattern of its own.
-    with _lock:
-        near = [g for g in _known[edges] if pi[g] >= RARE_GROUND * pi[likely]]
+    near = [g for g in [*edges.remembered(_grounds)] if pi[g] >= RARE_GROUND * pi[likely]]
     around = elimination(edges, near[0] if near else likely)
     again = None if around is None else _Eliminated.of(around, rates)
     if again is None:

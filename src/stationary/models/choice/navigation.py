@@ -1,6 +1,6 @@
 r"""Scores of pages from how often they are viewed: inverting a steady state (Kumar et al. 2015).
 
-Whoever is at page u goes on to a page v that u links to with probability ``s_v / S_u``, where
+A visitor of page u goes on to a page v that u links to with probability ``s_v / S_u``, where
 ``S_u`` is the sum of the scores of all pages that u links to: a choice from the menu of u's links.
 Given the graph and the steady state ``pi`` of this walk, find the scores. They balance
 

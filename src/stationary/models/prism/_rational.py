@@ -1,77 +1,61 @@
 """Rational functions of the free constants, one for each edge or state of a chain.
 
 A chain of a million edges has few different products of constants: ``k * mu`` for many numbers k is
-one. So all values are two matrix products, of the products of constants ``[..., P]`` with tables of
-coefficients ``[P, N]``, one over the other, and nothing is done edge by edge.
+one. So all values are one formula, of the products and of tables of coefficients, and nothing is
+done edge by edge.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+
+from stationary.models.rules.formulas import Columns, Formula, name, number
+from stationary.models.rules.rates import weighted_sum
+from stationary.models.rules.states import Floats, Ints
 
 Polynomial = Mapping[tuple[str, ...], Fraction]
 """The coefficient of every product of constants, each named as often as its power."""
 
 
-class RationalFunctions(nn.Module):
-    """Ratios of polynomials, one for each of many places.
+class Rational(NamedTuple):
+    """A ratio of polynomials for each of many places, as one formula."""
 
-    Parameters
-    ----------
-    functions : sequence of (Polynomial, Polynomial)
-        The different functions: numerator and denominator.
-    which : ndarray [N]
-        Which of them stands at each place.
+    formula: Formula
+    columns: Columns
+    """Coefficients at every place, by the names that the formula has for them."""
+    positive: bool
+    """Whether the coefficients show that no value is negative."""
 
-    Attributes
-    ----------
-    names : set of str
-        Constants that occur.
-    positive : bool
-        Whether the coefficients show that no value is negative.
+    @property
+    def constants(self) -> frozenset[str]:
+        """Free constants that occur."""
+        return self.formula.names - self.columns.keys()
+
+
+def rational(functions: Sequence[tuple[Polynomial, Polynomial]], which: Ints) -> Rational:
+    """Join the different functions, numerator and denominator, by which of them is at a place.
 
     Examples
     --------
     >>> half = {("a", "a"): Fraction(1, 2)}, {(): Fraction(1)}
-    >>> RationalFunctions([half], np.array([0, 0]))({"a": torch.tensor([4.0]).double()})
-    tensor([8., 8.], dtype=torch.float64)
+    >>> sorted(rational([half], np.array([0, 0])).constants)
+    ['a']
     """
+    columns: dict[str, Floats] = {"which": which.astype(float)}
+    over, under = zip(*functions, strict=True)
+    formula = weighted_sum(_terms(over, which), columns)
+    if any(side != {(): 1} for side in under):
+        formula = Formula("/", (formula, weighted_sum(_terms(under, which), columns)))
+    positive = all(weight >= 0 for side in (*over, *under) for weight in side.values())
+    return Rational(formula, columns, positive)
 
-    def __init__(
-        self, functions: Sequence[tuple[Polynomial, Polynomial]], which: NDArray[np.int64]
-    ) -> None:
-        super().__init__()
-        every = [term for function in functions for side in function for term in side.items()]
-        self.names = {constant for product, _ in every for constant in product}
-        self.positive = all(weight >= 0 for _, weight in every)
-        self._products: list[list[tuple[str, ...]]] = []
-        for side in (0, 1):
-            products = list(
-                dict.fromkeys(term for function in functions for term in function[side])
-            )
-            weights = [[float(f[side].get(term, 0)) for f in functions] for term in products]
-            table = torch.tensor(weights, dtype=torch.float64)[:, torch.from_numpy(which)]
-            self._products.append(products)
-            self.register_buffer(f"_weights_{side}", table, persistent=False)
 
-    def forward(self, given: Mapping[str, Tensor]) -> Tensor:
-        """Values ``[..., N]`` for constants ``[..., 1]``."""
-        over, under = self._sums(0, given), self._sums(1, given)
-        return over if self._products[1] == [()] else over / under
-
-    def _sums(self, side: int, given: Mapping[str, Tensor]) -> Tensor:
-        weights: Tensor = getattr(self, f"_weights_{side}")
-        one = torch.ones_like(reduce(operator.add, given.values()))
-        terms = [
-            reduce(operator.mul, [given[name] for name in product], one)
-            for product in self._products[side]
-        ]
-        return torch.cat(terms, -1) @ weights
+def _terms(sides: Sequence[Polynomial], which: Ints) -> Iterator[tuple[Formula, Floats]]:
+    """Yield every product of constants, and its coefficient at every place."""
+    for product in dict.fromkeys(product for side in sides for product in side):
+        weights = np.array([float(side.get(product, 0)) for side in sides])
+        yield Formula("*", tuple(map(name, product)) or (number(1.0),)), weights[which]

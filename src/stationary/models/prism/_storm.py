@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stationary.errors import InputError, MissingError
 from stationary.models.prism._prism_text import spelled_out, undefined, without_comments
-from stationary.models.prism._rational import Polynomial, RationalFunctions
+from stationary.models.prism._rational import Polynomial, Rational, rational
 from stationary.models.rules.states import MOST_STATES, Ints, States
 
 _NOT_OURS = ("init", "deadlock")
@@ -37,7 +37,7 @@ class Chain:
         Their names, and the value of every variable in each.
     src, dst : ndarray
         States at the ends of every edge.
-    rates : RationalFunctions
+    rates : Rational
         Of every edge.
     labels : dict
         States of every label, in the order of the file.
@@ -50,9 +50,9 @@ class Chain:
     states: States
     src: Ints
     dst: Ints
-    rates: RationalFunctions
+    rates: Rational
     labels: dict[str, Ints]
-    rewards: dict[str, RationalFunctions]
+    rewards: dict[str, Rational]
     defined: dict[str, float]
 
 
@@ -221,7 +221,7 @@ def _check_free(stormpy: Any, program: Any, free: Sequence[str]) -> None:
             )
 
 
-def _edges(model: Any) -> tuple[Ints, Ints, RationalFunctions]:
+def _edges(model: Any) -> tuple[Ints, Ints, Rational]:
     """Sources, destinations and rates; a move to the state itself changes nothing in a CTMC."""
     known: dict[Any, int] = {}
     src, dst, which = np.empty((3, model.nr_transitions), dtype=np.int64)
@@ -232,7 +232,7 @@ def _edges(model: Any) -> tuple[Ints, Ints, RationalFunctions]:
                 src[end], dst[end] = row, entry.column
                 which[end] = known.setdefault(entry.value, len(known))
                 end += 1
-    return src[:end], dst[:end], RationalFunctions(list(map(_ratio, known)), which[:end])
+    return src[:end], dst[:end], rational(list(map(_ratio, known)), which[:end])
 
 
 def _variables(program: Any, model: Any) -> dict[str, NDArray[Any]]:
@@ -250,7 +250,7 @@ def _variables(program: Any, model: Any) -> dict[str, NDArray[Any]]:
     return {part.name: values[part.name] for part in parts}
 
 
-def _rewards(model: Any, rewards: Any, order: Ints) -> RationalFunctions:
+def _rewards(model: Any, rewards: Any, order: Ints) -> Rational:
     known: dict[Any, int] = {}
     exits = model.exit_rates
     which = np.empty(model.nr_states, dtype=np.int64)
@@ -263,7 +263,7 @@ def _rewards(model: Any, rewards: Any, order: Ints) -> RationalFunctions:
             parts.append(rewards.get_state_action_reward(state) * exits[state])
         total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
         which[place] = known.setdefault(total, len(known))
-    return RationalFunctions(list(map(_ratio, known)), which)
+    return rational(list(map(_ratio, known)), which)
 
 
 def _ratio(value: Any) -> tuple[Polynomial, Polynomial]:

@@ -18,6 +18,8 @@ from stationary.models._base import Model
 from stationary.models.measures import Measure, mean_of_states, probability, reward
 from stationary.models.prism import _storm
 from stationary.models.rules.base import FormulaModel
+from stationary.models.rules.formulas import on_arrays
+from stationary.models.rules.rates import StateFormulas
 
 
 class Prism(FormulaModel):
@@ -77,7 +79,7 @@ class Prism(FormulaModel):
         _check_roles(inputs, learnt, fixed)
         chain = _storm.read(source, fixed, [*inputs, *learnt])
         for name in learnt:
-            if name not in chain.rates.names:
+            if name not in chain.rates.constants:
                 raise InputError(
                     f"theta: no rate of the PRISM model depends on {name!r}, so there is nothing "
                     f"to learn of it: give it a value in constants"
@@ -106,28 +108,20 @@ class Prism(FormulaModel):
             params=starts,
             inputs=inputs,
         )
-        self._rates = chain.rates
+        self._rates = StateFormulas({"rates": (chain.rates.formula, chain.rates.columns)})
         self.labels = chain.labels
         self.constants = fixed
-        self._source, self._count, self._starts = source, count, starts
-        self._measures = _measures(chain, count)
+        self._own = _measures(chain, count)
 
     def changed(self, **options: Any) -> Model:
         """Return the model with other values of its constants."""
-        return Prism(
-            self._source, self.inputs, self.estimates, {**self.constants, **options}, self._count
-        )
+        return super().changed(constants={**self.constants, **options})
 
     @property
     def options(self) -> dict[str, Any]:
-        """The text and what its constants are."""
-        return {
-            "source": self._source,
-            "x": list(self.inputs),
-            "theta": dict(self._starts),
-            "constants": dict(self.constants),
-            "count": self._count,
-        }
+        """Constructor arguments, names in lists, as JSON has them."""
+        given = super().options
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}
 
 
 def from_prism(
@@ -183,9 +177,9 @@ def _measures(chain: _storm.Chain, count: str | None) -> dict[str, Measure]:
         shown = name if name not in found else f"{name}_reward"
         about = f"long-run mean of the reward {name} per unit time"
         low, high = 0.0 if earned.positive else -math.inf, math.inf
-        values: Any = earned
-        if not earned.names:
-            values = earned({"": torch.zeros(1, dtype=torch.float64)}).numpy()
+        values: Any = StateFormulas({name: (earned.formula, earned.columns)})
+        if not earned.constants:
+            values = np.array(on_arrays(earned.formula, earned.columns))
             high = values.max() if earned.positive and values.max() > 0 else math.inf
         found[shown] = reward(values, low, high, about)
     # In a file without labels and rewards, the variables are all there is to measure.

@@ -31,12 +31,11 @@ def names() -> tuple[str, ...]:
 @cache
 def class_names() -> dict[str, str]:
     """Return the class of every queue model, by the name of the model."""
-    return {name: _public_class(Path(__path__[0], f"{name}.py")) for name in names()}
-
-
-def _public_class(file: Path) -> str:
-    (public,) = [name for name in _classes(file) if not name.startswith("_")]
-    return public
+    found = {}
+    for name in names():
+        file = Path(__path__[0], f"{name}.py")
+        (found[name],) = [public for public in _classes(file) if not public.startswith("_")]
+    return found
 
 
 @cache

@@ -68,8 +68,8 @@ class Queue(Model):
     """Whether requests may change the speed at which those before them are served."""
 
     exponential: bool = False
-    """Whether services are exponential, at each server at the same rate. Every class says it for
-    itself, because a subclass may have moves of its own."""
+    """Whether services are exponential, at each server at the same rate. Every class declares it,
+    because a subclass may have moves of its own."""
 
     servers: int
     levels: Tensor
@@ -120,7 +120,7 @@ class Queue(Model):
         return ("loss", "response_time", *percentiles, "mean_queue", "throughput", "utilisation")
 
     def check_times(self, waiting: bool) -> None:
-        """Raise unless the model knows its response times, or how long requests wait."""
+        """Raise if waiting times are asked for where no request waits."""
         if waiting and self.discipline == "ps":
             raise InputError(
                 "under processor sharing no request waits: ask for p99 or slower_0.2 instead"

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from stationary.errors import InputError
 from stationary.models._base import Model
-from stationary.models.measures import Measure
 from stationary.models.rules.errors import about
 from stationary.models.rules.formulas import on_arrays
 from stationary.models.rules.language import parse
@@ -39,7 +38,6 @@ class FormulaModel(Model):
     labels: Mapping[str, Ints] = {}
     states: States
     _rates: nn.Module
-    _measures: Mapping[str, Measure]
 
     def __init__(self, states: States, counted: NDArray[Any] | None, **declared: Any) -> None:
         self._counted: tuple[str, ...] | None = None
@@ -54,7 +52,7 @@ class FormulaModel(Model):
     def rates(self, *args: Any) -> Tensor:
         """Rates of every edge, by the formulas of the model."""
         *inputs, p = args
-        found: Tensor = self._rates(by_name(self, inputs, p))
+        found: Tensor = self._rates(dict(zip(self.inputs, inputs, strict=True)) | vars(p))
         return found
 
     @property
@@ -102,15 +100,6 @@ class FormulaModel(Model):
         )
 
     @property
-    def measures(self) -> tuple[str, ...]:
-        """Measures that follow from the description of the model."""
-        return tuple(self._measures)
-
-    def measure(self, name: str) -> Measure:
-        """Return a measure by name, or the probability of a state."""
-        return self._measures[name] if name in self._measures else super().measure(name)
-
-    @property
     def changeable(self) -> dict[str, int | float]:
         """The constants."""
         return dict(self.constants)
@@ -122,8 +111,3 @@ class FormulaModel(Model):
         """Inputs, constants and parameters, for ``print(model)``; the text would be too long."""
         shown = {**self.constants, **self.estimates}
         return ", ".join([f"x={','.join(self.inputs)}", *(f"{k}={v:g}" for k, v in shown.items())])
-
-
-def by_name(model: Model, inputs: Sequence[Tensor], p: Any) -> dict[str, Tensor]:
-    """Return inputs and parameters by name, each ``[..., 1]``."""
-    return dict(zip(model.inputs, inputs, strict=True)) | vars(p)

@@ -7,40 +7,33 @@ rule brings elsewhere is turned away: a batch that does not fit is lost as a who
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from functools import reduce
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stationary.models.measures import Flows
-from stationary.models.rules.formulas import Columns, Formula, name, number
-from stationary.models.rules.rates import StateFormulas
-from stationary.models.rules.reach import Move
+from stationary.models.rules.formulas import Columns, Formula
+from stationary.models.rules.rates import StateFormulas, weighted_sum
+from stationary.models.rules.reach import Applied
 from stationary.models.rules.rule import Rule
-from stationary.models.rules.states import Ints
-
-Floats = NDArray[np.float64]
+from stationary.models.rules.states import Floats, Ints
 
 
 def request_flows(
-    rules: Sequence[Rule],
-    moves: Mapping[str, Move],
+    applied: Sequence[Applied],
     arrivals: Collection[str],
     columns: Columns,
     jobs: Floats | None,
 ) -> tuple[StateFormulas, bool]:
     """Return requests offered, refused and dropped per unit time, and whether they come singly.
 
-    ``moves`` says where each rule leads, ``arrivals`` by which rules requests arrive, and ``jobs``
-    how many requests are in the system in every state, if they are counted.
+    ``arrivals`` are the rules by which requests arrive, and ``jobs`` says how many requests are in
+    the system in every state, if they are counted.
     """
     n = len(next(iter(columns.values())))
     weights: list[tuple[Formula, tuple[Floats, Floats, Floats]]] = []
     nothing = np.zeros(n)
-    for rule in rules:
-        source, target = moves[rule.name]
+    for rule, source, target in applied:
         growth = np.zeros(len(source)) if jobs is None else jobs[target] - jobs[source]
         if rule.name in arrivals:
             weights.append((rule.rate, (*_arriving(rule, source, growth, n), nothing)))
@@ -53,7 +46,7 @@ def request_flows(
     formulas = {}
     for k, key in enumerate(Flows._fields):
         here = dict(columns)
-        formulas[key] = _weighted_sum([(rate, flows[k]) for rate, flows in weights], here), here
+        formulas[key] = weighted_sum([(rate, flows[k]) for rate, flows in weights], here), here
     return StateFormulas(formulas), alone
 
 
@@ -67,16 +60,3 @@ def _arriving(rule: Rule, source: Ints, growth: Floats, n: int) -> tuple[Floats,
     refused = offered.copy()
     offered[source], refused[source] = come, float(rule.lost)
     return offered, refused
-
-
-def _weighted_sum(terms: Sequence[tuple[Formula, Floats]], columns: dict[str, Any]) -> Formula:
-    """Return a sum of formulas, each times an array over states that is added to the columns."""
-    found = []
-    for formula, weight in terms:
-        if (weight == 1).all():
-            found.append(formula)
-        elif weight.any():
-            key = f"weight {len(columns)}"  # no name in a formula has a space
-            columns[key] = weight
-            found.append(Formula("*", (formula, name(key))))
-    return reduce(lambda a, b: Formula("+", (a, b)), found) if found else number(0.0)

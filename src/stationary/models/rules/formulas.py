@@ -42,7 +42,8 @@ OPERATORS: dict[str, tuple[type[ast.AST], Callable[..., Any]]] = {
 
 COMPARISONS = frozenset({"<", "<=", ">", ">=", "=", "!="})
 CONNECTIVES = frozenset({"and", "or", "not"})
-
+_OF_SEVERAL = frozenset({"and", "or", "min", "max", "+", "*"})
+"""What may have more arguments than the function that computes it."""
 
 FUNCTIONS = {
     "min": ("minimum", 2, 100),
@@ -130,8 +131,7 @@ def evaluate(formula: Formula, values: Mapping[str, Any], library: ModuleType) -
         function = OPERATORS[formula.op][1]
     else:
         function = getattr(library, FUNCTIONS[formula.op][0])
-    # Only these may have more arguments than the library's function.
-    return reduce(function, args) if formula.op in ("and", "or", "min", "max") else function(*args)
+    return reduce(function, args) if formula.op in _OF_SEVERAL else function(*args)
 
 
 def on_arrays(formula: Formula, columns: Columns) -> NDArray[Any]:

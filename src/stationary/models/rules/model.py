@@ -27,14 +27,14 @@ from stationary.models.measures import (
     probability,
     reward,
 )
-from stationary.models.rules.base import FormulaModel, by_name
+from stationary.models.rules.base import FormulaModel
 from stationary.models.rules.description import Description, read_description
 from stationary.models.rules.errors import DescriptionError
 from stationary.models.rules.flows import request_flows
 from stationary.models.rules.formulas import Formula, on_arrays
 from stationary.models.rules.rates import StateFormulas
-from stationary.models.rules.reach import Move, edges_of, explored, unmoved
-from stationary.models.rules.states import Ints, States
+from stationary.models.rules.reach import Applied, edges_of, explored
+from stationary.models.rules.states import States
 from stationary.models.rules.stations import follower, read_servers
 
 
@@ -132,8 +132,8 @@ class RuleModel(FormulaModel):
         given = {part: value for part, value in locals().items() if part in parts}
         self._description = description = read_description(given, changes)
         self.constants = description.constants
-        states, moves = explored(description)
-        sources, edges, edge = edges_of(moves, states)
+        states, applied = explored(description)
+        edges, edge = edges_of(applied, states)
         counted = None
         if description.counted is not None:
             # Adding zero makes -0 into 0, which needs no name of its own.
@@ -152,34 +152,34 @@ class RuleModel(FormulaModel):
             inputs=description.inputs,
         )
         self.register_buffer("_edge", edge, persistent=False)
-        rates, refusals, places = {}, {}, [torch.empty(0, dtype=torch.int64)]
-        for rule in description.parsed_rules:
-            rates[rule.name] = rule.rate, _in_states(states, sources[rule.name])
-            stays = unmoved(rule, moves[rule.name], len(states))
-            if len(stays):
-                refusals[rule.name] = rule.rate, _in_states(states, stays)
-                places.append(torch.from_numpy(stays))
-        self._rates = StateFormulas(rates)
-        # Rates of what happens without a move, such as a refusal; no edge shows these.
-        self._unmoved, self._unmoved_states = StateFormulas(refusals), torch.cat(places)
-        self._measures = self._make_measures(moves)
+        # First the rates of edges, then those of what happens without a move, such as a refusal.
+        places = [(each.rule, each.moves[0]) for each in applied]
+        self._moving = sum(len(which) for _, which in places)
+        places += [(each.rule, each.stays(len(states))) for each in applied]
+        self._sources = [(rule.name, which) for rule, which in places]
+        formulas = {}
+        for k, (rule, which) in enumerate(places):
+            if len(which):
+                here = {name: column[which] for name, column in states.columns.items()}
+                formulas[str(k)] = rule.rate, here
+        self._rates = StateFormulas(formulas)
+        self._own = self._make_measures(applied)
 
     def rates(self, *args: Any) -> Tensor:
         """Each rule's rate on its own edges; those of one edge are added.
 
-        They are NaN where the rate of a rule is invalid that another rule, or the lack of an edge,
-        would hide.
+        They are NaN where the rate of a rule is invalid and would otherwise be hidden, by another
+        rule of the same edge or because the rule has no edge.
         """
         found = super().rates(*args)
-        if self._unmoved.sizes:
-            *inputs, p = args
-            others = self._unmoved(by_name(self, inputs, p))
-            found = found + torch.where(_valid(others), 0.0, math.nan).sum(-1, keepdim=True)
-        if self._edge is None:
-            return found
-        found = torch.where(_valid(found), found, math.nan)
-        zero = found.new_zeros((*found.shape[:-1], len(self.edges)))
-        return zero.index_add(-1, self._edge, found)
+        moving, others = found[..., : self._moving], found[..., self._moving :]
+        if self._edge is not None:
+            moving = torch.where(_valid(moving), moving, math.nan)
+            zero = found.new_zeros((*found.shape[:-1], len(self.edges)))
+            moving = zero.index_add(-1, self._edge, moving)
+        if others.shape[-1]:
+            moving = torch.where(_valid(others).all(-1, keepdim=True), moving, math.nan)
+        return moving
 
     def generator(self, x: Tensor, theta: Tensor, index: Tensor | None = None) -> Generator:
         """Generators; the error for an invalid rate names its rule."""
@@ -187,35 +187,24 @@ class RuleModel(FormulaModel):
             return super().generator(x, theta, index)
         except RateError:
             with torch.no_grad():
-                given = by_name(self, x.split(1, -1), self.named(theta))
-                src = self.edges.src if self._edge is None else self.edges.src[self._edge]
-                for formulas, where in ((self._rates, src), (self._unmoved, self._unmoved_states)):
-                    found = formulas(given) if formulas.sizes else torch.empty(0)
-                    if not _valid(found).all():
-                        raise self._bad_rate(formulas.sizes, where, found, x, theta) from None
-            raise
+                found = super().rates(*x.split(1, -1), self.named(theta))
+            if bool(_valid(found).all()):  # their sum is not
+                raise
+            *window, place = (~_valid(found)).nonzero()[0].tolist()
+            batch, which = found.shape[:-1], tuple(window)
+            values = torch.cat([each.expand(*batch, -1)[which] for each in (x, theta)]).tolist()
+            names = (*self.inputs, *self.param_names)
+            at = ", ".join(f"{k}={v:g}" for k, v in zip(names, values, strict=True))
+            ends = np.cumsum([len(states) for _, states in self._sources])
+            k = int(np.searchsorted(ends, place, side="right"))
+            rule, states = self._sources[k]
+            raise RateError(
+                f"rule {rule!r} has the rate {float(found[(*which, place)]):g} in state "
+                f"{self.states[int(states[place - ends[k]])]!r} at {at}; rates must be finite and "
+                f"not negative: give the rule a guard, or its rate max(0, ...)"
+            ) from None
 
-    def _bad_rate(
-        self, sizes: Mapping[str, int], where: Tensor, found: Tensor, x: Tensor, theta: Tensor
-    ) -> RateError:
-        """Return the error for the first invalid rate in ``found``.
-
-        ``sizes`` says how many rates each rule has there, ``where`` in which states they are.
-        """
-        *window, place = (~_valid(found)).nonzero()[0].tolist()
-        ends = np.cumsum(list(sizes.values()))
-        rule = list(sizes)[int(np.searchsorted(ends, place, side="right"))]
-        batch, which = found.shape[:-1], tuple(window)
-        x, theta = x.expand(*batch, -1)[which], theta.expand(*batch, -1)[which]
-        at = [f"{k}={v:g}" for k, v in zip(self.inputs, x.tolist(), strict=True)]
-        at += [f"{k}={v:g}" for k, v in zip(self.param_names, theta.tolist(), strict=True)]
-        return RateError(
-            f"rule {rule!r} has the rate {float(found[(*which, place)]):g} in state "
-            f"{self.states[int(where[place])]!r} at {', '.join(at)}; rates must be finite and not "
-            f"negative: give the rule a guard, or its rate max(0, ...)"
-        )
-
-    def _make_measures(self, moves: Mapping[str, Move]) -> dict[str, Measure]:
+    def _make_measures(self, applied: Sequence[Applied]) -> dict[str, Measure]:
         """Make the measures that follow from arrivals, jobs and variables, and the user's own."""
         given, columns = self._description, self.states.columns
         found: dict[str, Measure] = {}
@@ -226,11 +215,10 @@ class RuleModel(FormulaModel):
             self.register_buffer("levels", torch.from_numpy(jobs), persistent=False)
         self._flows: StateFormulas | None = None
         if given.arriving:
-            self._flows, self.arrives_alone = request_flows(
-                given.parsed_rules, moves, given.arriving, columns, jobs
-            )
+            flows = request_flows(applied, given.arriving, columns, jobs)
+            self._flows, self.arrives_alone = flows
             if given.discipline:
-                self._follower = follower(given, self.states, moves)
+                self._follower = follower(given, self.states, applied)
                 self._check_jobs(self._follower.levels.sum(0))
             # A mean response time follows from the number of requests in the system.
             found = {k: v for k, v in FLOW_MEASURES.items() if jobs is not None or not v.time}
@@ -265,7 +253,7 @@ class RuleModel(FormulaModel):
             )
 
     def check_times(self, waiting: bool) -> None:
-        """Raise unless the model says how a request moves."""
+        """Raise unless the description says how a request moves."""
         if waiting:
             raise InputError("a model of rules knows response times, not how long requests wait")
         if self._follower is None:
@@ -284,7 +272,7 @@ class RuleModel(FormulaModel):
     def response_times(self, point: Point) -> Times:
         """How long accepted requests that are served stay, by following one of them."""
         tagged = self._tagged
-        rates = super().rates(*point.x.split(1, -1), point.p)
+        rates = super().rates(*point.x.split(1, -1), point.p)[..., : self._moving]
         flow = rates * point.pi[..., self._follower.moves.source]
         return tagged.times(rates, flow, present=point.mean(self.levels))
 
@@ -308,11 +296,6 @@ class RuleModel(FormulaModel):
 
 def _valid(rates: Tensor) -> Tensor:
     return rates.isfinite() & (rates >= 0)
-
-
-def _in_states(states: States, which: Ints) -> dict[str, NDArray[Any]]:
-    """Return the values of every variable in some states."""
-    return {name: column[which] for name, column in states.columns.items()}
 
 
 def _finite(formula: Formula, states: States, section: str, key: str = "") -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ a table ``[E]`` that is made with the model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stationary.models.rules.formulas import Columns, Formula, evaluate, name, on_arrays
+from stationary.models.rules.formulas import Columns, Formula, evaluate, name, number, on_arrays
+from stationary.models.rules.states import Floats
 
 
 class StateFormulas(nn.Module):
@@ -47,6 +48,19 @@ class StateFormulas(nn.Module):
         batch = np.broadcast_shapes(*(value.shape[:-1] for value in given.values()))
         values = [self.value(key, given).expand((*batch, n)) for key, n in self.sizes.items()]
         return torch.cat(values, -1)
+
+
+def weighted_sum(terms: Iterable[tuple[Formula, Floats]], columns: dict[str, Any]) -> Formula:
+    """Return a sum of formulas, each times an array over states that is added to the columns."""
+    found = []
+    for formula, weight in terms:
+        if (weight == 1).all():
+            found.append(formula)
+        elif weight.any():
+            key = f"weight {len(columns)}"  # no name in a formula has a space
+            columns[key] = weight
+            found.append(Formula("*", (formula, name(key))))
+    return Formula("+", tuple(found)) if found else number(0.0)
 
 
 def _prepared(formula: Formula, columns: Columns, tables: dict[str, Tensor]) -> Formula:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,47 +17,47 @@ from stationary.models.rules.description import Description
 from stationary.models.rules.rule import Rule
 from stationary.models.rules.states import Ints, States
 
-Move = tuple[Ints, Ints]
-"""Positions of the states in which a rule applies, and of those to which it leads."""
+
+class Applied(NamedTuple):
+    """A rule, the positions of the states in which it applies, and of those to which it leads."""
+
+    rule: Rule
+    source: Ints
+    target: Ints
+
+    @property
+    def moves(self) -> tuple[Ints, Ints]:
+        """Both positions, where the rule changes the state."""
+        moved = self.source != self.target
+        return self.source[moved], self.target[moved]
+
+    def stays(self, n: int) -> Ints:
+        """States out of n in which it happens, or refuses a request, and nothing moves."""
+        stays = self.source[self.source == self.target]
+        if not self.rule.refuses:
+            return stays
+        return np.union1d(stays, np.setdiff1d(np.arange(n), self.source))
 
 
-def explored(given: Description) -> tuple[States, dict[str, Move]]:
+def explored(given: Description) -> tuple[States, list[Applied]]:
     """Return the states that rules reach, and for each rule where it applies and leads."""
     space, rules = given.space, given.parsed_rules
-    moves = {rule.name: partial(rule.moves, space) for rule in rules}
-    codes = space.reached(given.first, moves.values())
-    states = States(space.columns(codes))
-    found = {}
-    for name, move in moves.items():
-        source, target = move(codes, states.columns)
-        found[name] = source, np.searchsorted(codes, target)
-    return states, found
+    codes = space.reached(given.first, [partial(rule.moves, space) for rule in rules])
+    states, applied = States(space.columns(codes)), []
+    for rule in rules:
+        source, target = rule.moves(space, codes, states.columns)
+        applied.append(Applied(rule, source, np.searchsorted(codes, target)))
+    return states, applied
 
 
-def unmoved(rule: Rule, move: Move, n: int) -> Ints:
-    """Return the states in which a rule happens, or refuses a request, and nothing moves."""
-    source, target = move
-    stays = source[source == target]
-    if not rule.refuses:
-        return stays
-    return np.union1d(stays, np.setdiff1d(np.arange(n), source))
+def edges_of(applied: Sequence[Applied], states: States) -> tuple[Edges, Tensor | None]:
+    """Return the edges, and for each move of the rules, in their order, the edge that it takes.
 
-
-def edges_of(
-    moves: Mapping[str, Move], states: States
-) -> tuple[dict[str, Ints], Edges, Tensor | None]:
-    """Return where each rule moves the chain, the edges, and the edge of each of these moves.
-
-    The moves of the rules in their order are the edges, and the last is None, unless two rules
-    share an edge.
+    Unless two rules share an edge, the moves themselves are the edges, and the second is None.
     """
     n = len(states)
-    sources, codes = {}, []
-    for name, (source, target) in moves.items():
-        moved = source != target
-        sources[name] = source[moved]
-        codes.append(source[moved] * n + target[moved])
-    pairs = np.concatenate(codes)
+    moves = [each.moves for each in applied]
+    pairs = np.concatenate([source * n + target for source, target in moves])
     if not len(pairs):
         raise InputError(
             f"the rules never leave the first state, {states[0]}: no guard is true there; give "
@@ -72,7 +73,7 @@ def edges_of(
         Generator(edges, torch.ones(len(edges), dtype=torch.float64)).check_irreducible()
     except ReducibleError as error:
         raise InputError(_reducible(error, states)) from None
-    return sources, edges, where
+    return edges, where
 
 
 def _reducible(error: ReducibleError, states: States) -> str:

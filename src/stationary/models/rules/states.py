@@ -8,8 +8,8 @@ significant. States in the order of their codes are in lexicographic order.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +20,11 @@ from stationary.errors import InputError
 from stationary.models.rules.formulas import Columns
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
-class Moves(Protocol):
-    """Where one rule leads from states."""
-
-    def __call__(
-        self, codes: Ints, columns: Columns, /, *, strict: bool = True
-    ) -> tuple[Ints, Ints]:
-        """Return the positions of the codes that the rule moves, and the codes it leads to."""
-
+Moves = Callable[..., tuple[Ints, Ints]]
+"""Given the codes of states and their columns: which the rule moves, and the codes of where to."""
 
 MOST_STATES = 20_000_000
 _MOST_CELLS = 200_000_000

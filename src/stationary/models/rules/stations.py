@@ -7,7 +7,7 @@ request on, one that only lowers a station lets requests go, and one among the a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from stationary.errors import did_you_mean
 from stationary.models.latency.orders import SHARED, Follower, Moves
 from stationary.models.rules.description import Description
 from stationary.models.rules.errors import DescriptionError
-from stationary.models.rules.reach import Move
+from stationary.models.rules.reach import Applied
 from stationary.models.rules.states import States
 
 
@@ -46,14 +46,13 @@ def read_servers(given: Description) -> dict[str, int]:
     return found
 
 
-def follower(given: Description, states: States, moves: Mapping[str, Move]) -> Follower:
+def follower(given: Description, states: States, applied: Sequence[Applied]) -> Follower:
     """Return what follows a request through all moves of the rules, in their order."""
     servers = read_servers(given)
     levels = np.stack([np.asarray(states.columns[name], dtype=int) for name in servers])
     parts = []
-    for rule in given.parsed_rules:
-        source, target = moves[rule.name]
-        source, target = source[source != target], target[source != target]
+    for each in applied:
+        rule, (source, target) = each.rule, each.moves
         arrives = rule.name in given.arriving
         to = _destination(rule.name, arrives, levels[:, target] - levels[:, source])
         flags = np.full((2, len(source)), [[arrives], [rule.lost and not arrives]])
@@ -70,8 +69,8 @@ def _destination(rule: str, arrives: bool, change: Array) -> Array:
     if arrives:
         if bool(goes.any()):
             raise DescriptionError(
-                "it brings requests and takes others away, so nobody can be followed: make it two "
-                "rules",
+                "it brings requests and takes others away, so that no request can be followed: "
+                "make it two rules",
                 "rules",
                 rule,
             )
@@ -85,7 +84,7 @@ def _destination(rule: str, arrives: bool, change: Array) -> Array:
         )
     if bool(((comes > 0) & ((comes != 1) | (goes != 1))).any()):
         raise DescriptionError(
-            "it moves several requests at once, so nobody can be followed: make it several rules",
+            "it moves several requests at once, so that none can be followed: make several rules",
             "rules",
             rule,
         )
