@@ -1,4 +1,4 @@
-"""Model files: the examples, and errors that name the file and the part."""
+"""Model files: the examples, and errors that point into the file."""
 
 import json
 from pathlib import Path
@@ -115,41 +115,52 @@ def test_a_file_is_the_model_in_python(file):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "reason", "caret"),
+    ("old", "new", "line", "column", "reason"),
     [
-        ("n < K ->", "n < Z ->", "rule 'arrive', column 5: there is no 'Z' here", "Z"),
-        ("n -= 1 at mu", "n -= 1 at nu", "rule 'serve', column 20: there is no 'nu' here", "nu"),
-        ("n -= 1 at", "n -= 2 at", "rule 'serve': in state n=1 it would make n = n - 2", None),
-        ('count = "n"', 'count = "n +"', "count, column 4: this is not a formula", ""),
-        ('[0, "K"]', '[0, "M"]', "variable 'n', column 1: there is no 'M' here", "M"),
-        ('[0, "K"]', "[0]", "variable 'n': it must be a pair", None),
-        ("K = 20", 'K = "a"', "constant 'K': it must be a finite number; got 'a'", None),
-        ("[rules]", "[rulez]", "rulez: a model has no such part; did you mean 'rules'?", None),
-        ("count =", "cuont =", "cuont: a model has no such part; did you mean 'count'?", None),
-        ("mu = 25.0", "mu = 25.0.0", "Expected newline or end of document", None),
-        ("mu = 25.0", "mu = 25.0.0", "line 11, column 10", None),
-        ('at mu"', "at mu", "line 15, column 46", None),
-        ("mu = 25.0", "mu = -1", "parameter mu must be positive", None),
-        (
-            'arrive = "n < K',
-            'arrive = """n <\n Z -> n += 1 at load""" #',
-            "rule 'arrive', line 2, column 2: there is no 'Z' here",
-            "Z",
-        ),
+        ("n < K ->", "n < Z ->", 14, 15, "rule 'arrive': there is no 'Z' here"),
+        ("n -= 1 at mu", "n -= 1 at nu", 15, 29, "rule 'serve': there is no 'nu' here; did you"),
+        ("n -= 1 at", "n -= 2 at", 15, 1, "rule 'serve': in state n=1 it would make n = n - 2"),
+        ('count = "n"', 'count = "n +"', 2, 13, "count: this is not a formula"),
+        ('[0, "K"]', '[0, "M"]', 8, 10, "variable 'n': there is no 'M' here"),
+        ('[0, "K"]', "[0]", 8, 1, "variable 'n': it must be a pair"),
+        ("K = 20", 'K = "a"', 5, 1, "constant 'K': it must be a finite number; got 'a'"),
+        ("[rules]", "[rulez]", 13, 1, "rulez: a model has no such part; did you mean 'rules'?"),
+        ("count =", "cuont =", 2, 1, "cuont: a model has no such part; did you mean 'count'?"),
+        ("mu = 25.0", "mu = 25.0.0", 11, 10, "Expected newline or end of document"),
+        ('at mu"', "at mu", 15, 46, "Illegal character"),
+        ("mu = 25.0", "mu = -1", None, None, "parameter mu must be positive"),
     ],
 )
-def test_errors_name_the_file_and_the_part(file, old, new, reason, caret):
+def test_errors_point_into_the_file(file, old, new, line, column, reason):
     assert old in QUEUE
     file.write_text(QUEUE.replace(old, new))
     with pytest.raises(InputError) as caught:
         read_model(file)
     message = str(caught.value)
-    assert message.startswith(f"{file}: ")
     assert reason in message
-    if caret is not None:
-        _, shown, below = message.splitlines()
-        assert below == " " * (len(below) - 1) + "^"
-        assert shown[len(below) - 1 :].startswith(caret)
+    if line is None:
+        assert message.startswith(f"{file}: ")
+        return
+    first, shown, below = message.splitlines()
+    assert first.startswith(f"{file}, line {line}, column {column}: "), first
+    assert shown.strip() == QUEUE.replace(old, new).splitlines()[line - 1].strip()
+    assert below == " " * (column + 1) + "^"
+
+
+def test_errors_find_other_ways_to_write_the_same(file):
+    text = QUEUE.split("[rules]")[0]
+    ways = {
+        'rules.arrive = "n < Z -> n += 1 at load"\n' + text: (1, 21),
+        'rules = {serve = "n > 0 -> n -= 1 at mu", arrive = "n < Z -> n += 1 at load"}\n' + text: (
+            1,
+            57,
+        ),
+        text + '[rules]\n"arrive" = """\nn < K\n  -> n += Z at load"""\n': (16, 11),
+    }
+    for source, (line, column) in ways.items():
+        file.write_text(source)
+        with pytest.raises(InputError, match=f"line {line}, column {column}: .*no 'Z' here"):
+            read_model(file)
 
 
 @pytest.mark.parametrize(
@@ -158,8 +169,8 @@ def test_errors_name_the_file_and_the_part(file, old, new, reason, caret):
         (None, r"bad.toml: cannot be read: No such file"),
         (b"\xff\xfe", "byte 0 is not UTF-8"),
         (b"", r"a model needs \[variables\]"),
-        (b"a = " + b"[" * 5000, r"bad.toml: .*(nested too deeply|line 1)"),
-        (b"[constants]\nK = " + b"9" * 5000, r"bad.toml: .*4300 digits"),
+        (b"a = " + b"[" * 5000, r"nested too deeply|bad\.toml, line 1"),
+        (b"[constants]\nK = " + b"9" * 5000, r"line 2, column 5: .*4300 digits"),
         (b"#" * 1_000_001, "at most 1000000 bytes"),
     ],
     ids=["missing", "binary", "empty", "deep", "digits", "large"],

@@ -20,7 +20,7 @@ _SINGULAR = {
 class DescriptionError(InputError):
     """A part of a model's description, or a formula, is not what it should be.
 
-    Parameters
+    Attributes
     ----------
     reason : str
         What is wrong, and what to do.
@@ -36,16 +36,22 @@ class DescriptionError(InputError):
     def __init__(
         self, reason: str, section: str = "", key: str = "", text: str = "", at: int = 0
     ) -> None:
-        self.reason, self.section, self.text, self.at = reason, section, text, at
-        where = f"{_SINGULAR.get(section, section)} {key!r}" if key else section
-        below = ""
+        self.reason, self.section, self.key, self.text, self.at = reason, section, key, text, at
+        where, below = self.part, ""
         if text or not section:
-            line, column, excerpt = _located(text, at)
+            line, column, excerpt = locate(text, at)
             one_line = section and "\n" not in text
             where += ", " if section else ""
             where += f"column {column}" if one_line else f"line {line}, column {column}"
             below = f"\n{excerpt}"
         super().__init__(f"{where}: {reason}{below}")
+
+    @property
+    def part(self) -> str:
+        """The part of the description, as a message names it."""
+        if not self.key:
+            return self.section
+        return f"{_SINGULAR.get(self.section, self.section)} {self.key!r}"
 
 
 @contextmanager
@@ -61,7 +67,7 @@ def about(section: str, key: str = "") -> Iterator[None]:
         raise DescriptionError(str(error), section, key) from None
 
 
-def _located(text: str, at: int) -> tuple[int, int, str]:
+def locate(text: str, at: int) -> tuple[int, int, str]:
     """Return line and column of a position, from 1, and the line with a caret below the place."""
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)

@@ -1,17 +1,21 @@
-"""Model files: a `RuleModel` as TOML."""
+"""Model files: a `RuleModel` as TOML, with errors that point into the file."""
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from stationary.errors import InputError, did_you_mean
 from stationary.models.rules.description import Description
+from stationary.models.rules.errors import DescriptionError, locate
 from stationary.models.rules.model import RuleModel
 
 _LARGEST = 1_000_000
+_DIGITS = re.compile(r"[0-9][0-9_]{4000,}")
+_PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|(end of document))\)", re.DOTALL)
 
 
 def read_model(path: str | os.PathLike[str], **changes: float) -> RuleModel:
@@ -43,33 +47,87 @@ def read_model(path: str | os.PathLike[str], **changes: float) -> RuleModel:
     6
     """
     file = Path(path)
+    source = _source(file)
     try:
-        given = _read(file)
-        for key in changes:
-            if key in given:
-                raise InputError(f"{key!r} is a part of the model, and no constant of it")
+        given = tomllib.loads(source)
+    except RecursionError:
+        raise InputError(
+            f"{file}: the values are nested too deeply; a model needs two levels"
+        ) from None
+    except ValueError as error:  # also where a whole number has more than 4300 digits
+        raise _not_toml(file, source, str(error)) from None
+    for key in changes:
+        if key in given:
+            raise InputError(f"{file}: {key!r} is a part of the model, and no constant of it")
+    try:
         for key in given:
             if key not in Description.model_fields:
                 known = did_you_mean(key, Description.model_fields)
-                raise InputError(f"{key}: a model has no such part{known}")
-        return RuleModel(**{"variables": None, "rules": None, **given, **changes})
+                raise DescriptionError(f"a model has no such part{known}", key)
+        arguments: dict[str, Any] = {"variables": None, "rules": None, **given, **changes}
+        return RuleModel(**arguments)
+    except DescriptionError as error:
+        at = _position(source, error)
+        if at is None:
+            raise InputError(f"{file}: {error}") from None
+        raise _pointing(file, source, at, f"{error.part}: {error.reason}") from None
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _source(file: Path) -> str:
     try:
         with file.open("rb") as stream:
             content = stream.read(_LARGEST + 1)
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}") from None
+        raise InputError(f"{file}: cannot be read: {error.strerror or error}") from None
     if len(content) > _LARGEST:
-        raise InputError(f"a model file has at most {_LARGEST} bytes")
+        raise InputError(f"{file}: a model file has at most {_LARGEST} bytes")
     try:
-        return tomllib.loads(content.decode("utf-8-sig"))  # without the mark of some editors
+        # Lines as tomllib reads them, so that positions agree; without the mark of some editors.
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise InputError(f"byte {error.start} is not UTF-8; save it as UTF-8 text") from None
-    except RecursionError:
-        raise InputError("the values are nested too deeply; a model needs two levels") from None
-    except ValueError as error:  # also where a whole number has more than 4300 digits
-        raise InputError(f"this cannot be read as TOML: {error}") from None
+        raise InputError(
+            f"{file}: byte {error.start} is not UTF-8; save it as UTF-8 text"
+        ) from None
+
+
+def _pointing(file: Path, source: str, at: int, reason: str) -> InputError:
+    line, column, excerpt = locate(source, at)
+    return InputError(f"{file}, line {line}, column {column}: {reason}\n{excerpt}")
+
+
+def _not_toml(file: Path, source: str, message: str) -> InputError:
+    match, digits = _PLACE.fullmatch(message), _DIGITS.search(source)
+    if match is None:
+        at = digits.start() if digits else 0
+        return _pointing(file, source, at, f"this cannot be read as TOML: {message}")
+    at = len(source.rstrip())
+    if match[2]:
+        lines = source.split("\n")
+        at = sum(len(line) + 1 for line in lines[: int(match[2]) - 1]) + int(match[3]) - 1
+    return _pointing(file, source, at, match[1])
+
+
+def _position(source: str, error: DescriptionError) -> int | None:
+    """Position in the file of what an error is about, or None: TOML's values have no positions."""
+    part = re.search(
+        rf"^[ \t]*(\[?)[ \t]*({_word(error.section)})[ \t]*[\].=]", source, re.MULTILINE
+    )
+    if part is None:
+        return None
+    start = part.start(1)
+    if error.key:
+        # Below a header a key begins its line; otherwise it follows a dot or stands in braces.
+        before = r"^[ \t]*" if part[1] else r"[.{,\s]"
+        key = re.compile(rf"{before}({_word(error.key)})[ \t]*=", re.MULTILINE)
+        found = key.search(source, part.end(2))
+        start = found.start(1) if found else start
+    # The text stands in the file as it is, unless it has escapes or is folded.
+    text = source.find(error.text, source.find("=", start)) if error.text else -1
+    return start if text < 0 else text + error.at
+
+
+def _word(name: str) -> str:
+    quoted = re.escape(name)
+    return rf"(?:{quoted}|\"{quoted}\"|'{quoted}')"
