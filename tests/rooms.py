@@ -16,7 +16,7 @@ ROOMS = {
     "spectrum": 115,
     "gradients": 870,
     "steady": 125,
-    "models": 7960,
+    "models": 8025,
     "data": 3240,
     "ingest": 5620,
     "simulation": 745,
