@@ -168,6 +168,8 @@ RISING = [[1, 3, 8, 9, 9], [2, 5, 6, 9, 12]]
         (lambda: Latencies([[1, 2, 3, 4]], [0.1, 0.2]), "2 edges and 4 columns"),
         (lambda: Latencies([[1, -2, 3]], [0.1, 0.2]), "-2"),
         (lambda: Latencies(RISING, [1, 2, 3, 4]), "never fall.*cumulative=True"),
+        (lambda: Latencies([[-1, 2, 3, 4]], [1, 2, 3, 4]), "the count is -1"),
+        (lambda: Latencies([[5, 3]], [1, 2], timeout=math.nan), "timeout must be a positive time"),
         (
             lambda: Latencies([[5, 3, 1, 0, 0]], [1, 2, 3, 4], cumulative=True),
             "window 0.*look like counts of single buckets",

@@ -98,6 +98,8 @@ class Latencies(Counts):
 
     def _end_at(self, timeout: float) -> None:
         """Leave out the buckets beyond a time-out, which must be empty."""
+        if not timeout > 0:
+            raise InputError(f"timeout must be a positive time; got {timeout:g}")
         begins = np.array([0.0, *self.edges])[: self.data.shape[1]]
         late = self.data[:, begins >= timeout]
         if bool((late > 0).any()):
@@ -257,7 +259,8 @@ def _increasing(edges: Sequence[float]) -> tuple[float, ...]:
 
 def _per_bucket(counts: Array, cumulative: bool) -> Array:
     """Return counts of single buckets, and refuse what seems to be the other kind."""
-    rises = counts.ndim == 2 and counts.shape[1] >= _ENOUGH and bool((np.diff(counts) >= 0).all())
+    rises = counts.ndim == 2 and counts.shape[1] >= _ENOUGH and bool((counts >= 0).all())
+    rises = rises and bool((np.diff(counts) >= 0).all())
     if cumulative:
         if counts.ndim == 2 and bool((np.diff(counts) < 0).any()):
             window = int((np.diff(counts) < 0).any(1).argmax())
@@ -269,8 +272,8 @@ def _per_bucket(counts: Array, cumulative: bool) -> Array:
     if rises and bool((counts[:, 0] < counts[:, -1]).all()):
         raise InputError(
             "latency counts never fall from one bucket to the next in any window, as cumulative "
-            "counts do (Prometheus' le buckets): give the count of each bucket alone, or say "
-            "cumulative=True"
+            "counts do (Prometheus' le buckets): give the count of each bucket alone; in Python, "
+            "Latencies(..., cumulative=True) takes them as they are"
         )
     return counts
 

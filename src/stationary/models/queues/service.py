@@ -236,9 +236,9 @@ class Service(BirthDeathQueue):
         """Wait, and service, of accepted requests.
 
         Wait and service together are taken as shifted gamma distributed, with the first three
-        moments of their sum: exact for one exponential server. Simulated with 1, 2 and 4 servers,
-        percentiles were within 2.2 % up to a variability of 1, and at 3 those of the tail within
-        3 %, the median within 6 %.
+        moments of their sum, and the rest of the service that goes on as it is at any time: exact
+        for one exponential server. What is left in truth depends on how many are found, most of
+        all in a small system and in heavy overload; `docs/models.md` has the errors.
         """
         weights, (mean, variance, third) = self._accepted(point)
         if waiting:
