@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stationary._support.arguments import explained
 from stationary.data.latency import bucket_names
 from stationary.data.numbers import as_duration
 from stationary.data.states import Sampling
@@ -45,6 +46,7 @@ class LogWindows:
     calibration: Calibration
 
 
+@explained
 def windows_from_logs(
     logs: Iterable[RequestLog],
     duration: float,

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from stationary._support.arguments import explained
 from stationary._support.types import Array
 from stationary.data.latency import bucket_names
 from stationary.data.states import Sampling
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@explained
 def windows_from_prometheus(
     source: Prometheus,
     cut: Cut,

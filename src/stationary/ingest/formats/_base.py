@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from stationary._support.arguments import explained
 from stationary.errors import InputError
 from stationary.terms.spans import Unit
 
@@ -52,6 +53,7 @@ def format_names() -> list[str]:
     return sorted(m.name.replace("_", "-") for m in modules if not m.name.startswith("_"))
 
 
+@explained
 def load_format(name: str) -> Format:
     """Return the format of a name, or the one that a format string of nginx or Apache describes."""
     if "$" in name or "%" in name:

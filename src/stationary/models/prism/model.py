@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from stationary._support.arguments import explained
 from stationary.edges import Edges
 from stationary.errors import InputError
 from stationary.models._base import Model
@@ -130,6 +131,7 @@ class Prism(FormulaModel):
         }
 
 
+@explained
 def from_prism(
     path: str | os.PathLike[str],
     *,
