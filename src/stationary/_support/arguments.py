@@ -128,9 +128,10 @@ def _fits(value: Any, hint: Any) -> bool:
         found = isinstance(value, Mapping)
         return found and all(_fits(k, inner[0]) and _fits(v, inner[1]) for k, v in value.items())
     if not isinstance(value, Iterable) or isinstance(value, str | Mapping):
-        return False  # an array is a sequence, too
+        return False
     if not isinstance(value, Sized):
         return True
+    value = value.tolist() if hasattr(value, "tolist") else value  # of an array
     if origin is tuple and inner[-1] is not Ellipsis:
         return len(value) == len(inner) and all(map(_fits, value, inner))
     return all(_fits(each, inner[0]) for each in value)
