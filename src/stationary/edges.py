@@ -14,6 +14,7 @@ import scipy.sparse.csgraph
 import torch
 from torch import Tensor
 
+from stationary._support.arguments import explained
 from stationary.errors import InputError
 
 T = TypeVar("T")
@@ -31,6 +32,7 @@ class StarEdges(NamedTuple):
     """Positions of the edges from them to the hub."""
 
 
+@explained
 @dataclass(frozen=True, eq=False)
 class Edges:
     """The directed edges a chain may move along; made once, shared by every generator on it.

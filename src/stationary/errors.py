@@ -42,6 +42,10 @@ class InputError(StationaryError, ValueError):
     """An argument, a file or a column is not what it should be."""
 
 
+class WrongTypeError(InputError):
+    """An argument is not of the type that it must be."""
+
+
 class MissingError(InputError):
     """A library that is not installed by default is needed."""
 

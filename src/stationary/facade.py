@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from stationary import words
+from stationary._support.arguments import explained
 from stationary._support.parallel import Progress
 from stationary.errors import InputError
 from stationary.learning.inference import Covariance
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@explained
 class Plan(Record):
     """Estimates of one or several models, and the answers that follow from them.
 

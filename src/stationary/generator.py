@@ -17,6 +17,7 @@ import scipy.sparse.csgraph
 import torch
 from torch import Tensor
 
+from stationary._support.arguments import explained
 from stationary._support.functions import ChainFunction, is_transforming
 from stationary.edges import Edges
 from stationary.errors import InputError, RateError, ReducibleError
@@ -26,6 +27,7 @@ from stationary.errors import InputError, RateError, ReducibleError
 JUST_ABOVE = 1.0 + 1e-9
 
 
+@explained
 class Generator:
     """A batch of generators on one set of edges.
 

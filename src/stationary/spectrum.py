@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from stationary._support.arguments import explained
 from stationary._support.threads import one_thread
 from stationary.errors import InputError
 from stationary.generator import Generator, as_generator
@@ -16,6 +17,7 @@ MOST_STATES = 10_000
 """States up to which a spectrum is computed, because it takes dense matrices."""
 
 
+@explained
 def spectral_gap(generator: Generator | Tensor, gamma: Tensor | float | None = None) -> Tensor:
     """``1 - |lambda_2|`` of ``P = I + Q / gamma``, ``[...]``.
 
@@ -47,6 +49,7 @@ def spectral_gap(generator: Generator | Tensor, gamma: Tensor | float | None = N
     return 1 - modulus[..., 1] if generator.n > 1 else modulus[..., 0]
 
 
+@explained
 def mixing_time(
     generator: Generator | Tensor, eps: float = 1e-5, gamma: Tensor | float | None = None
 ) -> Tensor:

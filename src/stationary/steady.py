@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from stationary._support.arguments import explained
 from stationary.errors import InputError
 from stationary.generator import Generator, as_generator
 from stationary.gradients import Exact, Gradient
@@ -70,6 +71,7 @@ class SteadyState:
         return f"SteadyState({self.generator!r}: {self.status})"
 
 
+@explained
 def steady_state(
     generator: Generator | Tensor, solver: Solver | None = None, gradient: Gradient | None = None
 ) -> SteadyState:

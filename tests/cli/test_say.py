@@ -64,7 +64,10 @@ def test_commands_print_in_one_way(module):
     assert not names & {"typer.echo", "print", "typer.secho", "sys.stdout.write"}
 
 
-RESULTS = ("check", "compare", "demo", "fit", "forecast", "report", "rules", "_show")
+RESULTS = (
+    *("check", "compare", "demo", "explain", "fit", "forecast", "plan", "report", "rules"),
+    "_show",
+)
 DONE = (
     r"\s*saved in _; next",  # what a command did, and what can be done next
     "stationary forecast _ --x",

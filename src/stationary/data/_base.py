@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary._support.arguments import Checked
 from stationary._support.types import Array
 from stationary.data.numbers import as_counts, as_table
 from stationary.errors import InputError
@@ -54,7 +55,7 @@ class Misplaced(NamedTuple):
     by_chance: bool = False
 
 
-class Observation(ABC):
+class Observation(Checked, ABC):
     """One kind of thing that was observed in every window. Immutable.
 
     Parameters

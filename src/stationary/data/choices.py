@@ -15,6 +15,7 @@ import scipy.sparse.csgraph
 import torch
 from torch import Tensor
 
+from stationary._support.arguments import explained
 from stationary._support.types import Array
 from stationary.data._base import TINY, Counts
 from stationary.data.numbers import as_counts, as_table
@@ -142,6 +143,7 @@ def as_sparse(table: Tensor) -> scipy.sparse.csr_array:
     return scipy.sparse.csr_array((entries[places], places), shape=entries.shape)
 
 
+@explained
 def choices(
     menus: Any, chosen: Sequence[Any], items: Sequence[str] | None = None, smoothing: float = 0.0
 ) -> Windows:
@@ -176,6 +178,7 @@ def choices(
     return _windows(x, which.ravel(), winners, names, smoothing)
 
 
+@explained
 def rankings(
     orders: Iterable[Sequence[Any]],
     menus: Iterable[Sequence[Any]] | None = None,

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from stationary._support.types import Array
 from stationary.data._base import Counts
+from stationary.data.numbers import as_table
 from stationary.errors import InputError
 from stationary.models import Model, Point
 from stationary.terms.spans import parse_span
@@ -84,7 +85,7 @@ class Latencies(Counts):
         timeout: float | None = None,
     ) -> None:
         self.__dict__["edges"] = _increasing(edges)
-        counts = np.asarray(data, dtype=float)
+        counts = as_table(data, "latency").numpy()
         width = counts.shape[-1] if counts.ndim else 0
         if width not in (len(self.edges), len(self.edges) + 1):
             raise InputError(

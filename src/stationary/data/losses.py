@@ -15,11 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary._support.arguments import explained
 from stationary._support.functions import ChainFunction, is_transforming, primals
 from stationary.data._base import TINY
 from stationary.errors import InputError
 
 
+@explained
 @dataclass(frozen=True, eq=False)
 class ObservationMap:
     """Which category a visit to each state counts in.
@@ -53,7 +55,7 @@ class ObservationMap:
     def of_states(cls, states: Sequence[int], n: int) -> ObservationMap:
         """One category for each of some states of a chain of ``n``: the paper's ``S'``."""
         category = torch.full((n,), len(states))
-        category[torch.as_tensor(states)] = torch.arange(len(states))
+        category[torch.as_tensor(states, dtype=torch.long)] = torch.arange(len(states))
         return cls(category, len(states))
 
     def of(self, pi: Tensor) -> Tensor:
@@ -90,6 +92,7 @@ def conditional_probabilities(pi: Tensor, observation: ObservationMap) -> Tensor
     return p / p.sum(-1, keepdim=True)
 
 
+@explained
 def conditional_nll(
     pi: Tensor, counts: Tensor, observation: ObservationMap | Sequence[int]
 ) -> Tensor:
@@ -111,11 +114,13 @@ def conditional_nll(
     >>> conditional_nll(pi, torch.tensor([[5.0, 3.0]], dtype=torch.float64), [0, 1])
     tensor([5.2925], dtype=torch.float64)
     """
-    for name, given in (("pi", pi), ("counts", counts)):
-        if not isinstance(given, Tensor):
-            raise InputError(f"{name} must be a tensor; got {type(given).__name__}")
     if not isinstance(observation, ObservationMap):
         observation = ObservationMap.of_states(list(observation), pi.shape[-1])
+    if counts.shape[-1:] != (observation.count,):
+        raise InputError(
+            f"counts must have a column for each of {observation.count} observed categories; got "
+            f"shape {tuple(counts.shape)}"
+        )
     plain = pi.device.type == "cpu" and pi.dtype == counts.dtype == torch.float64
     alike = pi.shape[:-1] == counts.shape[:-1] and not counts.requires_grad
     if plain and alike and not is_transforming():
@@ -123,6 +128,7 @@ def conditional_nll(
     return -(counts * conditional_probabilities(pi, observation).log()).sum(-1)
 
 
+@explained
 def moment_loss(pi: Tensor, values: Tensor, targets: Tensor) -> Tensor:
     """Squares of the differences between means and targets, added up for every window, ``[...]``.
 
@@ -144,6 +150,11 @@ def moment_loss(pi: Tensor, values: Tensor, targets: Tensor) -> Tensor:
     >>> moment_loss(pi, torch.tensor([[0.0, 1.0, 2.0]]).double(), torch.tensor([[1.0]]).double())
     tensor([0.0900], dtype=torch.float64)
     """
+    if pi.shape[-1:] != values.shape[1:] or targets.shape[-1:] != values.shape[:1]:
+        raise InputError(
+            f"pi [..., n], values [K, n] and targets [..., K] do not fit; got shapes "
+            f"{tuple(pi.shape)}, {tuple(values.shape)} and {tuple(targets.shape)}"
+        )
     return (pi @ values.mT - targets).square().sum(-1)
 
 

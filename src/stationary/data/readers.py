@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from stationary._support.arguments import explained
 from stationary.data.columns import Columns, about
 from stationary.data.rows import Rows
 from stationary.data.states import Sampling, as_sampling
@@ -13,6 +14,7 @@ from stationary.data.windows import Windows
 from stationary.terms.categories import Category
 
 
+@explained
 def read_windows(
     path: str | os.PathLike[str],
     x: str | Sequence[str] = "load",

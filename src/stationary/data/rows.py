@@ -176,7 +176,7 @@ class Rows:
             )
         if self._idle:
             why = f"idle: {load} is 0 and so are all counts"
-            drop_or_refuse(self._name(self._idle), why, drop=True, stacklevel=4)
+            drop_or_refuse(self._name(self._idle), why, drop=True, stacklevel=5)
         if not self._kept and not self._empty:
             raise InputError(f"{name}: no window is left, all are idle")
         names = [*(label(c) for c in self.observe), *self._of_others]
@@ -184,7 +184,7 @@ class Rows:
         if not self._kept:
             raise InputError(f"{name}: no window is left, all have {why}")
         if self._empty:
-            drop_or_refuse(self._name(self._empty), why, self.drop_empty, stacklevel=4)
+            drop_or_refuse(self._name(self._empty), why, self.drop_empty, stacklevel=5)
 
     def _name(self, rows: Sequence[int]) -> str:
         """Name rows for a message: ``w.csv, lines 3, 5 and 7 more``."""

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary._support.arguments import explained
 from stationary.data._base import Counts, Observation, as_observations
 from stationary.data.columns import Columns
 from stationary.data.latency import Latencies
@@ -45,6 +46,7 @@ _UNEQUAL = 30.0
 """Ratio of the amounts of data in two windows that no difference of their loads explains."""
 
 
+@explained
 class Windows:
     """What was observed in every window, with the window's inputs. Immutable.
 
@@ -157,7 +159,7 @@ class Windows:
             if len(empty) == len(x):
                 raise InputError(f"every window has {why}")
             where = name_rows("window", empty, len(empty))
-            drop_or_refuse(where, why, drop_empty, stacklevel=2)
+            drop_or_refuse(where, why, drop_empty, stacklevel=3)
             self.__dict__.update(self.select(seen > 0).__dict__)
 
     @classmethod

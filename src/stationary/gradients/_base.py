@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from stationary._support.arguments import Checked
 from stationary.generator import Generator
 from stationary.solvers import Factor, Solver
 
 
 @dataclass(frozen=True)
-class Gradient(ABC):
+class Gradient(Checked, ABC):
     """A strategy that turns ``dL/dpi`` into ``dL/drates``.
 
     It owns the forward value too, since backpropagation through time changes it. A new strategy

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from stationary._support.arguments import Checked
 from stationary.errors import InputError, SolverError
 from stationary.generator import Generator
 from stationary.gradients._kernels import stopped_powers
@@ -39,7 +40,7 @@ def generator_times(generator: Generator, v: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Series(ABC):
+class Series(Checked, ABC):
     """A convergent series for ``v``. A new one overrides `terms` and `stop`.
 
     Examples

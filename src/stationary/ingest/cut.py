@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from stationary._support.arguments import explained
 from stationary.data.numbers import as_duration
 from stationary.data.states import Sampling, as_sampling
 from stationary.errors import InputError
@@ -16,6 +17,7 @@ _MOST_EVENTS = 500_000
 """Events of one part of a window: what a worker sorts at a time."""
 
 
+@explained
 @dataclass(frozen=True)
 class Cut:
     """Windows, and the states that are counted in them.

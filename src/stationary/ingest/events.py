@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stationary._support.arguments import explained
 from stationary.data.states import Sampling
 from stationary.errors import InputError
 from stationary.ingest.columns import Rows, find
@@ -40,6 +41,7 @@ _MOST_TWICE = 7200.0
 Progress = Callable[[str], None]
 
 
+@explained
 def windows_from_events(
     source: Source, cut: Cut, engine: Engine | None = None, progress: Progress | None = None
 ) -> Ingested:
@@ -66,6 +68,7 @@ def windows_from_events(
     return replace(made, notes=(*made.notes, *session.notes))
 
 
+@explained
 def windows_by(
     source: Source,
     cut: Cut,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from stationary._support.arguments import explained
 from stationary.data.states import Sampling
 from stationary.errors import InputError
 from stationary.ingest.columns import Rows, check, find, guess_unit, read_times, without_nan
@@ -89,6 +90,7 @@ class Counter(Load):
         return (last["signal"] / last["time"]).where(adjacent & ~fell)
 
 
+@explained
 def windows_from_gauge(
     source: Source,
     gauge: str,

@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from stationary._support.arguments import explained
 from stationary._support.types import Array
 from stationary.data.latency import bucket_names
 from stationary.data.states import Sampling
@@ -40,6 +41,7 @@ from stationary.ingest.tally import tally
 from stationary.terms.categories import Category, as_category, label
 
 
+@explained
 def windows_from_prometheus(
     source: Prometheus,
     cut: Cut,

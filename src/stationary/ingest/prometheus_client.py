@@ -13,6 +13,7 @@ from time import sleep
 import numpy as np
 from numpy.typing import NDArray
 
+from stationary._support.arguments import explained
 from stationary._support.types import Array
 from stationary.errors import DataWarning, InputError, ProgramError
 from stationary.ingest.addresses import parse_web
@@ -34,6 +35,7 @@ _PASSING = (429, 500, 502, 503, 504)
 """HTTP answers that may change after a moment."""
 
 
+@explained
 @dataclass(frozen=True)
 class Prometheus:
     """A Prometheus, or what speaks its language (Thanos, Mimir, VictoriaMetrics), over a time.

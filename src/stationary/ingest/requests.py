@@ -35,8 +35,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stationary._support.arguments import explained
 from stationary.data.latency import bucket_names
-from stationary.data.numbers import as_duration
+from stationary.data.numbers import as_duration, as_table
 from stationary.data.states import Sampling
 from stationary.data.windows import Windows
 from stationary.errors import DataWarning, InputError
@@ -74,6 +75,7 @@ class Calibration:
             raise InputError(f"service must be a positive time; got {self.service!r}")
 
 
+@explained
 class RequestLog:
     """Requests of one continuous stretch of time, in order of arrival.
 
@@ -96,8 +98,8 @@ class RequestLog:
     """
 
     def __init__(self, arrival: Any, response: Any, in_flight: Any = ()) -> None:
-        arrival = np.array(arrival, dtype=np.float64)
-        response = np.array(response, dtype=np.float64)
+        arrival = as_table(arrival, "arrival").numpy()
+        response = as_table(response, "response").numpy()
         if arrival.ndim != 1 or arrival.shape != response.shape:
             raise InputError(
                 f"arrival and response must be lists of the same length; got shapes "
@@ -109,7 +111,7 @@ class RequestLog:
         order = np.argsort(arrival, kind="stable")
         self.arrival: Times = arrival[order]
         self.response: Times = response[order]
-        self.in_flight: Times = np.array(in_flight, dtype=np.float64)
+        self.in_flight: Times = as_table(in_flight, "in_flight").numpy()
         if self.in_flight.ndim != 1 or not np.isfinite(self.in_flight).all():
             raise InputError(f"in_flight must be a list of finite times; got {in_flight!r:.80}")
 
@@ -184,6 +186,7 @@ def _refuse(name: str, values: Times, wrong: NDArray[np.bool_], expected: str) -
         raise InputError(f"request {at}: the {name} time is {values[at]}; it must be {expected}")
 
 
+@explained
 def calibrate(
     logs: Iterable[RequestLog], service: float | None = None, percentile: float = 10.0
 ) -> Calibration:
@@ -216,7 +219,7 @@ def calibrate(
             f"no request in the log waited for another, so the service time is taken to be all "
             f"of a short response time, {low:.3g}; pass service= if you know it",
             DataWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
         service = low
     return Calibration(max(0.0, low - service), service)
@@ -245,6 +248,7 @@ class LogWindows:
     calibration: Calibration
 
 
+@explained
 def windows_from_logs(
     logs: Iterable[RequestLog],
     duration: float,

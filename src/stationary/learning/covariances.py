@@ -30,6 +30,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary._support.arguments import Checked
 from stationary._support.types import Array
 from stationary.data import Counts
 from stationary.data.windows import Windows
@@ -162,7 +163,7 @@ class Minimum:
             return False
 
 
-class CovarianceKind(ABC):
+class CovarianceKind(Checked, ABC):
     """A way to the covariance of the estimates; a new one says how the score scatters.
 
     Examples

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
+from stationary._support.arguments import Checked
 from stationary._support.types import Array
 from stationary.data.windows import Windows
 from stationary.errors import InputError
@@ -186,7 +187,7 @@ class FitResult:
     heavy_tails: bool = False
 
 
-class Method(ABC):
+class Method(Checked, ABC):
     """A way to fit a model to windows: `Newton` or `Stochastic`."""
 
     @abstractmethod

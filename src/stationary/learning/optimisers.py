@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from stationary._support.arguments import Checked
 from stationary.errors import InputError
 
 
 @dataclass(frozen=True)
-class StepRule(ABC):
+class StepRule(Checked, ABC):
     """A recipe for a torch optimiser.
 
     Parameters

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from stationary._support.arguments import Checked
 from stationary.edges import Edges
 from stationary.errors import InputError, did_you_mean
 from stationary.generator import Generator
@@ -34,7 +35,7 @@ from stationary.models.scales import Scale
 from stationary.solvers import Solver
 
 
-class Model(NamedStates, nn.Module, metaclass=Constructed):
+class Model(Checked, NamedStates, nn.Module, metaclass=Constructed):
     """A parametric continuous-time Markov chain ``Q(x, theta)``.
 
     A new model declares its states and parameters and overrides `rates`. What it declares may be
@@ -128,6 +129,8 @@ class Model(NamedStates, nn.Module, metaclass=Constructed):
             kind.states if states is None else states, kind.groups if groups is None else groups
         )
         self.inputs = tuple(self.inputs if inputs is None else inputs)
+        if not len(self.states) or not self.inputs:
+            raise InputError(f"{kind.__name__} must have at least one state and one input")
         self._declared = Parameters(kind.params if params is None else params)
         self.param_names: tuple[str, ...] = self._declared.labels
         for name, value in values.items():

@@ -14,13 +14,14 @@ from stationary.errors import InputError
 
 def read_inputs(x: Any, names: Sequence[str], like: Tensor) -> Tensor:
     """Return inputs as a tensor ``[..., d]`` with the dtype and device of another."""
-    if isinstance(x, Mapping) or hasattr(x, "columns"):
-        missing = [name for name in names if name not in x]
-        if missing:
-            raise InputError(f"x needs a column {missing[0]!r}; got {list(x)}")
-        x = np.column_stack([np.asarray(x[name], dtype=float) for name in names])
+    named = isinstance(x, Mapping) or hasattr(x, "columns")
+    missing = [name for name in names if named and name not in x]
+    if missing:
+        raise InputError(f"x needs a column {missing[0]!r}; got {list(x)}")
     if not isinstance(x, Tensor):
         try:
+            if named:
+                x = np.column_stack([np.asarray(x[name], dtype=float) for name in names])
             x = torch.from_numpy(np.array(x, dtype=np.float64))
         except (TypeError, ValueError):
             raise InputError(

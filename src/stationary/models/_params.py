@@ -10,9 +10,11 @@ from typing import Any
 
 from torch import Tensor
 
+from stationary._support.arguments import explained
 from stationary.errors import InputError
 
 
+@explained
 @dataclass(frozen=True)
 class Param:
     """A parameter, or a vector of parameters of one kind.

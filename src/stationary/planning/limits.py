@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from stationary import words
+from stationary._support.arguments import explained
 from stationary._support.types import Array
 from stationary.errors import InputError, SolverError, StationaryError
 from stationary.learning.draws import Draws, Part
@@ -42,6 +43,7 @@ class Status(StrEnum):
     """No load meets all of them."""
 
 
+@explained
 @dataclass(frozen=True)
 class Limit:
     """The largest load that meets all SLOs.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from stationary._support.arguments import explained
 from stationary._support.seeds import as_random
 from stationary.data.numbers import as_duration
 from stationary.errors import InputError
@@ -15,6 +16,7 @@ from stationary.simulation import _kernels
 from stationary.simulation.trajectories import MOST_MOVES, as_inputs, check_size
 
 
+@explained
 def simulate_requests(
     model: MMmK, x: Any, duration: float = 1.0, seed: int | np.random.Generator = 0
 ) -> RequestLog:

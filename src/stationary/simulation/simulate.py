@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stationary._support.arguments import Checked, explained
 from stationary._support.seeds import as_random
 from stationary._support.types import Array
 from stationary.data.numbers import as_duration
@@ -58,7 +59,7 @@ class Chains:
         return draw_states(self.pi, rng)
 
 
-class Scheme(ABC):
+class Scheme(Checked, ABC):
     """A way to sample a chain for the length of a window; a new one says what is counted.
 
     Examples
@@ -227,6 +228,7 @@ class Responses(Scheme):
         return np.concatenate([found, buckets], -1)
 
 
+@explained
 def simulate(
     model: Model,
     x: Any,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from stationary._support.arguments import explained
 from stationary._support.seeds import as_random
 from stationary._support.types import Array
 from stationary.data.numbers import as_duration
@@ -58,6 +59,7 @@ class Trajectory:
         return np.asarray(self.states[np.searchsorted(self.times, when, side="right") - 1])
 
 
+@explained
 def trajectory(
     model: Model | Generator,
     x: Any = None,

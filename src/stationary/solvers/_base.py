@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from stationary._support.arguments import Checked
 from stationary.edges import Edges, centred
 from stationary.generator import Generator
 
@@ -82,7 +83,7 @@ class Factor(ABC):
 
 
 @dataclass(frozen=True)
-class Solver(ABC):
+class Solver(Checked, ABC):
     """A method for steady states.
 
     A new solver overrides `factor`. As `LU`, it asks `Generator.recurrent` for the states that are

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from stationary._support.arguments import explained
 from stationary.errors import InputError, did_you_mean
 from stationary.terms.spans import Unit
 
@@ -111,6 +112,7 @@ def format_names() -> list[str]:
     return sorted(m.name.replace("_", "-") for m in modules if not m.name.startswith("_"))
 
 
+@explained
 def load_format(name: str) -> Format | LogLines:
     """Return the format of a name, or the one that a format string of nginx or Apache describes."""
     made: Format | LogLines

@@ -245,7 +245,7 @@ def _say(name: str, rules: LogLines, total: Sequence[int], strange: str | None) 
         raise InputError(f"{name}: the file has no lines")
 
     def warn(text: str) -> None:
-        warnings.warn(f"{name}: {text}", DataWarning, stacklevel=6)
+        warnings.warn(f"{name}: {text}", DataWarning, stacklevel=7)
 
     if good < lines:
         text = f"{lines - good} of {lines} lines are not {rules.kind}; the first: {strange!r}"

@@ -26,6 +26,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
+from stationary._support.arguments import explained
 from stationary._support.types import Array
 from stationary.edges import Edges
 from stationary.errors import InputError, SolverError
@@ -60,6 +61,7 @@ class Navigation:
     residual: float
 
 
+@explained
 def navigation_scores(edges: Edges, views: Tensor, tolerance: float = 1e-10) -> Navigation:
     """Find scores whose random walk on a graph has given page views as its steady state.
 

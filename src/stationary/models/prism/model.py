@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from stationary._support.arguments import explained
 from stationary.edges import Edges
 from stationary.errors import InputError
 from stationary.models._base import Model
@@ -124,6 +125,7 @@ class Prism(FormulaModel):
         return {k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}
 
 
+@explained
 def from_prism(
     path: str | os.PathLike[str],
     *,

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from stationary._support.arguments import explained
 from stationary.errors import InputError, did_you_mean
 from stationary.models.rules.description import Description
 from stationary.models.rules.errors import DescriptionError, locate
@@ -18,6 +19,7 @@ _DIGITS = re.compile(r"[0-9][0-9_]{4000,}")
 _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|(end of document))\)", re.DOTALL)
 
 
+@explained
 def read_model(path: str | os.PathLike[str], **changes: float) -> RuleModel:
     """Read a model from a TOML file whose keys are the arguments of `RuleModel`.
 
