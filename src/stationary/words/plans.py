@@ -211,7 +211,9 @@ def _taken(each: Assumed) -> str:
         return f"clients give up after {seconds(each.value)}"
     count = int(each.value or 0)
     if each.name == "servers":
-        return plural(count, "server")
+        return (
+            plural(count, "server") if each.most is None else f"{count} to {each.most:.0f} servers"
+        )
     if each.most is None:
         return f"at most {plural(count, 'request')} at a time"
     if not each.given:
