@@ -143,6 +143,17 @@ def light(kind: Kind, random: np.random.Generator) -> pd.DataFrame:
     return simulated(kind, np.concatenate(parts), np.concatenate(speeds), random)
 
 
+def recorded(kind: Kind, random: np.random.Generator, window: float = 10.0) -> st.Windows:
+    """Return windows of a log of light load."""
+    with tempfile.TemporaryDirectory() as folder:
+        log, made = Path(folder) / "log.csv", Path(folder) / "windows.csv"
+        light(kind, random).to_csv(log, index=False)
+        capacity = kind.believed or kind.capacity
+        cut = Cut(window=window, capacity=capacity, lost_status=("5xx",))
+        windows_from_events(Source(str(log)), cut).write(made)
+        return st.read_windows(made)
+
+
 def truth(kind: Kind, random: np.random.Generator) -> pd.DataFrame:
     """Loss, mean and percentiles in overload, and finely near the bound."""
     rows = []
@@ -173,13 +184,7 @@ def row(name: str, kind: Kind, repeats: int) -> dict[str, str]:
     measured = truth(kind, random)
     inside: dict[str, list[float]] = {each: [] for each in (*MEASURES, "limit", "width", "trusted")}
     for _ in range(repeats):
-        with tempfile.TemporaryDirectory() as folder:
-            log, made = Path(folder) / "log.csv", Path(folder) / "windows.csv"
-            light(kind, random).to_csv(log, index=False)
-            capacity = kind.believed or kind.capacity
-            cut = Cut(window=10.0, capacity=capacity, lost_status=("5xx",))
-            windows_from_events(Source(str(log)), cut).write(made)
-            windows = st.read_windows(made)
+        windows, capacity = recorded(kind, random), kind.believed or kind.capacity
         plan = st.plan(windows, servers=kind.servers, capacity=capacity)
         frame = plan.forecast(measured["load"].to_numpy(), measures=MEASURES)
         for each in MEASURES:

@@ -30,10 +30,11 @@ from stationary.planning.tables import criteria, parameters, ranking
 from stationary.planning.what_if import what_if
 from stationary.terms.findings import Finding
 from stationary.terms.slo import as_slos, check_positive
-from stationary.trust.checks import outlying, residuals
+from stationary.trust.checks import residuals
 from stationary.trust.identifiability import Identifiability, identify
 from stationary.trust.ladder import ladder_of
 from stationary.trust.study import fit_all
+from stationary.trust.unusual import unusual
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -222,8 +223,11 @@ class Plan(Record):
 
     @cached_property
     def outlying(self) -> list[int]:
-        """Positions of the windows that lie far from the model, by how full the system was."""
-        return [] if self.changed is not None else outlying(self.estimate, self.windows)
+        """Positions of the windows unlike others at nearly their load, by how full the system was.
+
+        `compare` and `plan` let them count little where they fit counts.
+        """
+        return [] if self.changed is not None else unusual(self.windows)
 
     def influence(self) -> pd.DataFrame:
         """Return by which share the limit would change without each window, the largest first."""

@@ -31,6 +31,7 @@ from stationary.terms.slo import as_slos, check_level, check_positive
 from stationary.trust.baselines import BASELINES
 from stationary.trust.ladder import candidates, likely_capacities
 from stationary.trust.study import fit_all
+from stationary.trust.unusual import weigh_unusual
 
 if TYPE_CHECKING:
     from stationary.ingest import Ingested, Source
@@ -172,7 +173,7 @@ def compare(
             f"models are compared over one input, the load; the windows have "
             f"{', '.join(windows.inputs)}"
         )
-    windows = windows.informing(named.values())
+    windows = weigh_unusual(windows.informing(named.values()))
     fitted, studies, failed = fit_all(named, windows, starts, seed, jobs, cluster, progress)
     if not fitted:
         raise InputError(f"no model could be fitted: {next(iter(failed.values()))}")

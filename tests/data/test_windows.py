@@ -134,6 +134,21 @@ def test_select_and_between():
             one.between(*ends)
 
 
+def test_a_weight_says_what_the_counts_of_a_window_are_worth():
+    weighed = windows().weighed([1, 0.5, 2])
+    assert weighed.data.tolist() == [[3, 2, 1], [2, 0.5, 0], [10, 10, 10]]
+    assert weighed.size.tolist() == [6, 2.5, 30]
+    assert weighed.counts.tolist() == COUNTS
+    assert weighed.lengths.tolist() == windows().lengths.tolist()
+    assert weighed.select([2, 0]).weights.tolist() == [2, 1]
+    assert weighed != windows()
+    assert weighed == windows().weighed([1, 0.5, 2])
+    assert weighed.weighed([1, 1, 1]).data.tolist() == COUNTS
+    for wrong in ([1, 1], [1, 0, 1], [1, -1, 1], [1, math.nan, 1]):
+        with pytest.raises(InputError, match="a positive number for each of the 3 windows"):
+            windows().weighed(wrong)
+
+
 def test_observing_keeps_categories_by_state_or_label():
     one = windows()
     assert one.observing([1, 0]).counts.tolist() == [[2, 3], [1, 4], [5, 5]]

@@ -94,3 +94,17 @@ def test_a_changed_system_has_no_effect_of_servers_that_nobody_saw(plan):
 def test_a_system_is_given_once(plan):
     with pytest.raises(InputError, match="not both"):
         st.plan(plan.windows, models=[st.models.MMmK(2, 12)], servers=2)
+
+
+def test_servers_that_the_data_leave_open_are_a_range_and_others_are_not_named():
+    truth = st.models.MMmK(servers=3, capacity=12, service_rate=10.0)
+    few = st.simulate(truth, x=[2.0, 3.0, 4.0, 5.0] * 4, duration=10.0, seed=4)
+    many = st.simulate(truth, x=[6.0, 10.0, 14.0, 18.0] * 8, duration=100.0, seed=1)
+    told = {"servers": (2, 4), "capacity": 12, "slo": "loss < 1%"}
+    unsure, sure = (st.plan(windows, **told).assumed()[0] for windows in (few, many))
+    assert (sure.value, sure.most) == (3, None)
+    assert unsure.most == 4 > unsure.value
+    assert [servers for servers, _ in unsure.others] == [unsure.value, 4]
+    limits = [load for _, load in unsure.others]
+    assert limits[0] < limits[1]
+    assert words.assumed([unsure]).startswith(f"{unsure.value} to 4 servers (if it is really")

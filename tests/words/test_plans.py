@@ -107,13 +107,16 @@ def test_what_a_service_takes_is_in_seconds_only_where_times_are(in_seconds, ove
 
 
 @pytest.mark.parametrize(
-    ("far", "said"),
+    ("far", "weights", "said"),
     [
-        ([], ""),
-        ([1], "window 2 (load 7) is far from the model"),
-        ([0, 1], "windows 1 (load 5) and 2 (load 7) are far from the model"),
+        ([], None, ""),
+        ([1], None, "window 2 (load 7) is {}"),
+        ([1], [1, 0.1], "window 2 (load 7) is {} and counts little"),
+        ([0, 1], None, "windows 1 (load 5) and 2 (load 7) are {}"),
     ],
 )
-def test_windows_far_from_the_model_are_named(far, said):
+def test_windows_out_of_the_ordinary_are_named(far, weights, said):
     windows = st.Windows([5.0, 7.0], [[9, 1], [7, 3]], [0, 1])
-    assert outlying_windows(SimpleNamespace(outlying=far, windows=windows)) == said
+    windows = windows if weights is None else windows.weighed(weights)
+    named = outlying_windows(SimpleNamespace(outlying=far, windows=windows))
+    assert named == said.format("unlike others at nearly the same load")

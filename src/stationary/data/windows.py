@@ -98,6 +98,8 @@ class Windows:
     moments: Moments | None
     chosen: bool
     """Whether `using` said which observations a fit uses; `informing` then keeps them."""
+    weights: Tensor | None
+    """How much each window counts in a fit, ``[M]``, see `weighed`; None where all count fully."""
 
     def __init__(
         self,
@@ -150,9 +152,10 @@ class Windows:
             duration=durations,
             moments=moments,
             chosen=False,
+            weights=None,
         )
         # What was set aside also shows that something was seen, such as requests that all got lost.
-        seen = self.size + sum((kind.size for kind in self.aside), torch.zeros(()))
+        seen = self._recorded_size + sum((kind.size for kind in self.aside), torch.zeros(()))
         empty = (seen == 0).nonzero()[:, 0].tolist()
         if empty:
             why = f"no counts in the observed categories {', '.join(self._columns)}"
@@ -196,10 +199,13 @@ class Windows:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Windows):
             return NotImplemented
-        lengths = [() if w.duration is None else tuple(w.duration.tolist()) for w in (self, other)]
+        mine, theirs = (
+            [None if each is None else each.tolist() for each in (w.duration, w.weights)]
+            for w in (self, other)
+        )
         return (
             self.inputs == other.inputs
-            and lengths[0] == lengths[1]
+            and mine == theirs
             and self.moments == other.moments
             and torch.equal(self.x, other.x)
             and self.observations == other.observations
@@ -235,12 +241,17 @@ class Windows:
 
     @cached_property
     def data(self) -> Tensor:
-        """Columns of all observations side by side, ``[M, S]``."""
-        return torch.cat([kind.data for kind in self.observations], -1)
+        """Columns of all observations side by side, ``[M, S]``, as a fit weighs them."""
+        found = torch.cat([kind.data for kind in self.observations], -1)
+        return found if self.weights is None else self.weights[:, None] * found
 
     @cached_property
     def size(self) -> Tensor:
-        """How much each window holds, ``[M]``: its counts, of all observations."""
+        """How much each window holds, ``[M]``: its counts, of all observations, as weighed."""
+        return self._recorded_size if self.weights is None else self.weights * self._recorded_size
+
+    @property
+    def _recorded_size(self) -> Tensor:
         return torch.stack([kind.size for kind in self.observations]).sum(0)
 
     @property
@@ -320,7 +331,7 @@ class Windows:
         """
         if self.duration is not None:
             return self.duration
-        each = self.size / self.multiplicity
+        each = self._recorded_size / self.multiplicity
         return each if each.max() > _UNEQUAL * each.min() else torch.ones_like(each)
 
     @property
@@ -366,7 +377,25 @@ class Windows:
             aside=[kind.with_data(kind.data[rows]) for kind in self.aside],
             duration=None if self.duration is None else self.duration[rows],
             moments=None if self.moments is None else self.moments.select(rows),
+            weights=None if self.weights is None else self.weights[rows],
         )
+
+    def weighed(self, weights: Any) -> Windows:
+        """Windows that count more or less in a fit, such as odd ones that shall hardly move it.
+
+        Parameters
+        ----------
+        weights : array_like [M]
+            What a count in each window is worth, positive; 1 is a full count.
+        """
+        self.check_single("a weight")
+        found = as_table(weights, "weights")
+        if found.shape != (len(self),) or not bool(((found > 0) & (found < torch.inf)).all()):
+            raise InputError(
+                f"weights must be a positive number for each of the {len(self)} windows; got "
+                f"{weights!r:.80}"
+            )
+        return self._changed(weights=found)
 
     def between(self, low: float | None = None, high: float | None = None) -> Windows:
         """Windows whose load lies in ``[low, high]``; None leaves an end open."""
@@ -389,7 +418,7 @@ class Windows:
             [chosen if isinstance(kind, States) else kind for kind in group]
             for group in (self.observations, self.aside)
         )
-        return self._changed(observations=kinds, aside=aside, drop_empty=drop_empty)
+        return self._changed(observations=kinds, aside=aside, drop_empty=drop_empty, weights=None)
 
     def informing(self, models: Iterable[Model]) -> Windows:
         """Windows with the observation that tells most about these models; the others aside.
@@ -469,7 +498,9 @@ class Windows:
         for kind in self.aside:
             nothing = kind.data.new_zeros(len(x), kind.data.shape[1])
             aside.append(kind.with_data(nothing.index_add(0, group, kind.data)))
-        return self._changed(x=x, observations=kinds, aside=aside, duration=mean, moments=moments)
+        return self._changed(
+            x=x, observations=kinds, aside=aside, duration=mean, moments=moments, weights=None
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame: one column per input, then those of the observations."""
@@ -492,6 +523,8 @@ class Windows:
 
     def _changed(self, chosen: bool | None = None, **changes: Any) -> Windows:
         kept = ("x", "inputs", "duration", "observations", "moments", "aside")
+        weights = changes.pop("weights", self.weights)
         made = Windows(**{name: getattr(self, name) for name in kept} | changes)
         made.__dict__["chosen"] = self.chosen if chosen is None else chosen
+        made.__dict__["weights"] = weights
         return made

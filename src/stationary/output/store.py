@@ -49,9 +49,9 @@ from stationary.output.folders import (
 )
 from stationary.planning.record import Record
 
-FORMAT = 6
+FORMAT = 7
 """Number of the layout: 4 is read by the types of fields, where 3 named a type in every record; 6
-has the limits that were found."""
+has the limits that were found; 7 what windows weigh."""
 
 _TABLES = ("windows", "history")  # fields of a plan that have files of their own
 
@@ -133,6 +133,8 @@ def _write_windows(windows: Windows, folder: Path, arrays: dict[str, Tensor]) ->
         columns |= {f"{number}:{name}": kind.data[:, k] for k, name in enumerate(kind.columns)}
     if windows.duration is not None:
         columns["duration"] = windows.duration
+    if windows.weights is not None:
+        columns["weight"] = windows.weights
     if windows.moments is not None:
         columns["windows"] = windows.multiplicity
         rows, others = np.triu_indices(windows.data.shape[1])
@@ -172,7 +174,7 @@ def _read_windows(
         squares = torch.empty(len(frame), size, size, dtype=torch.float64)
         squares[:, rows, others] = squares[:, others, rows] = arrays["windows.squares"]
         moments = Moments(torch.from_numpy(frame["windows"].to_numpy(copy=True)), squares)
-    return Windows(
+    found = Windows(
         table("x:"),
         inputs=tuple(content["inputs"]),
         duration=frame["duration"].to_numpy() if "duration" in frame else None,
@@ -180,6 +182,7 @@ def _read_windows(
         aside=aside,
         moments=moments,
     )
+    return found.weighed(frame["weight"].to_numpy()) if "weight" in frame else found
 
 
 def read(

@@ -26,6 +26,9 @@ _ASIDE = 0.18
 _UNLIKELY = 1e-3
 """Weight of a candidate that does not matter."""
 
+_IN_A_TAIL = 0.025
+"""Weight of a number of servers from which it alone can move an end of a 95 % interval."""
+
 
 @dataclass(frozen=True)
 class Assumed:
@@ -44,8 +47,8 @@ class Assumed:
     bound_by : tuple of str
         For each of those, the measure that is missed first there; empty where it is the same.
     most : float, optional
-        The largest of several candidates, of which ``value`` is the smallest. Of candidates that
-        nobody gave, ``others`` are these two.
+        The largest of several candidates that the data leave, of which ``value`` is the smallest.
+        Of servers, and of candidates that nobody gave, ``others`` are these two.
     """
 
     name: str
@@ -92,15 +95,15 @@ def assumed(
     least, most = min(capacities), max(capacities)
     low, high = (max(round(_ASIDE * size), 1) for size in (least, most))
     sizes = [float(max(least - low, model.smallest)), float(most + high)]
-    servers = [] if windows is None else _other_servers(model, windows)
-    found = [
-        Assumed(
-            "servers",
-            model.servers,
-            "servers" not in missing,
-            **effects(servers, lambda m: _refitted(model, windows, int(m))),
-        )
-    ]
+    machines = _likely_servers(parts)
+    fewest = min(machines)
+    if len(machines) > 1:
+        others = effects([fewest, max(machines)], lambda m: machines[int(m)])
+        others["most"] = max(machines)
+    else:
+        servers = [] if windows is None else _other_servers(model, windows)
+        others = effects(servers, lambda m: _refitted(model, windows, int(m)))
+    found = [Assumed("servers", fewest, "servers" not in missing, **others)]
     patience = model.patience if isinstance(model, Service) else None
     # A capacity that nobody gave is so large that patience decides.
     if patience is None or "capacity" not in missing:
@@ -138,6 +141,19 @@ def _likeliest(parts: Sequence[Part], main: ServerQueue) -> tuple[Part, list[int
     found.sort(key=lambda each: each[0])
     below = np.cumsum([weight for _, weight, _ in found])
     return found[int(np.searchsorted(below, below[-1] / 2))][2], sizes
+
+
+def _likely_servers(parts: Sequence[Part]) -> dict[int, ServerQueue]:
+    """Return the numbers of servers that may be, with the likeliest model of each."""
+    found: dict[int, ServerQueue] = {}
+    total: dict[int, float] = {}
+    for part in sorted(parts, key=lambda part: -float(part.weights.sum())):
+        if isinstance(part.model, ServerQueue):
+            servers = part.model.servers
+            found.setdefault(servers, part.model)
+            total[servers] = total.get(servers, 0.0) + float(part.weights.sum())
+    most = max(total.values())
+    return {m: model for m, model in found.items() if total[m] > min(_IN_A_TAIL, most / 2)}
 
 
 def _retried(part: Part, load: float, answer: float) -> tuple[tuple[float, float], ...]:

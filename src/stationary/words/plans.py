@@ -74,6 +74,9 @@ _ELSE = {
 """How another value than that which was assumed is put. The data stay as they are: with another
 number of servers they would say something else of a service, unlike in a what-if."""
 
+_UNLIKE_OTHERS = "unlike others at nearly the same load"
+"""What is said of a window that is out of the ordinary."""
+
 _AT_TIMES = "queue lengths at regular times"
 """States that were not found by arriving requests."""
 
@@ -149,14 +152,17 @@ def service(found: Plan) -> str:
 
 
 def outlying_windows(found: Plan) -> str:
-    """Name the windows that lie far from the model, as a clause; empty if there are none."""
+    """Name the windows unlike others at their load, as a clause; empty if there are none."""
     if not found.outlying:
         return ""
     loads = found.windows.loads.tolist()
     named = [f"{k + 1} (load {number(loads[k], 3)})" for k in found.outlying]
-    if len(named) == 1:
-        return f"window {named[0]} is far from the model"
-    return f"windows {listed(named, 5)} are far from the model"
+    many, which = len(named) > 1, listed(named, 5)
+    said = f"windows {which} are" if many else f"window {which} is"
+    said = f"{said} {_UNLIKE_OTHERS}"
+    if found.windows.weights is None:
+        return said
+    return f"{said} and {'count' if many else 'counts'} little"
 
 
 def unobserved(found: Plan) -> str:
@@ -216,7 +222,9 @@ def _taken(each: Assumed) -> str:
         return f"clients give up after {seconds(each.value)}"
     count = int(each.value or 0)
     if each.name == "servers":
-        return plural(count, "server")
+        return (
+            plural(count, "server") if each.most is None else f"{count} to {each.most:.0f} servers"
+        )
     if each.most is None:
         return f"at most {plural(count, 'request')} at a time"
     if not each.given:
@@ -304,10 +312,10 @@ def checked(findings: Sequence[Finding]) -> str:
 
 
 def odd_window(off: float) -> str:
-    """Say that a window lies far from the model, by how many times the usual scatter."""
+    """Say that a window is unlike others, and how many times the usual scatter off the model."""
     how = "fuller or slower" if off > 0 else "emptier or faster"
     return sentence(
-        f"{how} than the model expects at this load, by {number(abs(off), 2)} times the usual "
+        f"{_UNLIKE_OTHERS}: {how} than the model expects, by {number(abs(off), 2)} times the usual "
         f"scatter"
     )
 

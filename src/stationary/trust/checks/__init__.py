@@ -6,7 +6,7 @@ file is the name of the check: ``lack_of_fit.py`` is ``lack of fit``.
 """
 
 from stationary.trust.checks._diagnose import diagnose
-from stationary.trust.checks._residuals import Residuals, outlying, residuals
+from stationary.trust.checks._residuals import Residuals, residuals
 from stationary.trust.checks.lack_of_fit import shares_by_load
 
-__all__ = ["Residuals", "diagnose", "outlying", "residuals", "shares_by_load"]
+__all__ = ["Residuals", "diagnose", "residuals", "shares_by_load"]

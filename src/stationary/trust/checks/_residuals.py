@@ -29,9 +29,6 @@ from stationary.trust.outside import as_logged
 FEWEST = 8
 """Windows below which no check says anything."""
 
-_FAR = 3.0
-"""Times the usual scatter from which a window is out of the ordinary."""
-
 _TINY = 1e-290
 
 
@@ -183,14 +180,6 @@ def residuals(estimate: Estimate, windows: Windows) -> pd.DataFrame:
             "standardised": found.standardised.ravel(),
         }
     )
-
-
-def outlying(estimate: Estimate, windows: Windows) -> list[int]:
-    """Return the windows that lie far from the model; none where nothing was counted in them."""
-    if windows.is_pooled or int(has_counts(windows).sum()) < FEWEST:
-        return []
-    found = Residuals.of(estimate, windows)
-    return found.position[np.abs(found.standardised_shift) > _FAR].tolist()
 
 
 def has_counts(windows: Windows) -> Tensor:
