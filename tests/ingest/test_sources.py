@@ -348,6 +348,18 @@ def test_tables_that_do_not_fit_into_memory(tmp_path, monkeypatch):
     assert "--most" in message
 
 
+def test_a_large_backlog_that_was_never_nearly_full_needs_no_column_per_state(tmp_path):
+    path = tmp_path / "log.csv"
+    rows = [f"{k * 0.5},{1.2 if k % 10 else 2.2}" for k in range(400)] + ["200.5,"]
+    path.write_text("arrival,response\n" + "\n".join(rows) + "\n")
+    made = windows_from_events(Source(str(path)), Cut(50.0, capacity=2049)).table
+    found = [name for name in made.columns if name.startswith("Q=")]
+    assert found[-1] == "Q=4..2049"
+    assert len(found) == 5
+    assert made[found[:-1]].sum().sum() == 400
+    assert made[found[-1]].sum() == 0  # the lost one is of the last window, which is incomplete
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("250us", 250e-6), ("10ms", 0.01), ("2", 2), ("1.5m", 90), ("1h30m", 5400)],

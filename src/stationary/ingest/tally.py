@@ -343,7 +343,9 @@ def _states(
                 f"is the capacity larger?"
             )
         level = np.minimum(level, last)
-    most = min(top if cut.most is None else cut.most, top)
+    # A backlog of thousands that was never nearly full needs no column for each of its states.
+    usual = top if top <= _MOST_STATES else int(level.max())
+    most = min(usual if cut.most is None else cut.most, top)
     if most > _MOST_STATES:
         took = f" (they took {seconds(rows.mean)} on average)" if rows.mean else ""
         raise InputError(
