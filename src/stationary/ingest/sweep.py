@@ -36,8 +36,7 @@ EDGES = np.array(
 SERVERS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 """Numbers of servers for which service times are written where none is named."""
 
-LEVELS, SUBSLOTS, FINE, FINEST = kernels.LEVELS, kernels.SUBSLOTS, kernels.FINE, kernels.FINEST
-level_column = kernels.level_column
+LEVELS = kernels.LEVELS
 
 _MOST_WAITING = 2**22
 """Rows that the buffer holds; a log that needs more is sorted first."""
@@ -172,9 +171,14 @@ class Sweep:
             windows,
             tuple(self.servers.tolist()),
             int(self.ints[kernels.HIGHEST]),
-            low_quantile(self.shortest),
-            negative_share(int(self.ints[kernels.NEGATIVE]), services, self.servers),
+            _low_quantile(self.shortest),
+            self._sharing(services),
         )
+
+    def _sharing(self, services: Reals) -> float | None:
+        """Return the share of negative service times of one server; None where it has none."""
+        served = services[services[:, 1] < 2 * LEVELS, 2].sum() if self.servers[0] == 1 else 0
+        return float(self.ints[kernels.NEGATIVE] / served) if served else None
 
     def _make_room(self, why: int) -> None:
         if why == kernels.SYSTEM_FULL:
@@ -215,19 +219,13 @@ def _wider(ring: Any, first: int, last: int) -> Any:
     return made
 
 
-def low_quantile(histogram: Whole, share: float = 0.001) -> float | None:
-    """Return the lower end of the bin in which a quantile of response times lies."""
+def _low_quantile(histogram: Whole) -> float | None:
+    """Return the lower end of the bin in which the 0.1 % quantile of response times lies."""
     total = int(histogram.sum())
     if not total:
         return None
-    at = int(np.searchsorted(np.cumsum(histogram), share * total))
-    return float(2.0 ** (at / FINE + FINEST)) if at else 0.0
-
-
-def negative_share(negative: int, services: Reals, servers: Sequence[int] | Whole) -> float | None:
-    """Return the share of negative service times of one server; None where it was not counted."""
-    served = services[services[:, 1] < 2 * LEVELS, 2].sum() if servers[0] == 1 else 0
-    return float(negative / served) if served else None
+    at = int(np.searchsorted(np.cumsum(histogram), 0.001 * total))
+    return float(2.0 ** (at / kernels.FINE + kernels.FINEST)) if at else 0.0
 
 
 def lowest_level(column: int) -> int:
