@@ -11,7 +11,6 @@ from stormpy import developer
 import stationary as st
 from stationary.errors import InputError
 from stationary.models import Prism, Relaxed, from_prism
-from stationary.models.prism._prism_text import spelled_out
 
 FILES = Path(__file__).parents[1] / "prism"
 
@@ -162,9 +161,12 @@ def test_rewards_find_their_parameters_when_more_follow():
         ("min(q, 3, 4 - q, 2) + a", lambda q: min(q, 3, 4 - q, 2) + 1.5),
         ("max(max(1, q), max(4 - q, 2)) * a", lambda q: max(1, q, 4 - q, 2) * 1.5),
         ("min(min(4, q), max(q - 2, (q + 1) / 2)) + a", lambda q: max(q - 2, (q + 1) / 2) + 1.5),
+        ("floor(q / 2) + ceil(q / 3) + mod(q, 3) + a", lambda q: q // 2 - -q // 3 + q % 3 + 1.5),
+        ("mod(q - 6, 7) + a", lambda q: (q - 6) % 7 + 1.5),
+        ("((q > 1 => q > 3) != (q = 1) ? 2 : 1) * a", lambda q: 3.0 if q == 4 else 1.5),
     ],
 )
-def test_least_and_largest_of_what_a_state_is(rate, value):
+def test_operations_on_what_a_state_is(rate, value):
     source = f"""ctmc
     const double a; const double b;
     module m q : [0..4] init 0;
@@ -176,25 +178,30 @@ def test_least_and_largest_of_what_a_state_is(rate, value):
     place = [model.states.index(f"q={k}") for k in range(5)]
     found = [float(Q[place[k], place[k - 1]]) for k in range(1, 5)]
     assert found == pytest.approx([value(k) for k in range(1, 5)])
-    assert "min" not in spelled_out(rate)
-    assert "max" not in spelled_out(rate)
 
 
-def test_min_in_min_many_times_over_is_still_short():
-    deep = "min(" * 200 + "q" + "".join(f", {k})" for k in range(200))
-    assert len(spelled_out(deep)) < 500_000
-    wide = " + ".join(["min(q, 2)"] * 5000)
-    assert spelled_out(wide).count("?") == 5000
-    for depth in (20, 1000):
-        with pytest.raises(InputError, match="min and max inside one another so often"):
-            spelled_out("min(max(" * depth + "q" + ", 1), 2)" * depth)
-    assert spelled_out("min(q, (1") == "min(q, (1"  # Storm says what is wrong
+def test_a_long_sum_is_read_and_what_is_nested_too_deeply_is_refused():
+    source = """ctmc
+    const double a; const double b;
+    module m q : [0..1] init 0; [] q = 0 -> a : (q' = 1); [] q = 1 -> {} : (q' = 0); endmodule"""
+    model = Prism(source.format(" + ".join(["b * q"] * 400)), "a", "b")
+    assert model([1.0]).rates.tolist() == [[1.0, 400.0]]
+    with pytest.raises(InputError, match="nests more than 150 operations"):
+        Prism(source.format("min(max(" * 100 + "b" + ", 1), 2)" * 100), "a", "b")
 
 
-def test_too_many_states_are_refused(monkeypatch):
-    monkeypatch.setattr("stationary.models.prism._storm.MOST_STATES", 6)
-    with pytest.raises(InputError, match="the PRISM model has 7 states, more than 6"):
-        made("mmck")
+def test_what_has_no_rate_leads_nowhere():
+    source = """ctmc
+    const double a; const double b;
+    module m q : [0..3] init 0;
+      [] q < 3 -> a : (q' = q + 1); [] true -> q * b : (q' = q - 1); [] q = 2 -> b : true;
+    endmodule
+    rewards [] true : 1; endrewards"""
+    model = Prism(source, "a", {"b": 2.0})
+    assert model.edges.src.tolist() == [0, 1, 2, 1, 2, 3]
+    point = model.at([1.0])
+    moves = torch.tensor([1.0, 3.0, 7.0, 6.0], dtype=torch.float64)  # also those that lead nowhere
+    assert model.measure("reward")(point).item() == pytest.approx((point.pi[0] @ moves).item())
 
 
 def test_rates_of_modules_that_move_together_are_multiplied():

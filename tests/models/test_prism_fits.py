@@ -131,9 +131,15 @@ FIXED = {"room": 2, "open": True}
         ({"source": SOURCE.replace("ctmc", "dtmc")}, "is a dtmc; only continuous-time"),
         ({"source": SOURCE.replace("ctmc", "mdp")}, "is a mdp; only continuous-time"),
         ({"source": SOURCE.replace("endmodule", "")}, "Storm cannot read the text .*endmodule"),
-        ({"source": SOURCE.replace("-> b", "-> floor(b)")}, "made by .* floor, ceil, mod and log"),
-        ({"source": SOURCE.replace("-> b", "-> max(b, 1)")}, "'b' occurs in .*a choice"),
-        ({"source": SOURCE.replace("q < room &", "")}, "cannot build .*out of range"),
+        ({"source": SOURCE.replace("-> b", "-> log(b, 2)")}, r"not supported: \(log\(b, 2\)\)"),
+        ({"source": SOURCE.replace("q > 0", "q > b")}, "'b' occurs in a guard"),
+        ({"source": SOURCE.replace("q < room &", "")}, "= 3, outside its range 0..2: forbid it"),
+        ({"source": SOURCE.replace("init 0", "init 3")}, r"'q' .*starts at 3, .*range 0..2"),
+        (
+            {"source": SOURCE.replace(" init 0", "") + "init q = 0 endinit"},
+            "give every variable its own init",
+        ),
+        ({"source": SOURCE + "system m endsystem"}, "has system ... endsystem: leave it out"),
         ({"source": "hello"}, "Storm cannot read the text of the PRISM model"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What Storm makes of a PRISM file: a chain whose rates are rational functions, as plain data.
+"""What Storm reads in a PRISM file, as rules and formulas of ours.
 
 Nothing of Storm leaves this file, and nothing loads Storm before a PRISM model is asked for: it is
 an optional library under another licence.
@@ -8,110 +8,222 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from stationary.errors import InputError, MissingError
-from stationary.models.prism._prism_text import spelled_out, undefined, without_comments
-from stationary.models.prism._rational import Polynomial, Rational, rational
-from stationary.models.rules.states import MOST_STATES, Ints, States
+from stationary.models.rules.formulas import Formula, name, number, on_arrays
+from stationary.models.rules.rule import Rule
+from stationary.models.rules.states import Space
 
-_NOT_OURS = ("init", "deadlock")
-"""Labels that Storm adds to every model."""
+_SIGNS = {
+    "PLUS": "+",
+    "MINUS": "-",
+    "TIMES": "*",
+    "DIVIDE": "/",
+    "POWER": "^",
+    "LESS": "<",
+    "LESS_OR_EQUAL": "<=",
+    "GREATER": ">",
+    "GREATER_OR_EQUAL": ">=",
+    "EQUAL": "=",
+    "NOT_EQUAL": "!=",
+    "IFF": "=",
+    "XOR": "!=",
+    "AND": "and",
+    "OR": "or",
+    "NOT": "not",
+    "ITE": "if",
+    "MIN": "min",
+    "MAX": "max",
+    "FLOOR": "floor",
+    "CEIL": "ceil",
+}
+"""What Storm and our formulas call each operation."""
+
+_CHAINED = ("PLUS", "TIMES", "AND", "OR", "MIN", "MAX")
+_DEEPEST = 150
+_ZERO, _ONE = number(0.0), number(1.0)
+
+_REWARDS = re.compile(r"^rewards(?: \"(\w*)\")?\n(.*?)^endrewards", re.MULTILINE | re.DOTALL)
+_REWARD = re.compile(r"\t(\[\w*\] )?(.*?\S): (.*);")
+"""Rewards, and one line of them, in the text that Storm writes; it shows them nowhere else."""
 
 
-@dataclass(frozen=True, eq=False)
-class Chain:
-    """The reachable states of a PRISM model, in lexicographic order, and its moves.
+class Program:
+    """A PRISM model as rules, in which only the ``free`` constants have names."""
 
-    Attributes
-    ----------
-    states : States
-        Their names, and the value of every variable in each.
-    src, dst : ndarray
-        States at the ends of every edge.
-    rates : Rational
-        Of every edge.
-    labels : dict
-        States of every label, in the order of the file.
-    rewards : dict
-        What every state earns per unit of time, moves out of it included.
-    defined : dict
-        Values that the file itself gives to the free constants.
-    """
+    space: Space  # the variables; those that are true or false are 1 or 0
+    truths: list[str]  # names of variables that are true or false
+    first: int  # code of the first state
+    rules: list[tuple[str, Rule]]  # each with its action; commands that happen together are one
+    labels: dict[str, Formula]  # conditions
+    rewards: dict[str, Formula]  # what is earned per unit of time, at moves, too
+    defined: dict[str, float]  # values that the file itself gives to free constants
 
-    states: States
-    src: Ints
-    dst: Ints
-    rates: Rational
-    labels: dict[str, Ints]
-    rewards: dict[str, Rational]
-    defined: dict[str, float]
+    def __init__(self, source: str, constants: Mapping[str, float], free: Sequence[str]) -> None:
+        self._constants, self._free = constants, free
+        with _storm() as (stormpy, developer):
+            program = _parsed(stormpy, source)
+            self._known = {constant.name: constant for constant in program.constants}
+            parts = [*program.global_integer_variables, *program.global_boolean_variables]
+            for module in program.modules:
+                parts += [*module.integer_variables, *module.boolean_variables]
+            if not parts:
+                raise InputError("the PRISM model has no variables, so it has only one state")
+            self._variables = {part.name: part.expression_variable for part in parts}
+            self._check_constants()
+            self.truths = [n for n, v in self._variables.items() if v.has_boolean_type()]
+            self.space, self.first = self._states(parts)
+            self.rules = list(self._moves(program.modules))
+            self.labels = {part.name: self._of_states(part.expression) for part in program.labels}
+            parser = developer.storage.ExpressionParser(program.expression_manager)
+            named = {n: v.get_expression() for n, v in self._variables.items()}
+            named |= {n: c.expression_variable.get_expression() for n, c in self._known.items()}
+            parser.set_identifier_mapping(named)
+            self.rewards = dict(self._rewards(str(program), parser))
+            values = {n: self._known[n].definition for n in free if self._known[n].defined}
+            formulas = {n: self._formula(value) for n, value in values.items()}
+            self.defined = {n: _value(found) for n, found in formulas.items() if not found.names}
 
+    def _check_constants(self) -> None:
+        for n in [*self._constants, *self._free]:
+            if n not in self._known:
+                names = ", ".join(self._known) or "none"
+                raise InputError(f"the PRISM model has no constant {n!r}; it has {names}")
+        for n, constant in self._known.items():
+            kind, value = constant.type, self._constants.get(n)
+            if n in self._free:
+                if kind.is_boolean:
+                    raise InputError(
+                        f"constant {n!r} is true or false, so it can be neither an input nor "
+                        f"learnt: give it a value in constants"
+                    )
+            elif value is None:
+                if not constant.defined:
+                    raise InputError(
+                        f"constant {n!r} of the PRISM model has no value: give it one in constants "
+                        f"(--constants {n}=5), or name it among the inputs x or the parameters "
+                        f"theta"
+                    )
+            elif kind.is_boolean != isinstance(value, bool):
+                expected = "true or false" if kind.is_boolean else "a number"
+                raise InputError(f"constant {n!r} must be {expected}; got {value!r}")
+            elif kind.is_integer and not float(value).is_integer():
+                raise InputError(f"constant {n!r} must be a whole number; got {value!r}")
 
-def read(source: str, constants: Mapping[str, float], free: Sequence[str]) -> Chain:
-    """Build the chain of a PRISM model.
+    def _formula(self, of: Any, depth: int = 1) -> Formula:
+        """Return an expression of Storm as a formula."""
+        if depth > _DEEPEST:
+            raise InputError(f"the PRISM model nests more than {_DEEPEST} operations: split them")
+        if of.is_variable():
+            n = of.get_identifier()
+            if n in self._constants:
+                return _literal(self._constants[n])
+            if n in self.truths:
+                return Formula("!=", (name(n), _ZERO))
+            if n in self._variables or n in self._free:
+                return name(n)
+            return self._formula(self._known[n].definition, depth + 1)
+        if of.is_literal():
+            truth = of.has_boolean_type()
+            return _literal(of.evaluate_as_bool() if truth else of.evaluate_as_double())
+        sign, parts = _sign(of), _operands(of)
+        while sign in _CHAINED and _sign(parts[0]) == sign:
+            parts[:1] = _operands(parts[0])  # a long sum is one operation, not many nested ones
+        args = tuple(self._formula(part, depth + 1) for part in parts)
+        if sign == "IMPLIES":
+            return Formula("or", (Formula("not", args[:1]), args[1]))
+        if sign == "MODULO":  # with the sign of the first, as in C
+            below = _negative(Formula("mod", (_negative(args[0]), args[1])))
+            return Formula("if", (Formula(">=", (args[0], _ZERO)), Formula("mod", args), below))
+        if sign == "MINUS" and len(args) == 1:
+            return _negative(args[0])
+        if sign not in _SIGNS:
+            raise InputError(f"an operation of the PRISM model is not supported: {of}")
+        return Formula(_SIGNS[sign], args)
 
-    Parameters
-    ----------
-    source : str
-        The text of the file.
-    constants : mapping
-        Values of constants, whether or not the file defines them.
-    free : sequence of str
-        Constants that stay free; rates are functions of them.
-    """
-    with _storm() as stormpy:
-        code = without_comments(source)
-        program = _program(stormpy, code)
-        _check_names(program, constants, free)
-        defined = _definitions(stormpy, undefined(code, constants), constants, free)
-        program = _program(stormpy, spelled_out(undefined(code, [*constants, *free])))
-        program = _fixed(stormpy, program, constants)
-        _check_free(stormpy, program, free)
-        options = stormpy.BuilderOptions()
-        options.set_build_state_valuations()
-        options.set_build_all_labels()
-        options.set_build_all_reward_models()
-        with _explained("build the chain"):
-            model = stormpy.build_model[stormpy.RationalFunction](program, options=options)
-        if model.nr_states > MOST_STATES:
-            raise InputError(
-                f"the PRISM model has {model.nr_states} states, more than {MOST_STATES}: give its "
-                f"constants smaller values, or forbid more with guards"
-            )
-        columns = _variables(program, model)
-        order = np.lexsort([*reversed(columns.values())])  # Storm's own order means nothing
-        place = order.argsort()
-        src, dst, rates = _edges(model)
-        return Chain(
-            states=States({name: column[order] for name, column in columns.items()}),
-            src=place[src],
-            dst=place[dst],
-            rates=rates,
-            labels={
-                label.name: np.sort(place[list(model.labeling.get_states(label.name))])
-                for label in program.labels
-                if label.name not in _NOT_OURS
-            },
-            rewards={
-                # A file may have one structure of rewards without a name.
-                part.name or "reward": _rewards(model, model.reward_models[part.name], order)
-                for part in program.reward_models
-            },
-            defined=defined,
-        )
+    def _of_states(self, of: Any) -> Formula:
+        """Return a formula that the state alone decides."""
+        found = self._formula(of)
+        for n in self._free:
+            if n in found.names:
+                raise InputError(
+                    f"constant {n!r} occurs in a guard, a range, an update or a label of the PRISM "
+                    f"model, so it decides more than how fast it moves: give it a value in "
+                    f"constants (--constants {n}=5)"
+                )
+        return found
+
+    def _states(self, parts: Sequence[Any]) -> tuple[Space, int]:
+        ranges, first = {}, {}
+        for part in parts:
+            low, high = 0, 1
+            if part.name not in self.truths:
+                bounds = part.lower_bound_expression, part.upper_bound_expression
+                low, high = (int(_value(self._of_states(bound))) for bound in bounds)
+            start = int(_value(self._of_states(part.initial_value_expression)))
+            if not low <= start <= high:
+                raise InputError(
+                    f"variable {part.name!r} of the PRISM model starts at {start}, which is not in "
+                    f"its range {low}..{high}"
+                )
+            ranges[part.name], first[part.name] = (low, high), start
+        return Space(ranges), Space(ranges).code(first)
+
+    def _moves(self, modules: Sequence[Any]) -> Iterator[tuple[str, Rule]]:
+        together: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+        for module in modules:
+            for command in module.commands:
+                if command.is_labeled:
+                    together[command.action_name][module.name].append(command)
+                else:
+                    yield from self._rules("", [command])
+        for action, some in together.items():
+            for commands in product(*some.values()):
+                yield from self._rules(action, commands)
+
+    def _rules(self, action: str, commands: Sequence[Any]) -> Iterator[tuple[str, Rule]]:
+        """Yield a rule for each way in which commands that happen together may end."""
+        guards = [self._of_states(command.guard_expression) for command in commands]
+        called = f"[{action}] {' & '.join(str(each.guard_expression) for each in commands)}"
+        for updates in product(*(command.updates for command in commands)):
+            rate = Formula("*", tuple(self._formula(u.probability_expression) for u in updates))
+            some = {n: 0.7 + k for k, n in enumerate(self._free)}
+            # What has no rate never happens, and may lead anywhere.
+            happens = Formula("!=", (_at(rate, some), _ZERO))
+            changes = {}
+            for change in (each for update in updates for each in update.assignments):
+                new = self._of_states(change.expression)
+                op, args = ("if", (new, _ONE, _ZERO)) if new.boolean else (new.op, new.args)
+                changes[change.variable.name] = Formula(op, args, str(change.expression))
+            guard = Formula("and", (*guards, happens))
+            yield action, Rule(called, guard, changes, False, False, rate)
+
+    def _rewards(self, text: str, parser: Any) -> Iterator[tuple[str, Formula]]:
+        """Yield what is earned in a state per unit of time, and at the moves out of it."""
+        for called, lines in _REWARDS.findall(text):
+            terms = []
+            for action, condition, earned in _REWARD.findall(lines):
+                where = self._of_states(parser.parse_from_string(condition))
+                value = self._formula(parser.parse_from_string(earned))
+                if not action:
+                    terms.append(Formula("if", (where, value, _ZERO)))
+                for of, rule in self.rules:
+                    if action and of == action.strip("[] "):
+                        happens = Formula("and", (where, rule.guard))
+                        product = Formula("*", (value, rule.rate))
+                        terms.append(Formula("if", (happens, product, _ZERO)))
+            # A file may have one structure of rewards without a name.
+            yield called or "reward", Formula("+", (_ZERO, *terms))
 
 
 @contextmanager
-def _storm() -> Iterator[Any]:
+def _storm() -> Iterator[tuple[Any, Any]]:
     """Storm, if it is installed, kept from writing to the terminal."""
     try:
         import stormpy
@@ -121,31 +233,18 @@ def _storm() -> Iterator[Any]:
     before = developer.get_log_level()
     developer.set_log_level(developer.LogLevel.OFF)
     try:
-        yield stormpy
+        yield stormpy, developer
+    except RuntimeError as error:
+        said = re.sub(r"^\w+Exception: ", "", str(error)).strip().rstrip(".")
+        raise InputError(f"Storm cannot read the text of the PRISM model: {said}") from None
     finally:
         developer.set_log_level(before)
 
 
-@contextmanager
-def _explained(what: str) -> Iterator[None]:
-    """Raise an error of Storm as one of ours."""
-    try:
-        yield
-    except RuntimeError as error:
-        said = re.sub(r"^\w+Exception: ", "", str(error)).strip().rstrip(".")
-        # What Storm says of an operator that its algebra does not have.
-        if "any_cast" in said or "rational function" in said:
-            said = (
-                "where constants are inputs or learnt, rates and rewards are made by +, -, *, /, "
-                "whole powers, min, max and ?: only; floor, ceil, mod and log are not among them"
-            )
-        raise InputError(f"Storm cannot {what} of the PRISM model: {said}") from None
-
-
-def _program(stormpy: Any, code: str) -> Any:
-    with tempfile.TemporaryDirectory() as folder, _explained("read the text"):
+def _parsed(stormpy: Any, source: str) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "model.sm")
-        file.write_text(code, encoding="utf-8")
+        file.write_text(source, encoding="utf-8")
         program = stormpy.parse_prism_program(file, prism_compatibility=True, simplify=False)
     kind = str(program.model_type).rpartition(".")[2].lower()
     if kind != "ctmc":
@@ -153,133 +252,43 @@ def _program(stormpy: Any, code: str) -> Any:
             f"the PRISM model is a {kind}; only continuous-time Markov chains (ctmc) have rates to "
             f"learn"
         )
-    return program
+    if program.has_initial_states_expression:
+        raise InputError("the PRISM model has init ... endinit: give every variable its own init")
+    if re.search(r"^system$", str(program), re.MULTILINE):
+        raise InputError("the PRISM model has system ... endsystem: leave it out")
+    return program.substitute_formulas()
 
 
-def _check_names(program: Any, constants: Mapping[str, float], free: Sequence[str]) -> None:
-    known = [constant.name for constant in program.constants]
-    for name in [*constants, *free]:
-        if name not in known:
-            raise InputError(
-                f"the PRISM model has no constant {name!r}; it has {', '.join(known) or 'none'}"
-            )
-    for constant in program.constants:
-        if constant.name in free and constant.type.is_boolean:
-            raise InputError(
-                f"constant {constant.name!r} is true or false, so it can be neither an input nor "
-                f"learnt: give it a value in constants"
-            )
-    given = {*constants, *free}
-    missing = [c.name for c in program.constants if not c.defined and c.name not in given]
-    if missing:
-        raise InputError(
-            f"constant {missing[0]!r} of the PRISM model has no value: give it one in constants "
-            f"(--constants {missing[0]}=5), or name it among the inputs x or the parameters theta"
-        )
+def _sign(of: Any) -> str:
+    """Return what Storm calls an operation; nothing for others, and for what it has no name for."""
+    try:
+        return str(of.operator.name) if of.is_function_application else ""
+    except ValueError:
+        return ""
 
 
-def _fixed(stormpy: Any, program: Any, constants: Mapping[str, float]) -> Any:
-    kinds = {constant.name: constant.type for constant in program.constants}
-    values: dict[str, Any] = {}
-    for name, value in constants.items():
-        kind = kinds[name]
-        if kind.is_boolean != isinstance(value, bool):
-            expected = "true or false" if kind.is_boolean else "a number"
-            raise InputError(f"constant {name!r} must be {expected}; got {value!r}")
-        if kind.is_integer and not float(value).is_integer():
-            raise InputError(f"constant {name!r} must be a whole number; got {value!r}")
-        # Storm takes a number for a constant of its own type only.
-        values[name] = value if kind.is_boolean else (int if kind.is_integer else float)(value)
-    with _explained("set the constants"):
-        return stormpy.instantiate_constants(program, values)[0]
+def _operands(of: Any) -> list[Any]:
+    return [of.get_operand(k) for k in range(of.arity)]
 
 
-def _definitions(
-    stormpy: Any, code: str, constants: Mapping[str, float], free: Sequence[str]
-) -> dict[str, float]:
-    """Values that the file gives to free constants, where it gives one."""
-    program = _fixed(stormpy, _program(stormpy, code), constants).substitute_constants()
-    return {
-        c.name: float(c.definition.evaluate_as_double())
-        for c in program.constants
-        if c.name in free and c.defined and not c.definition.contains_variables()
-    }
+def _literal(value: float | bool) -> Formula:
+    if isinstance(value, bool):
+        return Formula("=", (_ONE, number(float(value))))
+    return number(float(value))
 
 
-def _check_free(stormpy: Any, program: Any, free: Sequence[str]) -> None:
-    """Raise unless the free constants decide only how fast the chain moves, not where to."""
-    if program.undefined_constants_are_graph_preserving:
-        return
-    for name in free:
-        others = {other: 1.0 for other in free if other != name}
-        alone = _fixed(stormpy, program, others)
-        if not alone.undefined_constants_are_graph_preserving:
-            raise InputError(
-                f"constant {name!r} occurs in a guard, a range, an update, a label or a choice "
-                f"(?:, min, max) of the PRISM model, so it decides more than how fast it moves: "
-                f"give it a value in constants (--constants {name}=5)"
-            )
+def _negative(formula: Formula) -> Formula:
+    return Formula("negative", (formula,))
 
 
-def _edges(model: Any) -> tuple[Ints, Ints, Rational]:
-    """Sources, destinations and rates; a move to the state itself changes nothing in a CTMC."""
-    known: dict[Any, int] = {}
-    src, dst, which = np.empty((3, model.nr_transitions), dtype=np.int64)
-    end = 0
-    for row in range(model.nr_states):
-        for entry in model.transition_matrix.get_row(row):
-            if entry.column != row:
-                src[end], dst[end] = row, entry.column
-                which[end] = known.setdefault(entry.value, len(known))
-                end += 1
-    return src[:end], dst[:end], rational(list(map(_ratio, known)), which[:end])
+def _at(formula: Formula, values: Mapping[str, float]) -> Formula:
+    """Return a formula with numbers for some names."""
+    if formula.op == "number":
+        return formula
+    if formula.op == "name":
+        return number(values[formula.args[0]]) if formula.args[0] in values else formula
+    return Formula(formula.op, tuple(_at(arg, values) for arg in formula.args))
 
 
-def _variables(program: Any, model: Any) -> dict[str, NDArray[Any]]:
-    parts = [
-        *program.global_integer_variables,
-        *program.global_boolean_variables,
-        *(v for m in program.modules for v in [*m.integer_variables, *m.boolean_variables]),
-    ]
-    values = {
-        variable.name: np.array(model.state_valuations.get_values_states(variable))
-        for variable in model.state_valuations.get_all_variables()
-    }
-    if not values:
-        raise InputError("the PRISM model has no variables, so it has only one state")
-    return {part.name: values[part.name] for part in parts}
-
-
-def _rewards(model: Any, rewards: Any, order: Ints) -> Rational:
-    known: dict[Any, int] = {}
-    exits = model.exit_rates
-    which = np.empty(model.nr_states, dtype=np.int64)
-    for place, state in enumerate(order.tolist()):
-        parts = []
-        if rewards.has_state_rewards:
-            parts.append(rewards.get_state_reward(state))
-        if rewards.has_state_action_rewards:
-            # Storm keeps the mean reward of a move; there are this many moves per unit of time.
-            parts.append(rewards.get_state_action_reward(state) * exits[state])
-        total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-        which[place] = known.setdefault(total, len(known))
-    return rational(list(map(_ratio, known)), which)
-
-
-def _ratio(value: Any) -> tuple[Polynomial, Polynomial]:
-    """Return a function of Storm as plain data, its denominator positive or 1 where possible."""
-    over, under = _polynomial(value.numerator), _polynomial(value.denominator)
-    # A denominator that is a number is divided by now, and exactly.
-    scale = under[()] if under.keys() == {()} else Fraction(-1 if max(under.values()) <= 0 else 1)
-    over, under = ({k: weight / scale for k, weight in side.items()} for side in (over, under))
-    return over, under
-
-
-def _polynomial(value: Any) -> dict[tuple[str, ...], Fraction]:
-    if value.is_constant():
-        return {(): Fraction(str(value.constant_part()))}
-    found = {}
-    for term in value.polynomial():
-        product = sorted(v.name for v, power in term.monomial or () for _ in range(power))
-        found[tuple(product)] = Fraction(str(term.coeff))
-    return found
+def _value(formula: Formula) -> float:
+    return float(on_arrays(formula, {})[0])

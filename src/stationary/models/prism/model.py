@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from stationary._support.arguments import explained
-from stationary.edges import Edges
 from stationary.errors import InputError
 from stationary.models._base import Model
 from stationary.models.measures import Measure, mean_of_states, probability, reward
 from stationary.models.prism import _storm
 from stationary.models.rules.base import FormulaModel
-from stationary.models.rules.formulas import on_arrays
+from stationary.models.rules.formulas import Columns, Formula, on_arrays
 from stationary.models.rules.rates import StateFormulas
+from stationary.models.rules.reach import explored
+from stationary.models.rules.states import Ints, States
 
 
 class Prism(FormulaModel):
@@ -78,14 +78,21 @@ class Prism(FormulaModel):
         inputs, learnt = _names(x, "x"), _names(theta, "theta")
         fixed = dict(constants or {})
         _check_roles(inputs, learnt, fixed)
-        chain = _storm.read(source, fixed, [*inputs, *learnt])
+        program = _storm.Program(source, fixed, [*inputs, *learnt])
+        states, applied = explored(
+            program.space, program.first, [rule for _, rule in program.rules]
+        )
+        columns = states.columns
+        for name in columns:
+            columns[name] = columns[name].astype(bool if name in program.truths else np.int64)
+        used = set().union(*(rule.rate.names for rule, source, _ in applied if len(source)))
         for name in learnt:
-            if name not in chain.rates.constants:
+            if name not in used:
                 raise InputError(
                     f"theta: no rate of the PRISM model depends on {name!r}, so there is nothing "
                     f"to learn of it: give it a value in constants"
                 )
-        starts = {name: chain.defined.get(name, 1.0) for name in learnt}
+        starts = {name: program.defined.get(name, 1.0) for name in learnt}
         given = theta if isinstance(theta, Mapping) else {}
         for name, value in given.items():
             if value is None:
@@ -93,7 +100,6 @@ class Prism(FormulaModel):
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise InputError(f"theta: {name!r} must be a number; got {value!r}")
             starts[name] = float(value)
-        columns = chain.states.columns
         if count is None and len(columns) == 1:
             count = next(iter(columns))
         if count is not None and count not in columns:
@@ -101,18 +107,18 @@ class Prism(FormulaModel):
                 f"count: the PRISM model has no variable {count!r}; it has {', '.join(columns)}"
             )
         super().__init__(
-            chain.states,
+            states,
+            applied,
             None if count is None else columns[count],
-            edges=Edges(
-                torch.from_numpy(chain.src), torch.from_numpy(chain.dst), len(chain.states)
-            ),
             params=starts,
             inputs=inputs,
         )
-        self._rates = StateFormulas({"rates": (chain.rates.formula, chain.rates.columns)})
-        self.labels = chain.labels
+        self.labels = {
+            name: np.flatnonzero(on_arrays(condition, columns))
+            for name, condition in program.labels.items()
+        }
         self.constants = fixed
-        self._own = _measures(chain, count)
+        self._own = _measures(states, self.labels, program.rewards, count)
 
     def changed(self, **options: Any) -> Model:
         """Return the model with other values of its constants."""
@@ -168,21 +174,23 @@ def _check_roles(inputs: Sequence[str], learnt: Sequence[str], fixed: Mapping[st
             raise InputError(f"constants: {name!r} must be a finite number; got {value!r}")
 
 
-def _measures(chain: _storm.Chain, count: str | None) -> dict[str, Measure]:
-    n, columns = len(chain.states), chain.states.columns
+def _measures(
+    states: States, labels: Mapping[str, Ints], rewards: Mapping[str, Formula], count: str | None
+) -> dict[str, Measure]:
+    n, columns = len(states), states.columns
     found: dict[str, Measure] = {}
-    for name, places in chain.labels.items():
+    for name, places in labels.items():
         if 0 < len(places) < n:  # otherwise there is nothing to forecast
             inside = np.isin(np.arange(n), places)
             found[name] = probability(inside, f"long-run probability of the label {name}")
-    for name, earned in chain.rewards.items():
+    for name, earned in rewards.items():
         shown = name if name not in found else f"{name}_reward"
         about = f"long-run mean of the reward {name} per unit time"
-        low, high = 0.0 if earned.positive else -math.inf, math.inf
-        values: Any = StateFormulas({name: (earned.formula, earned.columns)})
-        if not earned.constants:
-            values = np.array(on_arrays(earned.formula, earned.columns))
-            high = values.max() if earned.positive and values.max() > 0 else math.inf
+        low, high = (0.0 if _never_negative(earned, columns) else -math.inf), math.inf
+        values: Any = StateFormulas({name: (earned, columns)})
+        if earned.names <= columns.keys():
+            values = np.array(on_arrays(earned, columns))
+            high = values.max() if low == 0 and values.max() > 0 else math.inf
         found[shown] = reward(values, low, high, about)
     # In a file without labels and rewards, the variables are all there is to measure.
     counted = [count] if count is not None else [] if found else list(columns)
@@ -192,3 +200,13 @@ def _measures(chain: _storm.Chain, count: str | None) -> dict[str, Measure]:
             mean = mean_of_states(level, f"long-run mean of {name}")
             found.setdefault(f"mean_{name}", mean)
     return found
+
+
+def _never_negative(formula: Formula, columns: Columns) -> bool:
+    """Whether a formula of the state and of positive constants is seen to be never negative."""
+    if formula.names <= columns.keys():
+        return bool((on_arrays(formula, columns) >= 0).all())
+    if formula.op == "name":
+        return True
+    safe = formula.op in ("+", "*", "/", "^", "min", "max", "if")
+    return safe and all(_never_negative(arg, columns) for arg in formula.args)

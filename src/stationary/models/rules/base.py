@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from stationary.errors import InputError
+from stationary.errors import InputError, RateError
+from stationary.generator import Generator
 from stationary.models._base import Model
 from stationary.models.rules.errors import about
 from stationary.models.rules.formulas import on_arrays
 from stationary.models.rules.language import parse
+from stationary.models.rules.rates import StateFormulas
+from stationary.models.rules.reach import Applied, edges_of
 from stationary.models.rules.states import Ints, States, written
 
 
@@ -27,19 +32,27 @@ class FormulaModel(Model):
     ----------
     states : States
         Values of the variables in every state.
+    applied : sequence of Applied
+        The rules, and where they apply and lead.
     counted : ndarray [n], optional
         What people count in every state: a number in windows is then such a value.
     **declared
-        Edges, parameters and inputs, as for `Model`.
+        Parameters and inputs, as for `Model`.
     """
 
     how_to_count: ClassVar[str]
     constants: Mapping[str, Any]
     labels: Mapping[str, Ints] = {}
     states: States
-    _rates: nn.Module
+    _edge: Tensor | None
 
-    def __init__(self, states: States, counted: NDArray[Any] | None, **declared: Any) -> None:
+    def __init__(
+        self,
+        states: States,
+        applied: Sequence[Applied],
+        counted: NDArray[Any] | None,
+        **declared: Any,
+    ) -> None:
         self._counted: tuple[str, ...] | None = None
         groups = None
         if counted is not None:
@@ -47,13 +60,64 @@ class FormulaModel(Model):
             truth = values.dtype == bool
             self._counted = tuple(written(v) if truth else f"{v:.12g}" for v in values.tolist())
             groups = [self._counted[k] for k in group.tolist()]
-        super().__init__(states=states, groups=groups, **declared)
+        edges, edge = edges_of(applied, states)
+        super().__init__(states=states, groups=groups, edges=edges, **declared)
+        self.register_buffer("_edge", edge, persistent=False)
+        # First the rates of edges, then those of what happens without a move, such as a refusal.
+        places = [(each.rule, each.moves[0]) for each in applied]
+        self._moving = sum(len(which) for _, which in places)
+        places += [(each.rule, each.stays(len(states))) for each in applied]
+        self._sources = [(rule.name, which) for rule, which in places]
+        formulas = {}
+        for k, (rule, which) in enumerate(places):
+            if len(which):
+                here = {name: column[which] for name, column in states.columns.items()}
+                formulas[str(k)] = rule.rate, here
+        self._rates = StateFormulas(formulas)
+
+    def rule_rates(self, *args: Any) -> Tensor:
+        """Rates of all rules: those of their moves, then of what happens without a move."""
+        *inputs, p = args
+        return self._rates(dict(zip(self.inputs, inputs, strict=True)) | vars(p))
 
     def rates(self, *args: Any) -> Tensor:
-        """Rates of every edge, by the formulas of the model."""
-        *inputs, p = args
-        found: Tensor = self._rates(dict(zip(self.inputs, inputs, strict=True)) | vars(p))
-        return found
+        """Each rule's rate on its own edges; those of one edge are added.
+
+        They are NaN where the rate of a rule is invalid and would otherwise be hidden, by another
+        rule of the same edge or because the rule has no edge.
+        """
+        found = self.rule_rates(*args)
+        moving, others = found[..., : self._moving], found[..., self._moving :]
+        if self._edge is not None:
+            moving = torch.where(_valid(moving), moving, math.nan)
+            zero = found.new_zeros((*found.shape[:-1], len(self.edges)))
+            moving = zero.index_add(-1, self._edge, moving)
+        if others.shape[-1]:
+            moving = torch.where(_valid(others).all(-1, keepdim=True), moving, math.nan)
+        return moving
+
+    def generator(self, x: Tensor, theta: Tensor, index: Tensor | None = None) -> Generator:
+        """Generators; the error for an invalid rate names its rule."""
+        try:
+            return super().generator(x, theta, index)
+        except RateError:
+            with torch.no_grad():
+                found = self.rule_rates(*x.split(1, -1), self.named(theta))
+            if bool(_valid(found).all()):  # their sum is not
+                raise
+            *window, place = (~_valid(found)).nonzero()[0].tolist()
+            batch, which = found.shape[:-1], tuple(window)
+            values = torch.cat([each.expand(*batch, -1)[which] for each in (x, theta)]).tolist()
+            names = (*self.inputs, *self.param_names)
+            at = ", ".join(f"{k}={v:g}" for k, v in zip(names, values, strict=True))
+            ends = np.cumsum([len(states) for _, states in self._sources])
+            k = int(np.searchsorted(ends, place, side="right"))
+            rule, states = self._sources[k]
+            raise RateError(
+                f"rule {rule!r} has the rate {float(found[(*which, place)]):g} in state "
+                f"{self.states[int(states[place - ends[k]])]!r} at {at}; rates must be finite and "
+                f"not negative: give the rule a guard, or its rate max(0, ...)"
+            ) from None
 
     @property
     def visible(self) -> Sequence[str]:
@@ -111,3 +175,7 @@ class FormulaModel(Model):
         """Inputs, constants and parameters, for ``print(model)``; the text would be too long."""
         shown = {**self.constants, **self.estimates}
         return ", ".join([f"x={','.join(self.inputs)}", *(f"{k}={v:g}" for k, v in shown.items())])
+
+
+def _valid(rates: Tensor) -> Tensor:
+    return rates.isfinite() & (rates >= 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -13,8 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stationary._support.types import Array
-from stationary.errors import InputError, RateError
-from stationary.generator import Generator
+from stationary.errors import InputError
 from stationary.models._params import Param
 from stationary.models._point import Point
 from stationary.models.latency import Times
@@ -33,7 +31,7 @@ from stationary.models.rules.errors import DescriptionError
 from stationary.models.rules.flows import request_flows
 from stationary.models.rules.formulas import Formula, on_arrays
 from stationary.models.rules.rates import StateFormulas
-from stationary.models.rules.reach import Applied, edges_of, explored
+from stationary.models.rules.reach import Applied, check_irreducible, explored
 from stationary.models.rules.states import States
 from stationary.models.rules.stations import follower, read_servers
 
@@ -107,8 +105,6 @@ class RuleModel(FormulaModel):
     name = "rules"
     how_to_count = "give count=, a formula, for numbers to have a meaning"
     levels: Tensor
-    _edge: Tensor | None
-    _rates: StateFormulas
     _follower: Any = None  # a Follower, where the rules say how a request moves
 
     def __init__(
@@ -132,8 +128,7 @@ class RuleModel(FormulaModel):
         given = {part: value for part, value in locals().items() if part in parts}
         self._description = description = read_description(given, changes)
         self.constants = description.constants
-        states, applied = explored(description)
-        edges, edge = edges_of(applied, states)
+        states, applied = explored(description.space, description.first, description.parsed_rules)
         counted = None
         if description.counted is not None:
             # Adding zero makes -0 into 0, which needs no name of its own.
@@ -141,8 +136,8 @@ class RuleModel(FormulaModel):
             counted = counted + 0.0
         super().__init__(
             states,
+            applied,
             counted,
-            edges=edges,
             params={
                 name: Param(
                     value, name not in description.real, per_time=-1 if name == "overhead" else 0
@@ -151,58 +146,8 @@ class RuleModel(FormulaModel):
             },
             inputs=description.inputs,
         )
-        self.register_buffer("_edge", edge, persistent=False)
-        # First the rates of edges, then those of what happens without a move, such as a refusal.
-        places = [(each.rule, each.moves[0]) for each in applied]
-        self._moving = sum(len(which) for _, which in places)
-        places += [(each.rule, each.stays(len(states))) for each in applied]
-        self._sources = [(rule.name, which) for rule, which in places]
-        formulas = {}
-        for k, (rule, which) in enumerate(places):
-            if len(which):
-                here = {name: column[which] for name, column in states.columns.items()}
-                formulas[str(k)] = rule.rate, here
-        self._rates = StateFormulas(formulas)
+        check_irreducible(self.edges, states)
         self._own = self._make_measures(applied)
-
-    def rates(self, *args: Any) -> Tensor:
-        """Each rule's rate on its own edges; those of one edge are added.
-
-        They are NaN where the rate of a rule is invalid and would otherwise be hidden, by another
-        rule of the same edge or because the rule has no edge.
-        """
-        found = super().rates(*args)
-        moving, others = found[..., : self._moving], found[..., self._moving :]
-        if self._edge is not None:
-            moving = torch.where(_valid(moving), moving, math.nan)
-            zero = found.new_zeros((*found.shape[:-1], len(self.edges)))
-            moving = zero.index_add(-1, self._edge, moving)
-        if others.shape[-1]:
-            moving = torch.where(_valid(others).all(-1, keepdim=True), moving, math.nan)
-        return moving
-
-    def generator(self, x: Tensor, theta: Tensor, index: Tensor | None = None) -> Generator:
-        """Generators; the error for an invalid rate names its rule."""
-        try:
-            return super().generator(x, theta, index)
-        except RateError:
-            with torch.no_grad():
-                found = super().rates(*x.split(1, -1), self.named(theta))
-            if bool(_valid(found).all()):  # their sum is not
-                raise
-            *window, place = (~_valid(found)).nonzero()[0].tolist()
-            batch, which = found.shape[:-1], tuple(window)
-            values = torch.cat([each.expand(*batch, -1)[which] for each in (x, theta)]).tolist()
-            names = (*self.inputs, *self.param_names)
-            at = ", ".join(f"{k}={v:g}" for k, v in zip(names, values, strict=True))
-            ends = np.cumsum([len(states) for _, states in self._sources])
-            k = int(np.searchsorted(ends, place, side="right"))
-            rule, states = self._sources[k]
-            raise RateError(
-                f"rule {rule!r} has the rate {float(found[(*which, place)]):g} in state "
-                f"{self.states[int(states[place - ends[k]])]!r} at {at}; rates must be finite and "
-                f"not negative: give the rule a guard, or its rate max(0, ...)"
-            ) from None
 
     def _make_measures(self, applied: Sequence[Applied]) -> dict[str, Measure]:
         """Make the measures that follow from arrivals, jobs and variables, and the user's own."""
@@ -272,7 +217,7 @@ class RuleModel(FormulaModel):
     def response_times(self, point: Point) -> Times:
         """How long accepted requests that are served stay, by following one of them."""
         tagged = self._tagged
-        rates = super().rates(*point.x.split(1, -1), point.p)[..., : self._moving]
+        rates = self.rule_rates(*point.x.split(1, -1), point.p)[..., : self._moving]
         flow = rates * point.pi[..., self._follower.moves.source]
         return tagged.times(rates, flow, present=point.mean(self.levels))
 
@@ -292,10 +237,6 @@ class RuleModel(FormulaModel):
         """The whole description; constants also one by one, as options that can be changed."""
         plain = self._description.model_dump(mode="json", exclude_defaults=True)
         return {**plain, **self.constants}
-
-
-def _valid(rates: Tensor) -> Tensor:
-    return rates.isfinite() & (rates >= 0)
 
 
 def _finite(formula: Formula, states: States, section: str, key: str = "") -> NDArray[np.float64]:

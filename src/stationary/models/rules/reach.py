@@ -13,9 +13,8 @@ from torch import Tensor
 from stationary.edges import Edges
 from stationary.errors import InputError, ReducibleError
 from stationary.generator import Generator
-from stationary.models.rules.description import Description
 from stationary.models.rules.rule import Rule
-from stationary.models.rules.states import Ints, States
+from stationary.models.rules.states import Ints, Space, States
 
 
 class Applied(NamedTuple):
@@ -39,10 +38,9 @@ class Applied(NamedTuple):
         return np.union1d(stays, np.setdiff1d(np.arange(n), self.source))
 
 
-def explored(given: Description) -> tuple[States, list[Applied]]:
+def explored(space: Space, first: int, rules: Sequence[Rule]) -> tuple[States, list[Applied]]:
     """Return the states that rules reach, and for each rule where it applies and leads."""
-    space, rules = given.space, given.parsed_rules
-    codes = space.reached(given.first, [partial(rule.moves, space) for rule in rules])
+    codes = space.reached(first, [partial(rule.moves, space) for rule in rules])
     states, applied = States(space.columns(codes)), []
     for rule in rules:
         source, target = rule.moves(space, codes, states.columns)
@@ -68,12 +66,15 @@ def edges_of(applied: Sequence[Applied], states: States) -> tuple[Edges, Tensor 
         pairs, inverse = np.unique(pairs, return_inverse=True)
         where = torch.from_numpy(inverse)
     src, dst = (torch.from_numpy(ends) for ends in np.divmod(pairs, n))
-    edges = Edges(src, dst, n)
+    return Edges(src, dst, n), where
+
+
+def check_irreducible(edges: Edges, states: States) -> None:
+    """Raise unless the chain returns to all of its states."""
     try:
         Generator(edges, torch.ones(len(edges), dtype=torch.float64)).check_irreducible()
     except ReducibleError as error:
         raise InputError(_reducible(error, states)) from None
-    return edges, where
 
 
 def _reducible(error: ReducibleError, states: States) -> str:
