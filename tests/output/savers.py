@@ -19,7 +19,6 @@ import numpy as np
 import torch
 
 import stationary as st
-from stationary._support import files
 from stationary.errors import InputError
 
 torch.set_num_threads(1)
@@ -180,11 +179,9 @@ def race(folder, one, other, rounds):
 
 
 def main():
-    """Run one of the ways to be killed, with or without a call that exchanges folders."""
-    folder, (way, exchange), moments = Path(sys.argv[1]), sys.argv[2].split("-"), int(sys.argv[3])
+    """Run one of the ways to be killed."""
+    folder, way, moments = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     one, other = plans()
-    if exchange == "renames":
-        files._exchange = lambda *_: False
     ways = {"moments": kill_while_saving, "random": kill_at_random, "race": race}
     seen = ways[way](folder, one, other, moments)
     left = list(itertools.islice(folder.glob(".run.saving-*"), 100))

@@ -21,12 +21,11 @@ def saved_by_force(folder, mode, moments):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("exchange", ["exchange", "renames"])
 @pytest.mark.parametrize(
     "moments", [pytest.param(8, id="few"), pytest.param(30, id="many", marks=pytest.mark.slow)]
 )
-def test_kill_at_any_call_leaves_the_old_run_or_the_new_one(tmp_path, exchange, moments):
-    seen = saved_by_force(tmp_path, f"moments-{exchange}", moments)
+def test_kill_at_any_call_leaves_the_old_run_or_the_new_one(tmp_path, moments):
+    seen = saved_by_force(tmp_path, "moments", moments)
     assert seen["old"]
     assert seen["none"]
     assert seen["new"]
@@ -34,15 +33,13 @@ def test_kill_at_any_call_leaves_the_old_run_or_the_new_one(tmp_path, exchange, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("exchange", ["exchange", "renames"])
-def test_kill_at_any_time_leaves_one_whole_run(tmp_path, exchange):
-    saved_by_force(tmp_path, f"random-{exchange}", 50)
+def test_kill_at_any_time_leaves_one_whole_run(tmp_path):
+    saved_by_force(tmp_path, "random", 50)
 
 
 @pytest.mark.parametrize(
     "rounds", [pytest.param(3, id="few"), pytest.param(40, id="many", marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("exchange", ["exchange", "renames"])
-def test_two_writers_make_no_mixture(tmp_path, exchange, rounds):
-    seen = saved_by_force(tmp_path, f"race-{exchange}", rounds)
+def test_two_writers_make_no_mixture(tmp_path, rounds):
+    seen = saved_by_force(tmp_path, "race", rounds)
     assert seen["left"] == 0

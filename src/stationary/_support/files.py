@@ -1,13 +1,11 @@
 """Files and folders that appear whole or not at all, and are on the disk once they are there.
 
-A file takes the place of another by one rename. A folder cannot, so two folders are exchanged by a
-system call of their own. Where there is none, two renames do it, and `surviving` finds the old
+A file takes the place of another by one rename. A folder needs two, and `surviving` finds the old
 folder if the writer dies between them.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import glob
 import os
@@ -24,9 +22,6 @@ _ABANDONED = 24 * 3600.0
 
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 """Errors of a rename to a folder that holds something; systems differ."""
-
-_NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""Errors of an exchange that the kernel or the file system does not have."""
 
 
 @contextmanager
@@ -111,7 +106,7 @@ def _put(new: Path, target: Path, overwrite: bool) -> None:
     """Move a folder to its place; one that is there goes to the scratch folder of the new one."""
     old = new.with_name("old")
     try:
-        while not _moved(new, target, overwrite) and not _exchange(new, target):
+        while not _moved(new, target, overwrite):
             # An earlier turn may have left one: another writer was faster, and replaced it.
             shutil.rmtree(old, ignore_errors=True)
             with suppress(FileNotFoundError):  # another writer is between its two renames
@@ -131,21 +126,3 @@ def _moved(new: Path, target: Path, overwrite: bool) -> bool:
             raise
         return False
     return True
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swap two folders in one step; return whether the system can."""
-    if os.name == "nt":
-        return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    names = os.fsencode(one), os.fsencode(other)
-    if hasattr(libc, "renameat2"):  # Linux: AT_FDCWD is -100, RENAME_EXCHANGE is 2
-        failed = libc.renameat2(-100, names[0], -100, names[1], 2)
-    elif hasattr(libc, "renamex_np"):  # macOS: RENAME_SWAP is 2
-        failed = libc.renamex_np(*names, 2)
-    else:
-        return False
-    number = ctypes.get_errno()
-    if failed and number not in (*_NO_EXCHANGE, errno.ENOENT):
-        raise OSError(number, os.strerror(number), str(other))
-    return not failed
