@@ -24,9 +24,6 @@ TOO_LARGE = (
     f"place."
 )
 
-_UNPACKED, _RATIO, _SMALL = 4 * 2**30, 100, 2**26
-"""Bytes of a packed file once it is unpacked: at most, and per byte beyond those of a small one."""
-
 _ENDING = re.compile(
     r"(\.(?:log|txt|csv|tsv|jsonl|ndjson|parquet))?(\.(?:gz|zst|bz2))?$", re.IGNORECASE
 )
@@ -39,7 +36,6 @@ _ARCHIVES = {
 }
 """How files begin that hold others, or are packed in a way that is not read."""
 
-_PACKED = {".gz", ".zst", ".bz2"}
 _TABLES = {"csv": ",", "tsv": "\t"}
 _ROWS, _HEAD, _WIDE = 6, 2**16, 200
 """Rows, bytes and characters of a cell that a preview shows at most."""
@@ -108,7 +104,6 @@ class Uploads:
         """Return the first rows of a file, what it holds, and which columns are likely which."""
         path, name = self.get(key)
         try:
-            check(path, bounded=self._owns(path))
             columns, rows, kind = _first(path)
         except InputError as error:
             self.forget(key)
@@ -131,98 +126,48 @@ class Uploads:
         }
 
 
-def check(path: Path, bounded: bool = True) -> None:
-    """Raise for an empty file, an archive, and, if bounded, one that unpacks to too much."""
-    try:
-        size = path.stat().st_size
-        if not size:
-            raise InputError(f"{path}: the file is empty")
-        with path.open("rb") as file:
-            head = file.read(8)
-        for begin, kind in _ARCHIVES.items():
-            if head.startswith(begin):
-                raise InputError(
-                    f"{path}: this is a {kind} archive; unpack it, and send the log itself"
-                )
-        if head.startswith(b"PAR1"):
-            unpacked, most = _size_of_parquet(path), _UNPACKED
-        elif path.suffix.lower() in _PACKED:
-            most = min(max(_SMALL, _RATIO * size), _UNPACKED)
-            unpacked = _size_unpacked(path, most) if bounded else 0
-        else:
-            return
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path}: cannot be read: {error}; is it damaged?") from None
-    if bounded and unpacked > most:
-        raise InputError(
-            f"{path}: unpacked it is more than {most / 2**20:.0f} MiB, too much for the studio; "
-            f"run 'stationary plan' on it, or send a part of it"
-        )
-
-
-def _size_unpacked(path: Path, most: int) -> int:
-    """Return the size of a packed file, or one above the most as soon as that shows."""
-    unpacked = 0
-    with pa.input_stream(path, compression="detect") as stream:
-        while unpacked <= most and (part := stream.read(2**20)):
-            unpacked += len(part)
-    return unpacked
-
-
-def _size_of_parquet(path: Path) -> int:
-    """Return a bound on the memory of a table: values repeat in a file, and not in memory."""
-    facts = pq.ParquetFile(path).metadata
-    groups = sum(facts.row_group(k).total_byte_size for k in range(facts.num_row_groups))
-    return int(max(groups, 8 * facts.num_rows * facts.num_columns))
-
-
 def _first(path: Path) -> tuple[list[str], list[list[str]], str]:
     """Return columns and rows of a table, or no columns and the lines of a log; and the format."""
+    with path.open("rb") as file:
+        head = file.read(8)
+    if not head:
+        raise InputError(f"{path}: the file is empty")
+    for begin, packed in _ARCHIVES.items():
+        if head.startswith(begin):
+            raise InputError(
+                f"{path}: this is a {packed} archive; unpack it, and send the log itself"
+            )
     kind = str(Source(str(path)).found_format[0])
     try:
         if kind == "parquet":
-            file = pq.ParquetFile(path)
-            batch = next(file.iter_batches(_ROWS), None)
+            table = pq.ParquetFile(path)
+            batch = next(table.iter_batches(_ROWS), None)
             values = [] if batch is None else [column.to_pylist() for column in batch.columns]
             rows = [_shown(row) for row in zip(*values, strict=True)]
-            return _shown(file.schema_arrow.names), rows, kind
+            return _shown(table.schema_arrow.names), rows, kind
         with pa.input_stream(path, compression="detect") as stream:
             head = stream.read(_HEAD)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: cannot be read: {error}; is it damaged?") from None
     text = head.decode("utf-8-sig", "replace")
     whole = text if len(head) < _HEAD else text.rpartition("\n")[0]  # the last line may be cut
-    found: list[Any] = []
-    for number, line in enumerate(whole.split("\n"), 1):
-        if not line.strip() or (kind in _TABLES and line.startswith("#")):
-            continue
-        try:
-            found.append(_parsed(line.rstrip("\r"), kind))
-        except (ValueError, TypeError, RecursionError, csv.Error):
-            raise InputError(f"{path}: line {number} is not a row of {kind}") from None
-        if len(found) > _ROWS:
-            break
-    if not found:
+    lines = [line.rstrip("\r") for line in whole.split("\n") if line.strip()]
+    if kind in _TABLES:
+        lines = [line for line in lines if not line.startswith("#")]
+    if not lines:
         raise InputError(f"{path}: there is no row in its first {_HEAD // 2**10} KiB")
-    if kind in _TABLES:
-        return found[0], found[1:], kind
-    if kind != "jsonl":
-        return [], found[:_ROWS], kind
-    columns = list(dict.fromkeys(name for each in found[:_ROWS] for name in each))
-    rows = [_shown(each.get(name, "") for name in columns) for each in found[:_ROWS]]
-    return _shown(columns), rows, kind
-
-
-def _parsed(line: str, kind: str) -> Any:
-    """Return the cells of a line of a table, the object of one of JSON, or the line itself."""
-    if kind in _TABLES:
-        return _shown(next(csv.reader([line], delimiter=_TABLES[kind])))
-    if kind != "jsonl":
-        return _shown([line])
-    found = json.loads(line)
-    if not isinstance(found, dict):
-        raise TypeError(kind)
-    return found
+    try:
+        if kind in _TABLES:
+            names, *cells = csv.reader(lines[: _ROWS + 1], delimiter=_TABLES[kind])
+        elif kind == "jsonl":
+            found = [json.loads(line) for line in lines[:_ROWS]]
+            names = list(dict.fromkeys(name for each in found for name in each))
+            cells = [[each.get(name, "") for name in names] for each in found]
+        else:
+            names, cells = [], [[line] for line in lines[:_ROWS]]
+    except (ValueError, TypeError, AttributeError, RecursionError, csv.Error):
+        raise InputError(f"{path}: its first lines are not rows of {kind}") from None
+    return _shown(names), [_shown(row) for row in cells], kind
 
 
 def _shown(values: Iterable[Any]) -> list[str]:
