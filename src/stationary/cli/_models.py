@@ -8,14 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import stationary as st
 from stationary.cli._parse import parse_number, parse_pairs
 from stationary.errors import InputError
-
-if TYPE_CHECKING:
-    from stationary.models import Model
 
 _FILE = re.compile(r"(.*\.(?:toml|sm|prism|pm))(?::(.*))?", re.IGNORECASE | re.DOTALL)
 _PRISM = {".sm", ".prism", ".pm"}
@@ -114,7 +111,7 @@ class ModelText:
 
     def model(
         self, relax: float | None = None, prism: PrismOptions | None = None, x: str = "load"
-    ) -> Model:
+    ) -> st.Model:
         """Make the model, with free rates added if ``relax`` is given."""
         from stationary.models.registry import build
 
@@ -124,7 +121,7 @@ class ModelText:
             raise InputError(
                 "--theta, --constants and --group-by go with a PRISM file: --model q.sm"
             )
-        model: Model
+        model: st.Model
         if self.is_prism:
             model = self._prism(prism, x)
         elif self.is_file:
@@ -133,7 +130,7 @@ class ModelText:
             model = build({"name": self.parts[0].strip().lower(), **self.options})
         return model if relax is None else st.models.Relaxed(model, alpha=relax)
 
-    def _prism(self, given: PrismOptions, x: str) -> Model:
+    def _prism(self, given: PrismOptions, x: str) -> st.Model:
         file, behind = self.parts
         if given.theta is None:
             raise InputError(

@@ -27,14 +27,12 @@ from stationary.cli._parse import parse_range, parse_states
 from stationary.errors import InputError, did_you_mean, hide_passwords
 from stationary.ingest.formats import format_names
 from stationary.terms.candidates import parse_system
-from stationary.terms.measures import USUAL, check_bounds, check_measures
+from stationary.terms.measures import check_bounds, check_measures
 from stationary.terms.slo import as_slos, check_level, check_positive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stationary.data.windows import Windows
-    from stationary.facade import Plan
     from stationary.planning.record import Question
     from stationary.terms.slo import Slo
 
@@ -58,36 +56,6 @@ _SHARED = {
     "format": f"Format, if the ending does not say it: {', '.join(format_names())}.",
 }
 """Help for options that mean the same in every command."""
-
-
-def _start_with(*words: str) -> Callable[[str], list[str]]:
-    """Return what completes the last of several values, which commas separate."""
-
-    def complete(incomplete: str) -> list[str]:
-        first, comma, last = incomplete.rpartition(",")
-        return [f"{first}{comma}{word}" for word in words if word.startswith(last)]
-
-    return complete
-
-
-def _models(incomplete: str) -> list[str]:
-    from stationary.models.registry import names
-
-    return [name for name in names() if name.startswith(incomplete)]
-
-
-_COMPLETED: dict[str, Callable[[str], list[str]]] = {
-    "model": _models,
-    "slo": _start_with("loss<0.1%", "p99<200ms", "response_time<50ms"),
-    "measures": _start_with(*USUAL),
-    "measure": _start_with(*USUAL),
-    "what_if": _start_with("servers=+1", "capacity=+50%", "faster=1.2"),
-    "format": _start_with(*format_names()),
-    "engine": _start_with("duckdb", "spark"),
-    "growth": _start_with("3%/month"),
-    "preset": _start_with("http", "opentelemetry", "spring", "ingress-nginx", "traefik"),
-}
-"""What a shell completes, by the name of the option."""
 
 
 def command_of(function: Callable[..., None]) -> Callable[..., None]:
@@ -149,8 +117,7 @@ def _parameter(
             flags = ["--output", "-o"]
         elif kind is bool and not default:  # without --no-...
             flags = [f"--{name.replace('_', '-')}"]
-        complete = _COMPLETED.get(name)
-        made = typer.Option(*flags, help=text, autocompletion=complete, rich_help_panel=panel)
+        made = typer.Option(*flags, help=text, rich_help_panel=panel)
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -213,7 +180,7 @@ class Reading:
 
     def windows(
         self, file: Path, states: Sequence[str] = (), pooled: bool = False, x: str | None = None
-    ) -> Windows:
+    ) -> st.Windows:
         """Read windows; ``states`` are those that ``observe`` may name, ``x`` other columns."""
         from stationary.terms.categories import parse_counts
 
@@ -231,7 +198,7 @@ class Reading:
         )
         return self.without(found)
 
-    def without(self, found: Windows) -> Windows:
+    def without(self, found: st.Windows) -> st.Windows:
         """Return the windows but for those to leave out."""
         which = [number - 1 for number in self.left_out()]
         if not which:
@@ -336,7 +303,7 @@ class RunFolder:
         if self.output is not None:
             check_target(self.output, self.overwrite)
 
-    def save(self, plan: Plan) -> None:
+    def save(self, plan: st.Plan) -> None:
         """Write the run, if a folder is given."""
         if self.output is not None:
             plan.save(self.output, self.overwrite)

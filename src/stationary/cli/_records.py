@@ -8,15 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import stationary as st
 from stationary import words
 from stationary._support.plain import finite
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stationary.facade import Plan
     from stationary.planning.experiment import Experiment
-    from stationary.planning.limits import Limit
     from stationary.trust.identifiability import Identifiability
 
 
@@ -25,7 +24,7 @@ def as_json(value: Any) -> str:
     return json.dumps(finite(value), indent=2, allow_nan=False)
 
 
-def limit_record(limit: Limit | None) -> dict[str, Any] | None:
+def limit_record(limit: st.Limit | None) -> dict[str, Any] | None:
     """Return the largest load that meets the objectives."""
     if limit is None:
         return None
@@ -44,7 +43,7 @@ def limit_record(limit: Limit | None) -> dict[str, Any] | None:
     }
 
 
-def fit_record(plan: Plan, limit: Limit | None, output: Path | None) -> dict[str, Any]:
+def fit_record(plan: st.Plan, limit: st.Limit | None, output: Path | None) -> dict[str, Any]:
     """Return what ``stationary fit`` found."""
     from stationary.models.registry import describe
 
@@ -69,7 +68,7 @@ def fit_record(plan: Plan, limit: Limit | None, output: Path | None) -> dict[str
     }
 
 
-def check_record(plan: Plan, known: Identifiability) -> dict[str, Any]:
+def check_record(plan: st.Plan, known: Identifiability) -> dict[str, Any]:
     """Return what ``stationary check`` found."""
     horizon = plan.horizon
     return {
@@ -90,7 +89,7 @@ def check_record(plan: Plan, known: Identifiability) -> dict[str, Any]:
 
 
 def comparison_record(
-    plan: Plan, frame: pd.DataFrame | None, limit: Limit | None
+    plan: st.Plan, frame: pd.DataFrame | None, limit: st.Limit | None
 ) -> dict[str, Any]:
     """Return what ``stationary compare`` found."""
     return {
@@ -104,7 +103,7 @@ def comparison_record(
     }
 
 
-def _grounds(plan: Plan) -> dict[str, Any]:
+def _grounds(plan: st.Plan) -> dict[str, Any]:
     """What an answer takes as given, and what makes the width of its interval."""
     taken = [
         {**asdict(each), "others": [{"value": v, "load": load} for v, load in each.others]}
@@ -115,9 +114,9 @@ def _grounds(plan: Plan) -> dict[str, Any]:
 
 
 def plan_record(
-    plan: Plan,
-    limit: Limit,
-    alone: Sequence[Limit],
+    plan: st.Plan,
+    limit: st.Limit,
+    alone: Sequence[st.Limit],
     rows: list[dict[str, Any]],
     notes: Sequence[str],
 ) -> dict[str, Any]:
@@ -144,10 +143,10 @@ def plan_record(
 
 
 def forecast_record(
-    plan: Plan,
+    plan: st.Plan,
     rows: list[dict[str, Any]],
-    limit: Limit,
-    now: Limit | None,
+    limit: st.Limit,
+    now: st.Limit | None,
     test: Experiment | None,
 ) -> dict[str, Any]:
     """Return what ``stationary forecast`` found, if a limit was asked for."""

@@ -17,7 +17,6 @@ from stationary.cli._say import prose, say
 from stationary.cli._show import stages
 
 if TYPE_CHECKING:
-    from stationary.facade import Plan
     from stationary.trust.identifiability import Identifiability
 
 _MARKS = {"ok": "ok     ", "warning": "WARNING", "unknown": "unknown"}
@@ -95,7 +94,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _show(plan: Plan, known: Identifiability) -> None:
+def _show(plan: st.Plan, known: Identifiability) -> None:
     findings = plan.findings
     prose(f"Checked with {plan.name}: {words.observed(plan.windows)}")
     say()

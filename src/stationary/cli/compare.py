@@ -23,9 +23,6 @@ from stationary.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stationary.facade import Plan
-    from stationary.planning.limits import Limit
-
 
 @command_of
 def compare(
@@ -121,7 +118,7 @@ def compare(
         raise typer.Exit(1)
 
 
-def _show(plan: Plan, frame: pd.DataFrame | None, limit: Limit | None, wide: bool) -> None:
+def _show(plan: st.Plan, frame: pd.DataFrame | None, limit: st.Limit | None, wide: bool) -> None:
     ranking = plan.ranking()
     best = ranking["backtest"].min()
     rows = [[row["model"], row["kind"], *_cells(row, best)] for row in ranking.to_dict("records")]

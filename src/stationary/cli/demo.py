@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import stationary as st
 from stationary.cli._options import command_of, use_one_thread
 from stationary.cli._say import say
 from stationary.errors import InputError
@@ -12,8 +13,6 @@ from stationary.output.folders import REPORT
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from stationary.data.windows import Windows
 
 _SLOS = ("loss<0.1%", "p99<8ms")
 _BIN = 250
@@ -88,7 +87,7 @@ def draw(plan: Any, later: pd.DataFrame, path: Path) -> None:
     save_figure(plot_percentiles(grid, fitted=fitted, observed=later, ax=right), path, about)
 
 
-def _measured(windows: Windows, start: float) -> pd.DataFrame:
+def _measured(windows: st.Windows, start: float) -> pd.DataFrame:
     """Return what was measured at heavier loads, over ranges of load."""
     import pandas as pd
 

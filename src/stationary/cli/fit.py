@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,11 +22,8 @@ from stationary.cli._show import progress_bar, stages
 from stationary.errors import InputError
 
 if TYPE_CHECKING:
-    from stationary.facade import Plan
     from stationary.learning.estimate import Method
     from stationary.learning.stochastic import Step
-    from stationary.models import Model
-    from stationary.planning.limits import Limit
 
 
 @dataclass(frozen=True)
@@ -41,11 +38,7 @@ class Training:
     gradient: exact; infinity:p=0.1 (or p=auto, series=doubling, least=10, control=yes, draws=4);
         bptt:steps=16; dc-bptt:steps=128. All but exact fit by stochastic steps.
     epochs: Passes over the windows of a stochastic fit [50].
-    lr: Learning rate of a stochastic fit, by Adam [0.1].
-    batch: Windows per stochastic step [1].
-    start: Where all parameters of a stochastic fit start [where the model says].
     floor: Least value of positive parameters in a stochastic fit; 0 allows a start at zero [1e-6].
-    average: Average the second half of the stochastic steps.
     resume: Go on with a fit that was interrupted.
     starts: Starting points of the optimiser [3, or 1 for a large chain].
     seed: Seed of starts, order and draws.
@@ -54,11 +47,7 @@ class Training:
     method: str = "best"
     gradient: str | None = None
     epochs: int | None = None
-    lr: float | None = None
-    batch: int | None = None
-    start: float | None = None
     floor: float | None = None
-    average: bool = False
     resume: bool = False
     starts: int | None = None
     seed: int = 0
@@ -73,22 +62,20 @@ class Training:
     def chosen(self, cluster: str | None, folder: Path | None) -> Method:
         """Return the method; an option that goes with another method is an error."""
         gradient = None if self.gradient is None else parse_gradient(self.gradient, self.seed)
-        changes = ("epochs", "batch", "start", "floor")
-        given = {k: v for k, v in vars(self).items() if k in changes and v is not None}
+        changes = {"epochs": self.epochs, "floor": self.floor}
+        given: dict[str, Any] = {name: v for name, v in changes.items() if v is not None}
         if self.of_the_paper:
-            way = st.paper.training(gradient=gradient, lr=self.lr or 0.1, seed=self.seed)
+            way = st.paper.training(gradient=gradient, seed=self.seed)
         elif self.epochs is None and (gradient is None or isinstance(gradient, st.Exact)):
-            if self.average or self.lr is not None or given:
+            if given:
                 raise InputError(
-                    "--average, --lr, --batch, --start and --floor go with a stochastic fit: "
-                    "--gradient infinity, --method paper, or --epochs"
+                    "--floor goes with a stochastic fit: --gradient infinity, --method paper, or "
+                    "--epochs"
                 )
             return st.Newton(self.starts, cluster=cluster, folder=folder, resume=self.resume)
         else:
             way = st.Stochastic(gradient or st.Exact())
-            if self.lr is not None:
-                given["rule"] = st.optimisers.Adam(lr=self.lr)
-        return replace(way, average=self.average, folder=folder, resume=self.resume, **given)
+        return replace(way, folder=folder, resume=self.resume, **given)
 
 
 @command_of
@@ -219,7 +206,7 @@ def fit(
         raise typer.Exit(1)
 
 
-def _check_shared(method: Method, chain: Model) -> None:
+def _check_shared(method: Method, chain: st.Model) -> None:
     """Raise unless a cluster has several starts to run."""
     from stationary.models.chunks import is_large
 
@@ -252,7 +239,7 @@ def _watched(method: Method) -> Iterator[Method]:
             yield replace(method, callback=at_step)
 
 
-def _show(plan: Plan, limit: Limit | None, output: Path | None) -> None:
+def _show(plan: st.Plan, limit: st.Limit | None, output: Path | None) -> None:
     prose(words.summary(plan))
     if limit is not None:
         say()

@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+import stationary as st
+from stationary import words
+from stationary._support.files import replacing
 from stationary.cli._options import Asking, check_new, check_saved, command_of, refuse
-from stationary.cli._parse import parse_loads, parse_pairs
+from stationary.cli._parse import parse_changes, parse_grid, parse_loads, parse_pairs
+from stationary.cli._records import as_json, forecast_record
 from stationary.cli._say import prose, say
+from stationary.cli._show import forecast_table, stages, table
 from stationary.errors import InputError
 from stationary.terms.spans import parse_span
 
@@ -17,8 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from stationary.planning.experiment import Experiment
-    from stationary.planning.limits import Limit
-    from stationary.planning.what_if import Change
 
 
 @command_of
@@ -34,10 +37,8 @@ def forecast(
     level: float | None = None,
     wide: bool = False,
     json: bool = False,
-    csv: bool = False,
     output: Path | None = None,
     plot: Path | None = None,
-    measure: str = "loss",
     overwrite: bool = False,
 ) -> None:
     """Forecast loss, queue, throughput, response time and utilisation at loads of your choice.
@@ -61,23 +62,21 @@ def forecast(
     what_if: Forecast a changed system: servers=5 or servers=+1, capacity=+50%, patience=200ms,
         faster=1.2 (every server); several after commas, or the option several times.
     next_experiment: With --slo: at which load would ten more windows narrow the limit most?
-    csv: Print CSV for programs.
     output: Also write it here, as .csv, .json or .parquet.
-    plot: Also draw the measure here, as .png, .svg or .pdf.
-    measure: Measure to draw.
+    plot: Also draw the first of the measures here, as .png, .svg or .pdf.
     """
     # Without loads, the answer is a limit: on the SLOs that are given, or on those of the run.
     slos = asking.slos
     limited = bool(asking.slo) or asking.present is not None or next_experiment or not x
+    is_table = output is not None and output.suffix.lower() in (".csv", ".parquet")
     refuse(
-        (json and csv, "choose one of --json and --csv"),
         (
-            not x and (csv or plot is not None),
-            "--csv and --plot show measures over load: give loads, as in --x 10:60:2",
+            not x and (is_table or plot is not None),
+            f"{output if is_table else plot} shows measures over load: give loads, as in --x 10:60",
         ),
         (
-            csv and limited,
-            "--csv has no room for the limit of --slo and --present: take --json, or leave out one",
+            is_table and limited,
+            f"{output} has no room for the limit of --slo: take .json, or ask twice",
         ),
         (
             next_experiment and bool(what_if),
@@ -88,14 +87,6 @@ def forecast(
     names = None if measures is None else measures.split(",")
     length = None if window is None else parse_span(window, "--window")
     if output is not None:
-        is_table = output.suffix.lower() in (".csv", ".parquet")
-        refuse(
-            (is_table and not x, f"{output} holds measures over load: give loads, as in --x 10:60"),
-            (
-                is_table and limited,
-                f"{output} has no room for the limit of --slo: take .json, or ask twice",
-            ),
-        )
         check_new(output, overwrite, ".csv", ".json", ".parquet")
     if plot is not None:
         check_new(plot, overwrite, ".png", ".svg", ".pdf")
@@ -103,15 +94,9 @@ def forecast(
         parse_loads(text.rpartition("=")[2], 1.0)
     changed = ",".join(what_if or ())
     changes = parse_pairs(changed, "--what-if", "servers=+1") if what_if else ()
-    check_saved(run, asking, [*(names or ()), *([] if plot is None else [measure])], list(changes))
+    check_saved(run, asking, names or (), list(changes))
 
-    from stationary import words
-    from stationary.cli._parse import parse_changes, parse_grid
-    from stationary.cli._records import as_json, forecast_record
-    from stationary.cli._show import forecast_table, stages
-    from stationary.planner import load
-
-    saved = load(run)
+    saved = st.load(run)
     slos = slos or (saved.question.slos if limited else ())
     if limited and not slos:
         asking.check(level)  # a present load is compared with a limit
@@ -137,16 +122,15 @@ def forecast(
     if plot is not None and frame is not None:
         from stationary.output.plots import plot_forecast, save_figure
 
-        line = next((slo.bound for slo in slos if slo.measure == measure), None)
-        save_figure(plot_forecast(frame, measure, fitted=(low, high), bound=line), plot)
+        drawn = names[0] if names else "loss"
+        line = next((slo.bound for slo in slos if slo.measure == drawn), None)
+        save_figure(plot_forecast(frame, drawn, fitted=(low, high), bound=line), plot)
     rows = [] if frame is None else frame.to_dict("records")
     answer = as_json(rows if limit is None else forecast_record(plan, rows, limit, now, test))
     if output is not None:
         _write(output, frame, answer)
     if json:
         say(answer)
-    elif csv and frame is not None:
-        say(frame.to_csv(index=False), nl=False)
     else:
         if frame is not None:
             answering = {part.name for part in plan.draws.parts}
@@ -160,15 +144,18 @@ def forecast(
         if plan.change is not None:
             prose(f"WARNING: {words.what_if(plan.change)}")
         if limit is not None:
-            _show(limit, now, plan.change, test)
+            prose(words.plan_answer(limit, reason=True))
+            if now is not None and plan.change is not None:
+                prose(words.changed_limit(now, limit, plan.change))
+            prose(words.headroom(limit))
+        if test is not None:
+            _show(test)
     if limit is not None and not limit.holds:
         raise typer.Exit(1)
 
 
 def _write(output: Path, frame: pd.DataFrame | None, answer: str) -> None:
     """Write the rows as a table, or all of the answer as JSON."""
-    from stationary._support.files import replacing
-
     with replacing(output) as part:
         if output.suffix.lower() == ".json" or frame is None:
             part.write_text(f"{answer}\n", encoding="utf-8")
@@ -178,25 +165,17 @@ def _write(output: Path, frame: pd.DataFrame | None, answer: str) -> None:
             frame.to_parquet(part, index=False)
 
 
-def _show(limit: Limit, now: Limit | None, change: Change | None, test: Experiment | None) -> None:
-    from stationary import words
-    from stationary.cli._show import table
-
-    number = words.number
-    prose(words.plan_answer(limit, reason=True))
-    if now is not None and change is not None:
-        prose(words.changed_limit(now, limit, change))
-    prose(words.headroom(limit))
-    if test is not None:
-        columns = ["load", "interval of the limit then", "width then / now", "meets the limit"]
-        rows = [
-            [
-                number(row["load"]),
-                f"{number(row['low'])} to {number(row['high'])}",
-                f"{row['ratio']:.2f}",
-                "yes" if row["meets"] else "no",
-            ]
-            for row in test.rows()
+def _show(test: Experiment) -> None:
+    """Print where a short test would narrow the answer most."""
+    columns = ["load", "interval of the limit then", "width then / now", "meets the limit"]
+    rows = [
+        [
+            words.number(row["load"]),
+            f"{words.number(row['low'])} to {words.number(row['high'])}",
+            f"{row['ratio']:.2f}",
+            "yes" if row["meets"] else "no",
         ]
-        table(f"{test.windows} more windows at one load", columns, rows, left=0)
-        prose(words.sentence(words.experiment(test)))
+        for row in test.rows()
+    ]
+    table(f"{test.windows} more windows at one load", columns, rows, left=0)
+    prose(words.sentence(words.experiment(test)))

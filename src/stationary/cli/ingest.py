@@ -25,7 +25,6 @@ from stationary.words import sentence
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stationary.ingest import Cut, Ingested
     from stationary.ingest.engines import Engine
     from stationary.ingest.gauge import Load
 
@@ -92,7 +91,7 @@ class Cutting:
             if text is not None
         }
 
-    def cut(self, gauge: bool) -> Cut:
+    def cut(self, gauge: bool) -> st.ingest.Cut:
         """Return how to cut requests, or samples of a gauge, which are taken at regular times."""
         from stationary.data.states import Sampling, as_sampling
 
@@ -261,7 +260,7 @@ def requests(
 
 def _finish_classes(
     classes: pd.DataFrame,
-    each: Mapping[str, Ingested],
+    each: Mapping[str, st.ingest.Ingested],
     output: Path,
     by: str,
     overwrite: bool,
@@ -301,7 +300,7 @@ def _finish_classes(
         say(f"no file for {len(left)} more, with {left['share'].sum():.1%} of the time")
 
 
-def finish(made: Ingested, output: Path, capacity: int | None, json: bool) -> None:
+def finish(made: st.ingest.Ingested, output: Path, capacity: int | None, json: bool) -> None:
     """Write windows; say what is in them, for people or for programs."""
     made.write(output)
     if json:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import stationary as st
 from stationary.cli._options import command_of
 from stationary.cli._records import as_json
 from stationary.cli._say import prose, say
 from stationary.cli._show import table
-
-if TYPE_CHECKING:
-    from stationary.models import Model
 
 
 @command_of
@@ -46,7 +44,7 @@ def models(*, wide: bool = False, json: bool = False) -> None:
     say("or in Python st.models.RuleModel, FromFunction, or a subclass of Model.")
 
 
-def _describe(name: str, make: Callable[..., Model]) -> dict[str, Any]:
+def _describe(name: str, make: Callable[..., st.Model]) -> dict[str, Any]:
     model = make()
     return {
         "name": name,

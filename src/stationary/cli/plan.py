@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+import stationary as st
+from stationary import words
 from stationary.cli._options import (
     Asking,
     Reading,
@@ -18,7 +20,9 @@ from stationary.cli._options import (
     command_of,
     use_one_thread,
 )
+from stationary.cli._records import as_json, plan_record
 from stationary.cli._say import say
+from stationary.cli._show import progress_bar, stages
 from stationary.cli._sources import Metrics, Place, Requests
 from stationary.output.folders import REPORT
 from stationary.terms.growth import Growth
@@ -27,8 +31,6 @@ from stationary.terms.slo import as_slos
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from stationary.planning.limits import Limit
 
 _USUAL = "loss<0.1%"
 """The SLO of a plan for which none was given."""
@@ -85,24 +87,13 @@ def plan(
         check_times(asking.slos)
     use_one_thread()
 
-    from stationary import words
-    from stationary.cli._records import as_json, plan_record
-    from stationary.cli._show import progress_bar, stages
-    from stationary.planner import plan as run
-
     with stages() as progress:
         progress("reading the data")
         found = place.read(known.get("servers", []), known.get("capacity", []), progress)
     slos = asking.slos or as_slos(_USUAL)
     with progress_bar("model", 4) as bar:
-        made = run(
-            found,
-            slo=slos,
-            present=asking.present,
-            level=level,
-            seed=seed,
-            progress=bar,
-            **known,
+        made = st.plan(
+            found, slo=slos, present=asking.present, level=level, seed=seed, progress=bar, **known
         )
     said = {"title": title, "unit": unit, "growth": growth or ""}
     given = {"command": command_line(), **{name: text for name, text in said.items() if text}}
@@ -140,7 +131,7 @@ def _advice(folder: Path | None, trusted: bool, missing: Sequence[str]) -> str:
     return "; ".join([*parts, f"open {folder / REPORT}", f"stationary {then}"])
 
 
-def _loads(limit: Limit) -> list[float]:
+def _loads(limit: st.Limit) -> list[float]:
     """Return round loads from below the present one to beyond the limit, for programs."""
     from stationary.output.report.forecasts import round_loads
 

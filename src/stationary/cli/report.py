@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,9 +12,6 @@ from stationary.cli._options import Asking, check_new, check_saved, command_line
 from stationary.cli._say import prose, say
 from stationary.cli._show import progress_bar, stages
 from stationary.errors import InputError
-
-if TYPE_CHECKING:
-    from stationary.facade import Plan
 
 
 @command_of
@@ -77,7 +73,7 @@ def report(
         raise typer.Exit(1)
 
 
-def _compared(plan: Plan, run: Path) -> Plan:
+def _compared(plan: st.Plan, run: Path) -> st.Plan:
     """Return the plan beside other models; they are fitted once, and kept in the run."""
     from stationary.trust.ladder import ladder_of
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import stationary as st
 from stationary._support.files import replacing
 from stationary.cli._models import ModelText
-from stationary.cli._options import check_new, command_of, plan_command, refuse
+from stationary.cli._options import check_new, command_of, plan_command
 from stationary.cli._parse import parse_grid
 from stationary.cli._say import say
 from stationary.errors import InputError
 from stationary.output.folders import check_run
-
-if TYPE_CHECKING:
-    from stationary.models import Model
 
 _MOST_WINDOWS = 1_000_000
 
@@ -29,7 +26,6 @@ def simulate(
     windows: int = 1,
     duration: float = 1.0,
     scheme: Literal["events", "arrivals", "poisson", "requests"] = "events",
-    gamma: float | None = None,
     seed: int = 0,
     overwrite: bool = False,
 ) -> None:
@@ -52,15 +48,12 @@ def simulate(
     scheme: events: the uniformized chain at its own events (the paper's Algorithm 1); arrivals: the
         state that each arriving request finds; poisson: independent counts; requests: a log of
         every request, for stationary plan.
-    gamma: Event rate of the scheme events; by default the lowest that the chain allows.
     seed: Seed of the random numbers.
     """
     named = ModelText(model)
     is_run = named.is_folder
-    refuse(
-        (windows < 1, f"--windows must be at least 1; got {windows}"),
-        (gamma is not None and scheme != "events", "--gamma goes with --scheme events"),
-    )
+    if windows < 1:
+        raise InputError(f"--windows must be at least 1; got {windows}")
     check_new(output, overwrite, ".csv")
     if is_run:
         check_run(Path(model))
@@ -82,13 +75,13 @@ def simulate(
     if scheme == "requests":
         _write_requests(chain, loads, duration, seed, output)
         return
-    schemes = {"events": Events(gamma), "arrivals": Arrivals(), "poisson": PoissonCounts()}
+    schemes = {"events": Events(), "arrivals": Arrivals(), "poisson": PoissonCounts()}
     data = st.simulate(chain, loads, duration=duration, seed=seed, scheme=schemes[scheme])
     data.to_csv(output)
     say(f"wrote {len(data)} windows to {output}")
 
 
-def _check_parameters(chain: Model, named: ModelText) -> None:
+def _check_parameters(chain: st.Model, named: ModelText) -> None:
     """Raise unless every parameter has a value."""
     missing = [name for name in chain.param_names if name not in named.options]
     if missing:
@@ -100,7 +93,7 @@ def _check_parameters(chain: Model, named: ModelText) -> None:
 
 
 def _write_requests(
-    chain: Model, loads: list[float], duration: float, seed: int, output: Path
+    chain: st.Model, loads: list[float], duration: float, seed: int, output: Path
 ) -> None:
     import numpy as np
     import pandas as pd
