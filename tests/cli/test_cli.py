@@ -136,19 +136,6 @@ def test_simulate_fit_forecast_for_real(tmp_path):
     assert frame["loss"].is_monotonic_increasing
 
 
-def test_models_for_real():
-    done = script("models")
-    assert done.returncode == 0, done.stderr
-    assert "service_rate" in done.stdout
-    assert "``" not in done.stdout
-
-
-def test_bad_input_for_real(tmp_path):
-    done = script("fit", "nowhere.csv", "--model", MODEL, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: nowhere.csv: there is no such file; check the path\n"
-
-
 def test_help_waits_for_no_library():
     code = (
         "import sys; sys.argv = ['stationary', '--help']\n"
@@ -185,17 +172,6 @@ def test_a_pipe_that_nobody_reads_is_neither_an_error_nor_an_answer():
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_script(shell):
-    # Without detection, which would find whatever shell runs the tests.
-    env = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    done = subprocess.run(
-        [SCRIPT, "--show-completion", shell], capture_output=True, text=True, env=env, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "_STATIONARY_COMPLETE" in done.stdout
-
-
 def test_completion_completes():
     env = {**os.environ, "_STATIONARY_COMPLETE": "complete_bash"}
     env |= {"COMP_WORDS": "stationary fo", "COMP_CWORD": "1"}
@@ -220,8 +196,9 @@ def test_every_command_has_help(call, monkeypatch, command, flag):
 def test_help_lists_every_command(call):
     code, out, _ = call("--help")
     assert code == 0
-    for command in COMMANDS:
-        assert command.split()[0] in out
+    assert all(command.split()[0] in out for command in COMMANDS)
+    _, out, err = call()  # without arguments, too
+    assert "Usage" in out + err
 
 
 def test_the_help_of_a_plan_shows_its_own_options_before_those_of_its_sources(call):
@@ -236,11 +213,6 @@ def test_the_help_of_a_plan_shows_its_own_options_before_those_of_its_sources(ca
 def test_help_shows_what_stands_in_brackets(call, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert "of a stochastic fit [50]." in call("fit", "--help")[1]
-
-
-def test_no_arguments_show_the_help(call):
-    _, out, err = call()
-    assert "Usage" in out + err
 
 
 # fit.
@@ -273,10 +245,11 @@ def test_fit_as_json_is_the_librarys_answer(call, data, fit):
 def test_fit_saves_a_run(call, data, fit, tmp_path):
     folder = tmp_path / "deep" / "run"
     args = ("fit", data, "--model", MODEL, "--observe", "0,1,2", "-o", folder, "--json")
-    code, out, _ = call(*args)
+    code, out, _ = call(*args, "--duration", "10")
     assert code == 0
     assert json.loads(out)["run"] == str(folder)
     assert st.load(folder).estimates == fit.estimates
+    assert st.load(folder).windows.duration.unique().tolist() == [10.0]
     assert call(*args)[0] == 2
     assert call(*args, "--overwrite")[0] == 0
 
@@ -438,12 +411,6 @@ def test_the_present_load_decides_when_it_is_given(call, data, fit):
     assert answer["limit"]["headroom"] == pytest.approx(1 / 0.9 - 1)
 
 
-def test_fit_notes_how_long_the_windows_were(call, data, tmp_path):
-    args = ("fit", data, "--model", MODEL, "-o", tmp_path / "run", "--duration", "10")
-    assert call(*args)[0] == 0
-    assert st.load(tmp_path / "run").windows.duration.unique().tolist() == [10.0]
-
-
 def test_a_limit_that_no_load_breaks_is_null_for_programs(call, data):
     args = ("fit", data, "--model", MODEL, "--slo", "response_time<10")
     code, out, _ = call(*args)
@@ -569,11 +536,6 @@ def test_what_if_decides_the_exit_code_and_stands_beside_what_is(call, run, fit)
     assert code == 1
 
 
-def test_what_if_as_it_is_says_nothing_new(call, run):
-    args = ("forecast", run, "--slo", "loss<0.01")
-    assert call(*args, "--what-if", "servers=1") == call(*args)
-
-
 def test_what_if_over_loads(call, run, fit):
     code, out, _ = call("forecast", run, "--x", "20,30", "--what-if", "faster=+20%", "--json")
     assert code == 0
@@ -581,6 +543,8 @@ def test_what_if_over_loads(call, run, fit):
     pd.testing.assert_frame_equal(rows, fit.what_if(faster=1.2).forecast([20.0, 30.0]))
     out = call("forecast", run, "--x", "20,30", "--what-if", "faster=1.2")[1]
     assert "WARNING: what if: every server 1.2 times as fast; not observed" in out
+    args = ("forecast", run, "--slo", "loss<0.01")
+    assert call(*args, "--what-if", "servers=1") == call(*args)  # nothing is said to be new
 
 
 def test_everything_as_json(call, run, fit):
@@ -697,6 +661,7 @@ def test_models_as_a_table(call, monkeypatch):
     timed = "not by arriving requests: batch."
     for word in ("mmmk", alike, timed, "--relax", "FromFunction"):
         assert word in " ".join(out.split())
+    assert "``" not in out
     assert "rate_1, rate_2, rate_3" in call("models", "--wide")[1]
 
 
@@ -708,13 +673,10 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_silent_when_nobody_watches():
-    with _show.progress_bar("start", 3) as update:
-        assert update is None
-
-
 @pytest.mark.parametrize(("patience", "shown"), [(0.0, True), (1e9, False)])
 def test_progress_shows_itself_on_a_terminal_after_a_while(monkeypatch, patience, shown):
+    with _show.progress_bar("start", 3) as update:
+        assert update is None  # nobody watches
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(_show, "_PATIENCE", patience)

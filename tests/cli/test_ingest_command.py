@@ -62,9 +62,6 @@ def test_the_next_command_is_that_of_these_windows(call, log, tmp_path, monkeypa
     code, _, err = call(*shlex.split(after)[1:])
     assert (code, err) == (1, "")  # this log has heavier loads than the SLO allows
     assert (tmp_path / "plan" / "report.html").is_file()
-    [picture] = [line for line in out.splitlines() if line.startswith("load over time: ")]
-    assert picture.startswith(("load over time: ▁", "load over time: ▂"))
-    assert "█ (7.3 to 20.9)" in picture
     # The log shows both numbers where they are not given.
     _, out, _ = call("ingest", log, "-o", tmp_path / "w.csv", "--window", "20s")
     assert f" --servers 1 --capacity {CAPACITY} " in out.splitlines()[-1]
@@ -133,20 +130,6 @@ def test_bad_input(call, log, tmp_path, options, message):
     assert err.startswith("error: ")
     assert message in err
     assert not (tmp_path / "w.csv").exists()
-
-
-def test_outputs_are_checked_first(call, tmp_path):
-    taken = tmp_path / "taken.csv"
-    taken.write_text("kept")
-    for output, message in (
-        (taken, "exists; name another file, or pass --overwrite"),
-        (tmp_path / "w.xlsx", "give the file the ending .csv or .parquet"),
-        (tmp_path / "no" / "w.csv", "there is no folder"),
-    ):
-        code, _, err = call("ingest", "nothing.csv", "-o", output)
-        assert code == 2
-        assert message in err
-    assert taken.read_text() == "kept"
 
 
 def test_classes_of_requests_have_files_of_their_own(call, tmp_path):

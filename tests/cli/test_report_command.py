@@ -79,32 +79,6 @@ def test_a_fit_that_did_not_converge_is_exit_code_1(call, fit, tmp_path):
     assert "cannot be said to meet the limit" in out
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["-o", "report.pdf"], "report.pdf: give the file the ending .html"),
-        (["-o", "nowhere/r.html"], "nowhere/r.html: there is no folder nowhere"),
-        (["--slo", "loss"], "an SLO is written measure<bound"),
-        (["--slo", "delay<1"], "no measure 'delay'"),
-        (["--present", "-3"], "the present load must be positive and finite; got -3.0"),
-        (["--level", "95"], "level must lie between 0 and 1"),
-    ],
-)
-def test_bad_input_is_one_message(call, run, tmp_path, monkeypatch, options, message):
-    monkeypatch.chdir(tmp_path)
-    code, out, err = call("report", run, *options)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1
-    assert not list(tmp_path.iterdir())
-
-
-def test_no_run_no_report(call, tmp_path):
-    code, _, err = call("report", tmp_path / "none", "-o", tmp_path / "r.html")
-    assert code == 2
-    assert "none" in err
-
-
 @pytest.fixture
 def fits(monkeypatch):
     """Count the minimisations of likelihoods in this process."""

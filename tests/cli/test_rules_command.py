@@ -60,9 +60,6 @@ def test_rules_of_a_limit_that_is_not_trusted(call, run, tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("-o", "rules.txt"), "give the file the ending .yml"),
-        (("--label", "web"), "--label: write name=value, as in service=web; got 'web'"),
-        (("--for", "soon"), "as in 5m or 90s; got 'soon'"),
         (("--slo", "mean_queue<-1"), "a bound on mean_queue must lie between 0 and"),
         (("--slo", "loss<2"), "loss has two bounds"),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -59,15 +58,10 @@ class ModelText:
     @property
     def is_file(self) -> bool:
         """Whether this is a file of rules; a file does not hide a model of its name."""
-        name = self.parts[0]
-        path = Path(name)
-        named = bool(path.suffix) or "/" in name or os.sep in name
-        return path.suffix.lower() == ".toml" or (named and _is(path.is_file))
-
-    @property
-    def is_folder(self) -> bool:
-        """Whether this is a folder, such as that of a run."""
-        return _is(Path(self.text).is_dir)
+        name, ending = self.parts[0], Path(self.parts[0]).suffix
+        named = bool(ending) or "/" in name or os.sep in name
+        # A text that is too long for the name of a file is no error.
+        return ending.lower() == ".toml" or (named and os.path.isfile(name))  # noqa: PTH113
 
     @property
     def is_queue(self) -> bool:
@@ -146,13 +140,6 @@ class ModelText:
             constants=_constants(fixed, "--constants"),
             count=given.group_by,
         )
-
-
-def _is(there: Callable[[], bool]) -> bool:
-    try:
-        return there()
-    except (OSError, ValueError):  # too long for a name of a file
-        return False
 
 
 def _inputs(x: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 2.0  # seconds of work before a progress bar shows
 _NO_EDGE = 10_000  # columns of a table that may be as wide as it is
+_NARROW, _MEASURE = 10, 20  # columns of the terminal for an input, and for a measure
 _USUAL = ("loss", "response_time", "p99")  # measures of a forecast that planners ask for first
 
 
@@ -67,7 +68,6 @@ def forecast_table(
     the table may be ``wide``. What does not fit beside one another is printed one below the other.
     Values have ``units`` where times are known to be in seconds.
     """
-    from rich.cells import cell_len
     from rich.console import Console
 
     # Of a single window only the ends are known; they stand below those of the long run.
@@ -75,7 +75,7 @@ def forecast_table(
     measures = [name for name in ends if not name.endswith("_seen")]
     inputs = list(frame.columns[: frame.columns.get_loc(measures[0])])
     usual = [name for name in _USUAL if name in measures]
-    left_out = [] if wide or named or not usual else [n for n in measures if n not in usual]
+    shown = measures if wide or named or not usual else usual
 
     def between(row: dict[Hashable, Any], name: str, of: str) -> str:
         low, high = row[f"{of}_low"], row[f"{of}_high"]
@@ -88,40 +88,25 @@ def forecast_table(
             text += f"\none window\n{between(row, name, f'{name}_seen')}"
         return text
 
-    rows = frame.to_dict("records")
-    around = {name: [number(row[name]) for row in rows] for name in inputs}
-    around["trusted"] = ["yes" if row["trusted"] else "no" for row in rows]
-    cells = {name: [cell(row, name) for row in rows] for name in measures if name not in left_out}
-
-    def width(name: str, texts: list[str]) -> int:
-        lines = (line for text in [plain(name), *texts] for line in text.splitlines())
-        return max(map(cell_len, lines)) + 2
-
     edge = _NO_EDGE if wide else Console().width
-    room = edge - sum(width(*column) for column in around.items())
-    lines = _lines({name: width(name, texts) for name, texts in cells.items()}, room)
-    for k, names in enumerate(lines):
-        shown = [around[name] for name in inputs] + [cells[name] for name in names]
-        beside = [list(row) for row in zip(*shown, around["trusted"], strict=True)]
-        table("" if k else title, [*inputs, *map(plain, names), "trusted"], beside, 0, wide)
-    if left_out:
-        prose(f"--wide shows more: {', '.join(map(plain, left_out))}.")
+    most = max(1, (edge - _NARROW * (len(inputs) + 1)) // _MEASURE)
+    for k in range(0, len(shown), most):
+        names = shown[k : k + most]
+        rows = [
+            [
+                *(number(row[name]) for name in inputs),
+                *(cell(row, name) for name in names),
+                "yes" if row["trusted"] else "no",
+            ]
+            for row in frame.to_dict("records")
+        ]
+        table("" if k else title, [*inputs, *map(plain, names), "trusted"], rows, 0, wide)
+    if len(shown) < len(measures):
+        left_out = [plain(name) for name in measures if name not in shown]
+        prose(f"--wide shows more: {', '.join(left_out)}.")
     for reason in sorted(set(frame.loc[~frame["trusted"], "reason"])):
         count = int((frame["reason"] == reason).sum())
         prose(untrusted_rows(count, len(frame), reason))
-
-
-def _lines(widths: dict[str, int], room: int) -> list[list[str]]:
-    """Return the names in as many lines as it takes to keep each within the room."""
-    lines: list[list[str]] = []
-    left = 0
-    for name, width in widths.items():
-        if not lines or width > left:
-            lines.append([])
-            left = room
-        lines[-1].append(name)
-        left -= width
-    return lines
 
 
 @contextmanager

@@ -29,7 +29,6 @@ def check(
     model: str | None = None,
     reading: Reading,
     at: list[str] | None = None,
-    nats: float = 2.0,
     json: bool = False,
 ) -> None:
     """Check the data against what the method assumes, and say what they determine.
@@ -52,7 +51,6 @@ def check(
         tandem.toml:K=20; a run has its own.
     at: Loads to ask about, as in 20,30 or 20:60:10 (name=loads for each of several inputs); by
         default the heaviest and up to twice that.
-    nats: How much worse than the best a fit may be that still counts, in units of log-likelihood.
     """
     named = None if model is None else ModelText(model)
     is_run = windows.is_dir()
@@ -82,9 +80,7 @@ def check(
         plan = st.fit(chain, reading.windows(windows, chain.states))
     with stages() as progress:
         progress("searching for what the data leave open")
-        known = plan.identify(
-            parse_grid(at, plan.model.inputs, plan.heaviest) if at else None, nats
-        )
+        known = plan.identify(parse_grid(at, plan.model.inputs, plan.heaviest) if at else None)
     if json:
         say(as_json(check_record(plan, known)))
     else:

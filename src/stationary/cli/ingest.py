@@ -64,7 +64,6 @@ class Cutting:
     align: Begin windows at whole multiples of their length.
     steady_only: Leave out windows whose halves differ.
     bin_load: Round loads to multiples of this, and add up windows of equal load.
-    propagation: Part of every response time that was spent on the way.
     servers: Numbers of servers for which service times are written, as in 4 or 1,2,4.
     """
 
@@ -78,15 +77,13 @@ class Cutting:
     align: bool = False
     steady_only: bool = False
     bin_load: float | None = None
-    propagation: str = "0s"
     servers: str | None = None
 
     def spans(self) -> dict[str, Any]:
         """Return the lengths of time, in seconds."""
-        names = ("window", "every", "warm_up", "propagation")
-        texts = {name: getattr(self, name) for name in names}
+        texts = {"window": self.window, "every": self.every, "warm-up": self.warm_up}
         return {
-            name: parse_span(text, f"--{name.replace('_', '-')}")
+            name.replace("-", "_"): parse_span(text, f"--{name}")
             for name, text in texts.items()
             if text is not None
         }
@@ -119,7 +116,6 @@ class Naming:
     completion: Column of the times of answers, instead.
     status: Column of outcomes; 'status' if there is one.
     unit: Unit of times that are numbers; found by their size by default.
-    response_unit: Unit of response times, if another.
     """
 
     arrival: str = "arrival"
@@ -127,7 +123,6 @@ class Naming:
     completion: str | None = None
     status: str | None = None
     unit: Unit | None = None
-    response_unit: Unit | None = None
 
 
 @dataclass(frozen=True)
@@ -269,12 +264,11 @@ def _finish_classes(
     """Write a file of windows per class, and say which classes matter."""
     files = dict[str, Path]()
     for name in each:
-        # Names may differ only in characters that a file name leaves out, or beyond its 80
-        # characters.
         plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:80] or "other"
-        names = (plain, *(f"{plain}-{k}" for k in range(2, 2 + len(each))))
-        stems = (output.with_stem(f"{output.stem}-{one}") for one in names)
-        files[name] = next(file for file in stems if file not in files.values())
+        # Names may differ only in what is left out here.
+        stems = (f"{plain}-{k}".removesuffix("-1") for k in range(1, 2 + len(each)))
+        paths = (output.with_stem(f"{output.stem}-{stem}") for stem in stems)
+        files[name] = next(path for path in paths if path not in files.values())
     for file in files.values():
         check_new(file, overwrite, *ENDINGS)
     for name, made in each.items():
@@ -283,18 +277,12 @@ def _finish_classes(
         records = {n: {**made.record(), "output": str(files[n])} for n, made in each.items()}
         say(as_json({"by": by, "classes": records}))
         return
-    rows = [
-        [
-            str(name),
-            f"{row['requests']:.0f}",
-            f"{row['share']:.1%}",
-            files[name].name if name in files else "",
-        ]
-        for name, row in classes.head(20).iterrows()
-    ]
-    show_table(
-        f"requests by {by}", [by, "requests", "share of the time in the system", "file"], rows
-    )
+    head: list[str] = [by, "requests", "share of the time in the system", "file"]
+    rows = []
+    for name, row in classes.head(20).iterrows():
+        made_of = files[name].name if name in files else ""
+        rows.append([str(name), f"{row['requests']:.0f}", f"{row['share']:.1%}", made_of])
+    show_table(f"requests by {by}", head, rows)
     if len(classes) > len(files):
         left = classes.drop(index=list(files))
         say(f"no file for {len(left)} more, with {left['share'].sum():.1%} of the time")
@@ -317,19 +305,4 @@ def finish(made: st.ingest.Ingested, output: Path, capacity: int | None, json: b
         show_table("left out", ["why", "windows", "rows"], rows)
     for note in made.notes:
         say(sentence(note))
-    if "start" in made.table and len(made.table) > 1:
-        say(f"load over time: {sparkline(made.table['start'], loads)}")
     say(f"next: {plan_command(output, made.likely_servers(), capacity or made.likely_capacity())}")
-
-
-def sparkline(start: pd.Series, load: pd.Series, width: int = 60) -> str:
-    """Return the load over time in one line of text, from the least to the most; gaps are blank."""
-    begin, end = start.min(), start.max()
-    width = min(width, 1 + round((end - begin) / start.diff().median()))
-    place = ((start - begin) / max(end - begin, 1e-9) * (width - 1)).round().astype(int)
-    means = load.groupby(place).mean()
-    low, high = means.min(), means.max()
-    marks = "▁▂▃▄▅▆▇█"
-    steps = ((means - low) / max(high - low, 1e-9) * (len(marks) - 1)).round().astype(int)
-    line = "".join(marks[steps[k]] if k in steps.index else " " for k in range(width))
-    return f"{line} ({low:.3g} to {high:.3g})"

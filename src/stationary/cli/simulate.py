@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -50,8 +51,7 @@ def simulate(
         every request, for stationary plan.
     seed: Seed of the random numbers.
     """
-    named = ModelText(model)
-    is_run = named.is_folder
+    named, is_run = ModelText(model), os.path.isdir(model)  # noqa: PTH112  # which may be long
     if windows < 1:
         raise InputError(f"--windows must be at least 1; got {windows}")
     check_new(output, overwrite, ".csv")
@@ -63,8 +63,13 @@ def simulate(
     from stationary.simulation import Arrivals, Events, PoissonCounts
 
     chain = st.load(model).model if is_run else named.model()
-    if not is_run and not named.is_file:
-        _check_parameters(chain, named)
+    missing = [name for name in chain.param_names if name not in named.options]
+    if missing and not is_run and not named.is_file:
+        sign = "," if named.options else ":"
+        raise InputError(
+            f"to simulate, give every parameter a value, as in "
+            f"{named.text.rstrip(':')}{sign}{missing[0]}=25"
+        )
     points = parse_grid(x, chain.inputs)
     if windows * len(points) > _MOST_WINDOWS:
         raise InputError(
@@ -79,17 +84,6 @@ def simulate(
     data = st.simulate(chain, loads, duration=duration, seed=seed, scheme=schemes[scheme])
     data.to_csv(output)
     say(f"wrote {len(data)} windows to {output}")
-
-
-def _check_parameters(chain: st.Model, named: ModelText) -> None:
-    """Raise unless every parameter has a value."""
-    missing = [name for name in chain.param_names if name not in named.options]
-    if missing:
-        sign = "," if named.options else ":"
-        raise InputError(
-            f"to simulate, give every parameter a value, as in "
-            f"{named.text.rstrip(':')}{sign}{missing[0]}=25"
-        )
 
 
 def _write_requests(

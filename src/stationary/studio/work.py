@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ import numpy as np
 from stationary import words
 from stationary._support.plain import our_mistake
 from stationary.data import read_windows
-from stationary.data.windows import Windows
 from stationary.errors import InputError, StationaryError
 from stationary.facade import Plan
-from stationary.ingest import Columns, Cut, Source, Unit, windows_from_events
+from stationary.ingest import Columns, Cut, Source, Unit
+from stationary.ingest.found import Found, cut_requests
 from stationary.planner import compare, fit, load, plan
 from stationary.studio.answers import labelled
 from stationary.terms.candidates import parse_system
@@ -69,26 +70,20 @@ def known_of(task: dict[str, Any]) -> tuple[dict[str, Any], tuple[Slo, ...]]:
 def _from_source(task: dict[str, Any], say: Say) -> Plan:
     say("reading the data")
     known, slos = known_of(task)
-    windows, notes = _read(task, known, known.pop("window", None))
-    rests = words.sentence(words.rests_on(windows, task.get("load_unit", "")))
-    say("fitting models", notes=[rests, *(words.sentence(labelled(note)) for note in notes)])
-    made = plan(windows, slo=slos, progress=_models(say), **known)
-    recipe = {
-        "command": "stationary studio",
-        "source": task["name"],
-        "title": task.get("title", ""),
-        "unit": task.get("load_unit", ""),
-        "notes": "\n".join(notes),
-    }
-    return made.having(recipe={name: text for name, text in recipe.items() if text})
+    found = _read(task, known, known.pop("window", None))
+    unit = task.get("load_unit") or found.recipe.get("unit", "")
+    notes = words.rests_on(found.windows, unit), *map(labelled, found.notes)
+    say("fitting models", notes=list(map(words.sentence, notes)))
+    made = plan(found, slo=slos, progress=_models(say), **known)
+    said = {"command": "stationary studio", "title": task.get("title"), "unit": unit}
+    given = {name: text for name, text in said.items() if text}
+    return made.having(recipe={**made.recipe, **given})
 
 
-def _read(
-    task: dict[str, Any], known: dict[str, Any], window: float | None
-) -> tuple[Windows, list[str]]:
-    columns, file = task.get("columns", {}), task["source"]
+def _read(task: dict[str, Any], known: dict[str, Any], window: float | None) -> Found:
+    columns, file, name = task.get("columns", {}), task["source"], task["name"]
     if task.get("holds") == "windows":
-        return read_windows(file, x=columns.get("load") or "load"), []
+        return Found(read_windows(file, x=columns.get("load") or "load"), name)
     named = {
         name: columns[name] for name in ("response", "completion", "status") if columns.get(name)
     }
@@ -98,12 +93,10 @@ def _read(
     cut = Cut(
         window,
         capacity=capacities[0] if len(capacities) == 1 else None,
-        servers=tuple(known.get("servers", [])),
         lost_status=tuple(filter(None, task.get("lost_status", "").replace(" ", "").split(","))),
     )
-    found = windows_from_events(source, cut)
-    left = [words.windows_left_out(item.windows, item.why) for item in found.dropped]
-    return found.windows(), [note.replace(file, task["name"]) for note in (*found.notes, *left)]
+    found = Found.of(cut_requests(source, cut, known.get("servers", ())), name)
+    return replace(found, notes=tuple(note.replace(file, name) for note in found.notes))
 
 
 def _again(task: dict[str, Any], say: Say) -> Plan:

@@ -31,22 +31,10 @@ class Untrusted(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The outcome of one check.
+    """The outcome of one check, which is named as its file in `stationary.trust.checks`.
 
-    Attributes
-    ----------
-    check : str
-        What was checked, such as ``drift``: the name of its file in `stationary.trust.checks`.
-    verdict : Verdict
-        How it ended.
-    code : str
-        What was found, one of a few outcomes of the check.
-    facts : mapping
-        The numbers and names that its sentence needs.
-    p_value : float
-        Of the test behind it; NaN where there is none.
-    untrusted : Untrusted
-        Which forecasts a warning speaks against.
+    ``code`` is one of a few outcomes of the check, and ``facts`` are what its sentence needs; a
+    warning speaks against the forecasts that are ``untrusted``.
     """
 
     check: str

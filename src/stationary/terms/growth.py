@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from datetime import date, timedelta
 
 from stationary.errors import InputError
 
@@ -16,13 +15,6 @@ _DAYS = {"day": 1.0, "week": 7.0, "month": 365.25 / 12, "quarter": 365.25 / 4, "
 @dataclass(frozen=True)
 class Growth:
     """By how much the load grows in each period of time, on top of what it is then.
-
-    Parameters
-    ----------
-    share : float
-        Growth in one period: 0.03 for 3 %.
-    period : str
-        ``day``, ``week``, ``month``, ``quarter`` or ``year``.
 
     Examples
     --------
@@ -55,13 +47,3 @@ class Growth:
         if factor <= 0:
             return -math.inf
         return math.log(factor) / math.log1p(self.share) * _DAYS[self.period]
-
-    def reaches(self, factor: float, today: date) -> date | None:
-        """Return the day on which the load will be so many times today's; None for never.
-
-        A day that is past, or beyond the calendar, has no date either: ask `days_until`.
-        """
-        days = self.days_until(factor)
-        if not 0 <= days < (date.max - today).days:
-            return None
-        return today + timedelta(days=math.floor(days))

@@ -86,19 +86,15 @@ def as_slos(given: Any) -> tuple[Slo, ...]:
     """Return SLOs from one or several texts or `Slo`, or a mapping of bounds by measure."""
     if isinstance(given, Mapping):
         found = [Slo(str(name), _number(name, bound)) for name, bound in given.items()]
-    elif isinstance(given, Slo | str) or not isinstance(given, Iterable):
-        found = [_one(given)]
     else:
-        found = [_one(item) for item in given]
+        single = isinstance(given, Slo | str) or not isinstance(given, Iterable)
+        items = [given] if single else given
+        found = [item if isinstance(item, Slo) else Slo.parse(item) for item in items]
     names = [slo.measure for slo in found]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise InputError(f"{twice[0]} has two bounds; give the smaller one")
     return tuple(found)
-
-
-def _one(item: Any) -> Slo:
-    return item if isinstance(item, Slo) else Slo.parse(item)
 
 
 def _number(name: Any, bound: Any) -> float:

@@ -26,21 +26,11 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True)
 class Horizon:
-    """The heaviest load at which forecasts of a model are trusted.
+    """The heaviest load at which forecasts of a model are trusted, and what decided it.
 
-    Attributes
-    ----------
-    load : float
-        The load; zero for a model that is trusted at no load.
-    why : Reach
-        What decided it.
-    facts : mapping
-        Numbers: ``cut`` (the load up to which it was fitted), ``share`` (of the counts that it
-        misplaced), ``low`` and ``high`` (loads), ``states``.
-    seen : float
-        The heaviest load of the data.
-    finding : Finding, optional
-        The warning that decided it.
+    It is zero for a model that is trusted at no load. ``facts`` are numbers: ``cut`` (the load up
+    to which it was fitted), ``share`` (of the counts that it misplaced), ``low`` and ``high``
+    (loads), ``states``. ``seen`` is the heaviest load of the data, ``finding`` a warning.
     """
 
     load: float
@@ -70,19 +60,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Doubt:
-    """A reason not to trust an answer.
-
-    Attributes
-    ----------
-    reason : Reason
-        Why.
-    measure : str
-        What the data leave open; empty for a limit.
-    horizon : Horizon, optional
-        How far the model may be trusted.
-    choice : Choice, optional
-        Why no model is to be trusted.
-    """
+    """A reason not to trust an answer: a limit, or the ``measure`` that the data leave open."""
 
     reason: Reason
     measure: str = ""
@@ -111,20 +89,9 @@ class Chosen(StrEnum):
 class Choice:
     """Which model to take, and why; or why none.
 
-    Attributes
-    ----------
-    why : Chosen
-        How the comparison ended.
-    model : str or None
-        The model to take, if any.
-    best, rival : str
-        The model, and the forecast without one, that did best.
-    share : float
-        Share of the held-out counts that the model to take, or else the best, misplaces.
-    low, high : float
-        Held-out loads.
-    equal : tuple of str
-        Models that can be trusted and forecast as well as the best, within its noise.
+    ``best`` and ``rival`` are the model, and the forecast without one, that did best. The model to
+    take, or else the best, misplaces a ``share`` of the counts at the held-out loads from ``low``
+    to ``high``. Those in ``equal`` forecast as well as the best, within its noise.
     """
 
     why: Chosen

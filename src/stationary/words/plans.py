@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from datetime import date
+from datetime import date, timedelta
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -348,27 +348,20 @@ def _fitting(notes: Sequence[str], room: int) -> list[str]:
     return lines
 
 
-def bullet(text: str) -> list[str]:
-    """Return a text as lines that stand below a title."""
+def bullet(text: str, mark: str = "  - ") -> list[str]:
+    """Return a text as lines that stand below a title, or beside a label."""
     return wrap(
         text,
         WIDTH,
-        initial_indent="  - ",
-        subsequent_indent="    ",
+        initial_indent=mark,
+        subsequent_indent=" " * len(mark),
         break_on_hyphens=False,
         break_long_words=False,
     )
 
 
 def _labelled(label: str, text: str) -> list[str]:
-    return wrap(
-        sentence(text),
-        WIDTH,
-        initial_indent=label.ljust(_LABEL),
-        subsequent_indent=" " * _LABEL,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
+    return bullet(sentence(text), label.ljust(_LABEL))
 
 
 def _span(days: float) -> str:
@@ -384,7 +377,7 @@ def _day(growth: Growth, factor: float, today: date) -> str:
     days = growth.days_until(factor)
     if days <= 0:
         return "now"
-    day = growth.reaches(factor, today)
-    if day is None or days > 36525:
+    if days > 36525:
         return "more than a century from now"
+    day = today + timedelta(days=math.floor(days))
     return f"{day:%d %B %Y}" if days < 60 else f"{day:%B %Y}"
