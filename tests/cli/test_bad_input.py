@@ -67,7 +67,7 @@ TEXTS = {
     "empty": ("", "bad.csv: the file is empty"),
     "blank": ("\n\n  \n", "bad.csv: the file is empty"),
     "header only": (HEADER, "bad.csv: a header but no windows"),
-    "no header": (ROWS, "bad.csv: no column matches counts='Q={}'"),
+    "no header": (ROWS, "bad.csv: there is no column 'load'; there are: 11, 30"),
     "text": (HEADER + ROWS + "13,abc,3,4\n", "bad.csv, line 14, column 'Q=0': 'abc' is not a num"),
     "text in the load": (HEADER + ROWS + "fast,1,3,4\n", "line 14, column 'load': 'fast' is not"),
     "negative count": (HEADER + ROWS + "13,3,-2,4\n", "line 14, column 'Q=1': the count is -2"),
@@ -136,7 +136,7 @@ FRAMES = {
         "row 1, column 'load': '2020-01-01.*' is not a number",
     ),
     "no rows": ({"load": [], "Q=0": [], "Q=1": []}, "bad.parquet: a header but no windows"),
-    "other columns": ({"rate": [1.0]}, "bad.parquet: no column matches counts='Q={}'"),
+    "other columns": ({"rate": [1.0]}, "bad.parquet: there is no column 'load'"),
 }
 
 
@@ -187,14 +187,6 @@ FIT = {
     "unknown sampling": (
         ("good.csv", *MODEL, "--sampling", "clock"),
         "Invalid value for '--sampling'",
-    ),
-    "cluster for one start": (
-        ("good.csv", *MODEL, "--cluster", "tcp://127.0.0.1:1", "--starts", "1"),
-        "--cluster has nothing to share out",
-    ),
-    "cluster for stochastic steps": (
-        ("good.csv", *MODEL, "--cluster", "tcp://127.0.0.1:1", "--epochs", "2"),
-        "--cluster has nothing to share out",
     ),
 }
 

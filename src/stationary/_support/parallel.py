@@ -32,14 +32,12 @@ R = TypeVar("R")
 Progress = Callable[[int, str], None]
 """Called as ``progress(done, text)``."""
 
-_ANSWERS_WITHIN = "10s"
-"""How long a scheduler may take to answer."""
+_ANSWERS_WITHIN = "10s"  # how long a scheduler may take to answer
 
 _WORKERS_WITHIN = 60.0
 """Seconds that a cluster may be without workers, as one that is being started is."""
 
-_WORTH_IT = 6.0
-"""Seconds that processes must save: each takes some to load torch."""
+_WORTH_IT = 6.0  # seconds that processes must save: each takes some to load torch
 
 
 def in_parallel(

@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from stationary.planning.record import Question
     from stationary.terms.slo import Slo
 
-_OTHERS = re.compile(r"rt_|S\d+\.|lost$")
-"""Columns of other observations than states, beside which there may be no states."""
-
 _ENTRY = re.compile(r"^(\w+)(?: \((--.+)\))?: (.*(?:\n[ ].*)*)", re.MULTILINE)
 """A name, its flags if they are others, and help on indented lines."""
 
@@ -172,11 +169,10 @@ class Reading:
         self.left_out()
         table = open_table(file)
         with about(table):
-            # Which kinds of observations there are is known when torch is loaded.
-            usual = self.counts == type(self).counts
-            others = usual or any(_OTHERS.match(name) for name in table.columns)
             names = list(filter(None, map(str.strip, (x or self.x).split(","))))
-            choose_columns(table, names, parse_counts(self.counts), others)
+            # Which other observations than states there are is known when torch is loaded.
+            optional = self.counts == type(self).counts
+            choose_columns(table, names, parse_counts(self.counts), optional)
 
     def windows(
         self, file: Path, states: Sequence[str] = (), pooled: bool = False, x: str | None = None

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SLOS = ("loss<0.1%", "p99<8ms")
-_BIN = 250
-"""Requests per second that one row of the table covers."""
+_BIN = 250  # requests per second that one row of the table covers
 
 _SHOWN = ("loss", "p50", "p95", "p99")
 

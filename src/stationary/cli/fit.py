@@ -167,8 +167,6 @@ def fit(
     kind = parse_errors(errors)
     unfinished = None if output is None else output.with_name(f"{output.name}.unfinished")
     method = training.chosen(cluster, unfinished)
-    if cluster is not None and bootstrap is None:
-        _check_shared(method, chain)
     if asking.slos:
         check_slos([chain], asking.slos)
     data = reading.windows(windows, chain.states, pool, named.columns(reading.x))
@@ -204,18 +202,6 @@ def fit(
         _show(plan, limit, output)
     if not plan.converged or (limit is not None and not limit.holds):
         raise typer.Exit(1)
-
-
-def _check_shared(method: Method, chain: st.Model) -> None:
-    """Raise unless a cluster has several starts to run."""
-    from stationary.models.chunks import is_large
-
-    usual = 1 if is_large(chain.edges) else 3
-    if not isinstance(method, st.Newton) or (method.starts or usual) == 1:
-        raise InputError(
-            "--cluster has nothing to share out: it runs the starts of a fit that is not "
-            "stochastic (--starts 3), or the refits of a --bootstrap"
-        )
 
 
 @contextmanager

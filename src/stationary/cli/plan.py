@@ -32,8 +32,7 @@ from stationary.terms.slo import as_slos
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_USUAL = "loss<0.1%"
-"""The SLO of a plan for which none was given."""
+_USUAL = "loss<0.1%"  # the SLO of a plan for which none was given
 
 
 @command_of

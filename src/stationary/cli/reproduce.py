@@ -67,7 +67,8 @@ def reproduce(
     if rows:
         _list_rows()
         return
-    wanted, names = _checked(part, row or [], jobs)
+    names = row or []
+    wanted = _checked(part, names, jobs)
     folder = output or Path("results-quick" if quick else "results")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder for the results")
@@ -100,7 +101,7 @@ def reproduce(
     say(f"wrote {written}")
 
 
-def _checked(part: str, names: list[str], jobs: int) -> tuple[Part, list[str]]:
+def _checked(part: str, names: list[str], jobs: int) -> Part:
     """Return the part, once it, the rows and the number of processes make sense."""
     from stationary.paper import plan, settings
 
@@ -116,7 +117,7 @@ def _checked(part: str, names: list[str], jobs: int) -> tuple[Part, list[str]]:
     wanted = plan.Part(part)
     if names and not any(plan.rows_of(each, names) for each in plan.parts(wanted)):
         raise InputError(f"{part} has none of these rows: {', '.join(names)}; see `--rows`")
-    return wanted, names
+    return wanted
 
 
 def _recording(file: Path | str | None, part: Part, names: list[str]) -> Recording | None:

@@ -11,8 +11,7 @@ from stationary.terms.spans import parse_span
 
 _RANGE = re.compile(r"\s*(\d+)\s*-\s*(\d+)\s*")
 
-_MOST = 5
-"""Numbers of a range that are tried: they differ little from their neighbours."""
+_MOST = 5  # numbers of a range that are tried: they differ little from their neighbours
 
 
 def as_candidates(value: Any, name: str) -> tuple[int, ...]:

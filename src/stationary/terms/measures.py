@@ -14,8 +14,7 @@ from stationary.words import unit_of
 USUAL = ("loss", "response_time", "p50", "p95", "p99", "mean_queue", "throughput", "utilisation")
 """Measures that a forecast shows, as suggestions where a name is unknown."""
 
-_ALIKE = 0.9
-"""Similarity to a usual name from which another name is a slip of the pen."""
+_ALIKE = 0.9  # similarity to a usual name from which another name is a slip of the pen
 
 
 def as_names(given: Any, name: str, example: str) -> tuple[str, ...]:

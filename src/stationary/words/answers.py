@@ -71,8 +71,7 @@ RANKED = (
 )
 """What the columns of a ranking are."""
 
-_HARDLY = 0.05
-"""Shrinkage of an interval below which a test is not worth while."""
+_HARDLY = 0.05  # shrinkage of an interval below which a test is not worth while
 
 
 def interval(level: float) -> str:

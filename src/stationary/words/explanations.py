@@ -12,11 +12,8 @@ from stationary.words.numbers import about, listed, number, percent, plain, plur
 if TYPE_CHECKING:
     from stationary.facade import Plan
 
-_MOST_WINDOWS = 5
-"""Windows that are named because they move the answer most."""
-
-_FELT = 5e-4
-"""Least change of a limit that is worth a line."""
+_MOST_WINDOWS = 5  # windows that are named because they move the answer most
+_FELT = 5e-4  # least change of a limit that is worth a line
 
 
 def explanation(found: Plan) -> str:

@@ -12,8 +12,7 @@ from stationary.words.numbers import listed, number, sentence
 if TYPE_CHECKING:
     from stationary.trust.identifiability import Direction, Identifiability
 
-_MOST_SHOWN = 5
-"""Directions that a summary describes before it only counts them."""
+_MOST_SHOWN = 5  # directions that a summary describes before it only counts them
 
 
 def direction(found: Direction) -> str:

@@ -44,16 +44,12 @@ AT_LOAD = {
 COMPUTING = "Computing the limit …"
 """Stands where the answer will be."""
 
-_LABEL = 10
-"""Width of the labels at the left."""
-
-_SAME = 0.005
-"""Share of a limit by which it may move and count as the same."""
+_LABEL = 10  # width of the labels at the left
+_SAME = 0.005  # share of a limit by which it may move and count as the same
 
 _SAME_LIMIT = "the same"
 
-_FELT_OVERHEAD = 0.005
-"""Share of a service below which time outside the queue is as good as none."""
+_FELT_OVERHEAD = 0.005  # share of a service below which time outside the queue is as good as none
 
 _KINDS = {
     "states": "queue lengths that requests found",
@@ -63,8 +59,7 @@ _KINDS = {
 }
 """What was observed, as people say it."""
 
-_OF_SERVERS = ("overtaking", "servers")
-"""Checks of what most answers hang on."""
+_OF_SERVERS = ("overtaking", "servers")  # checks of what most answers hang on
 
 _ELSE = {
     "servers": "if {} served these requests",
@@ -77,8 +72,7 @@ number of servers they would say something else of a service, unlike in a what-i
 _UNLIKE_OTHERS = "unlike others at nearly the same load"
 """What is said of a window that is out of the ordinary."""
 
-_AT_TIMES = "queue lengths at regular times"
-"""States that were not found by arriving requests."""
+_AT_TIMES = "queue lengths at regular times"  # states that were not found by arriving requests
 
 
 def grounds(found: Plan, limit: Limit, brief: bool = False) -> list[str]:
