@@ -151,7 +151,7 @@ def test_help_waits_for_no_library():
 
 
 def test_an_error_of_ours_is_exit_code_70(call, run, monkeypatch):
-    monkeypatch.setattr("stationary.planner.load", lambda folder: folder.no_such_thing)
+    monkeypatch.setattr("stationary.load", lambda folder: folder.no_such_thing)
     code, out, err = call("forecast", run, "--x", "10")
     assert (code, out) == (70, "")
     [line] = err.splitlines()

@@ -106,7 +106,7 @@ def test_a_limit_as_a_file(call, run, fit, tmp_path):
     ("args", "message"),
     [
         (("--x", "10", "-o", "a.xlsx"), "a.xlsx: give the file the ending .csv, .json or .parquet"),
-        (("--slo", "loss<0.1", "-o", "a.csv"), "a.csv holds measures over load: give loads"),
+        (("--slo", "loss<0.1", "-o", "a.csv"), "a.csv shows measures over load: give loads"),
         (("--x", "10", "--slo", "loss<0.1", "-o", "a.csv"), "a.csv has no room for the limit"),
     ],
 )
