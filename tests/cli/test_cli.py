@@ -172,11 +172,19 @@ def test_a_pipe_that_nobody_reads_is_neither_an_error_nor_an_answer():
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-def test_completion_completes():
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        (["fo"], ["forecast"]),
+        (["fit", "windows.csv", "--model", "mm"], ["mmmk"]),
+        (["forecast", "run", "--measures", "loss,p9"], ["loss,p95", "loss,p99"]),
+    ],
+)
+def test_completion_completes(typed, completed):
     env = {**os.environ, "_STATIONARY_COMPLETE": "complete_bash"}
-    env |= {"COMP_WORDS": "stationary fo", "COMP_CWORD": "1"}
+    env |= {"COMP_WORDS": " ".join(["stationary", *typed]), "COMP_CWORD": str(len(typed))}
     done = subprocess.run([SCRIPT], capture_output=True, text=True, env=env, check=False)
-    assert done.stdout.split() == ["forecast"]
+    assert done.stdout.split() == completed
 
 
 # Help.
@@ -475,12 +483,16 @@ def _headings(out):
     return [re.split(r"\s{2,}", head.strip()) for head in heads]
 
 
-def test_forecast_as_json_is_the_librarys_answer(call, run, fit):
+def test_forecast_as_json_and_csv_is_the_librarys_answer(call, run, fit):
     expected = fit.forecast([10.0, 20.0, 30.0], 0.9)
     code, out, _ = call("forecast", run, "--x", "10:30:10", "--level", "0.9", "--json")
     assert code == 0
     back = pd.DataFrame(json.loads(out))
     pd.testing.assert_frame_equal(back, expected, check_exact=True)
+    code, out, _ = call("forecast", run, "--x", "10:30:10", "--level", "0.9", "--csv")
+    assert code == 0
+    back = pd.read_csv(io.StringIO(out), keep_default_na=False)
+    pd.testing.assert_frame_equal(back, expected, rtol=1e-14)
 
 
 def test_forecast_takes_loads_by_the_inputs_name(call, run):

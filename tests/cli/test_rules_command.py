@@ -106,8 +106,8 @@ def test_a_limit_as_a_file(call, run, fit, tmp_path):
     ("args", "message"),
     [
         (("--x", "10", "-o", "a.xlsx"), "a.xlsx: give the file the ending .csv, .json or .parquet"),
-        (("--slo", "loss<0.1", "-o", "a.csv"), "a.csv shows measures over load: give loads"),
-        (("--x", "10", "--slo", "loss<0.1", "-o", "a.csv"), "a.csv has no room for the limit"),
+        (("--slo", "loss<0.1", "-o", "a.csv"), "a.csv would hold measures over load"),
+        (("--x", "10", "--slo", "loss<0.1", "-o", "a.csv"), "a.csv would have no room for"),
     ],
 )
 def test_files_that_cannot_hold_the_answer(call, run, args, message):

@@ -27,7 +27,7 @@ from stationary.cli._parse import parse_range, parse_states
 from stationary.errors import InputError, did_you_mean, hide_passwords
 from stationary.ingest.formats import format_names
 from stationary.terms.candidates import parse_system
-from stationary.terms.measures import check_bounds, check_measures
+from stationary.terms.measures import USUAL, check_bounds, check_measures
 from stationary.terms.slo import as_slos, check_level, check_positive
 
 if TYPE_CHECKING:
@@ -53,6 +53,32 @@ _SHARED = {
     "format": f"Format, if the ending does not say it: {', '.join(format_names())}.",
 }
 """Help for options that mean the same in every command."""
+
+_COMPLETED = {
+    "slo": ("loss<0.1%", "p99<200ms", "response_time<50ms"),
+    "measures": USUAL,
+    "what_if": ("servers=+1", "capacity=+50%", "faster=1.2"),
+    "format": tuple(format_names()),
+    "engine": ("duckdb", "spark"),
+    "growth": ("3%/month",),
+    "preset": ("http", "opentelemetry", "spring", "ingress-nginx", "traefik"),
+}
+"""Values that a shell completes, by the name of the option; names of models are read when asked."""
+
+
+def _complete(name: str) -> Callable[[str], list[str]] | None:
+    """Return what completes the last of several values, which commas separate."""
+    if name != "model" and name not in _COMPLETED:
+        return None
+
+    def complete(incomplete: str) -> list[str]:
+        from stationary.models.registry import names
+
+        first, comma, last = incomplete.rpartition(",")
+        values = _COMPLETED[name] if name in _COMPLETED else names()
+        return [f"{first}{comma}{value}" for value in values if value.startswith(last)]
+
+    return complete
 
 
 def command_of(function: Callable[..., None]) -> Callable[..., None]:
@@ -114,7 +140,8 @@ def _parameter(
             flags = ["--output", "-o"]
         elif kind is bool and not default:  # without --no-...
             flags = [f"--{name.replace('_', '-')}"]
-        made = typer.Option(*flags, help=text, rich_help_panel=panel)
+        complete = _complete(name)
+        made = typer.Option(*flags, help=text, autocompletion=complete, rich_help_panel=panel)
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,

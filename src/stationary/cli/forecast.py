@@ -37,6 +37,7 @@ def forecast(
     level: float | None = None,
     wide: bool = False,
     json: bool = False,
+    csv: bool = False,
     output: Path | None = None,
     plot: Path | None = None,
     overwrite: bool = False,
@@ -62,21 +63,26 @@ def forecast(
     what_if: Forecast a changed system: servers=5 or servers=+1, capacity=+50%, patience=200ms,
         faster=1.2 (every server); several after commas, or the option several times.
     next_experiment: With --slo: at which load would ten more windows narrow the limit most?
+    csv: Print CSV for programs.
     output: Also write it here, as .csv, .json or .parquet.
     plot: Also draw the first of the measures here, as .png, .svg or .pdf.
     """
     # Without loads, the answer is a limit: on the SLOs that are given, or on those of the run.
     slos = asking.slos
     limited = bool(asking.slo) or asking.present is not None or next_experiment or not x
-    is_table = output is not None and output.suffix.lower() in (".csv", ".parquet")
+    tables = [str(output)] if output and output.suffix.lower() in (".csv", ".parquet") else []
+    tables += ["--csv"] if csv else []
+    shown = tables if plot is None else [*tables, str(plot)]
     refuse(
+        (json and csv, "choose one of --json and --csv"),
         (
-            not x and (is_table or plot is not None),
-            f"{output if is_table else plot} shows measures over load: give loads, as in --x 10:60",
+            not x and bool(shown),
+            f"{' and '.join(shown)} would hold measures over load: give loads, as in --x 10:60",
         ),
         (
-            is_table and limited,
-            f"{output} has no room for the limit of --slo: take .json, or ask twice",
+            limited and bool(tables),
+            f"{' and '.join(tables)} would have no room for the limit of --slo or --present: take "
+            f"JSON, or ask twice",
         ),
         (
             next_experiment and bool(what_if),
@@ -131,6 +137,8 @@ def forecast(
         _write(output, frame, answer)
     if json:
         say(answer)
+    elif csv and frame is not None:
+        say(frame.to_csv(index=False), nl=False)
     else:
         if frame is not None:
             answering = {part.name for part in plan.draws.parts}
