@@ -137,11 +137,12 @@ def test_long_queues_keep_their_digits(capacity, load):
     torch.testing.assert_close(pi(ours, [load])[seen], expected[seen], rtol=1e-9, atol=0)
 
 
-def test_gradients_and_second_derivatives_are_those_of_differences():
-    model = Service(
-        2, 8, service_rate=1.1, variability=0.6, overhead=0.1, contention=0.1, slowing=0.02
-    )
-    x = model.as_inputs([0.5, 2.5])
+@pytest.mark.parametrize(
+    "options", [{}, {"overhead": 0.1, "contention": 0.1, "slowing": 0.02}, {"slowing": 1e-4}]
+)
+def test_gradients_and_second_derivatives_are_those_of_differences(options):
+    model = Service(2, 8, service_rate=1.1, variability=0.6, **options)
+    x = model.as_inputs([0.5, 2.5, 1e-9, 1e9])
     theta = model.theta.detach().clone().requires_grad_()
     assert torch.autograd.gradcheck(lambda t: model.edge_rates(x, t), (theta,))
     assert torch.autograd.gradgradcheck(lambda t: model.edge_rates(x, t), (theta,))
@@ -178,23 +179,6 @@ def test_any_overload_can_be_solved(variability):
     loads = torch.tensor([1e4, 1e6, 1e8], dtype=torch.float64)
     loss = model.measure("loss")(model.at(loads)).detach()
     torch.testing.assert_close(1 - loss, 97.0 / loads, rtol=0.01, atol=0)
-
-
-@pytest.mark.parametrize("slowing", [None, 0.05])
-def test_rates_without_gradients_are_those_with_them(slowing):
-    random = np.random.default_rng(0)
-    for capacity, servers in ((1, 1), (12, 3), (70, 1)):
-        model = Service(servers, capacity, slowing=slowing, full=float(capacity))
-        low = [0.2, 1e-2, *([1e-3] if slowing else []), float(servers)]
-        high = [3.0, 9.0, *([0.1] if slowing else []), float(capacity)]
-        theta = torch.from_numpy(random.uniform(low, high, (40, len(low))))
-        theta[:, -1] = theta[:, -1].ceil()
-        x = torch.from_numpy(random.lognormal(0, 1.5, (40, 1)))
-        with torch.no_grad():
-            compiled = model.generator(x, theta).rates
-        plain = model.generator(x, theta.clone().requires_grad_()).rates.detach()
-        torch.testing.assert_close(compiled, plain, rtol=1e-7, atol=0)
-        assert not torch.equal(compiled, plain)  # two ways really ran
 
 
 def test_a_capacity_below_the_servers_is_refused():

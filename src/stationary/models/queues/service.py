@@ -36,14 +36,13 @@ else it cuts waits off in heavy overload.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from stationary.errors import InputError
 from stationary.models._params import Param, Values, rate
@@ -52,28 +51,12 @@ from stationary.models._rates import in_rows, join_rates
 from stationary.models.latency import Gammas, Times, incomplete_gamma
 from stationary.models.measures import Measure
 from stationary.models.queues._birth_death import BirthDeathQueue
-from stationary.models.queues._kernels import FALLING, SMALL, STEPS, TINY
+from stationary.models.queues._complex_steps import by_complex_steps
+from stationary.models.queues._kernels import TINY
 from stationary.models.queues._kernels import deaths as compiled_deaths
-
-_MORE = 60
-"""Arrivals during a service beyond the capacity that are counted one by one."""
-
-_DEEPEST = 200
-"""Queue lengths above the servers that are computed; beyond, the distribution is geometric."""
 
 _LEAN = 0.05
 """Least skewness of a wait that is cut off by patience."""
-
-_BLOCK = 32
-_RAREST = 200.0
-"""Minus the logarithm of the smallest probability of no arrival during a service: float64 holds its
-products over a queue."""
-
-_LEAST_ARRIVALS = 1e-6
-"""Fewest arrivals during a service that the recursion is asked for."""
-
-_AT_ONCE = 4_000_000
-"""Entries of the recursions that are solved at once: 32 megabytes."""
 
 _SLOWEST = 50.0
 """Requests in the queue from which on more of them do not slow service down further: no recording
@@ -191,20 +174,39 @@ class Service(BirthDeathQueue):
 
     def rates(self, load: Tensor, p: Values) -> Tensor:
         """Births at the load; deaths as the embedded chain of the queue has them."""
-        load, rate, variability = torch.broadcast_tensors(load, p.service_rate, p.variability)
-        slower = self.slowdown(p, self.levels[1:])
-        alone = rate * self.serving[1 : self.servers]
-        together = 1 / (rate * self.servers)
-        if slower is not None:
-            alone = alone / slower[..., : self.servers - 1]
-            together = together * slower[..., self.servers - 1 :]
-        room = self.capacity - self.servers + 1
-        stays = self.stays(p)
-        top = torch.full_like(load, room)
+        slower, stays = self.slowdown(p, self.levels[1 : self.servers]), self.stays(p)
+        alone = p.service_rate * self.serving[1 : self.servers]
+        top = load.new_full((1,), self.capacity - self.servers + 1)
         if stays is not None:
             top = (stays[..., self.servers - 1 : -1] > TINY).sum(-1, keepdim=True).to(load)
-        deaths = _deaths(load, together, variability, top, room)
-        return join_rates(self.births(load, p), alone, deaths)
+        named = tuple(name for name in ("contention", "slowing") if name in vars(p))
+        # Derivatives need numbers away from zero.
+        more = (1 + vars(p)[name] for name in named)
+        batch, (top, *rows) = in_rows(top, load, p.service_rate, p.variability, *more)
+        deaths = by_complex_steps(partial(self._together, top, named), *rows)
+        return join_rates(
+            self.births(load, p),
+            alone if slower is None else alone / slower,
+            deaths.reshape(*batch, -1),
+        )
+
+    def _together(
+        self,
+        top: Tensor,
+        named: Sequence[str],
+        load: Tensor,
+        rate: Tensor,
+        c2: Tensor,
+        *more: Tensor,
+    ) -> Tensor:
+        """Rates ``[R, room]`` out of m, m + 1, ... requests, with room for ``top [R, 1]``."""
+        factors = {name: factor - 1 for name, factor in zip(named, more, strict=True)}
+        slower = self.slowdown(Values(**factors), self.levels[self.servers :])
+        turn = 1 / (rate * self.servers) * (1.0 if slower is None else slower)
+        out = load.new_empty(len(load), self.capacity - self.servers + 1)
+        at, variability, most = (part[:, 0].numpy() for part in (load, c2, top))
+        compiled_deaths(turn.numpy(), at, variability, most, out.numpy())
+        return out
 
     def births(self, load: Tensor, p: Values) -> Tensor:
         """The load, less those that would wait too long."""
@@ -386,147 +388,3 @@ def _truncated(mean: Tensor, variance: Tensor, longest: float) -> tuple[Tensor, 
     spread = (second - first**2).clamp_min(TINY)
     # Cut off sharply, the distribution may lean the other way, which no gamma does.
     return first, spread, (cubes - 3 * first * second + 2 * first**3).clamp_min(_LEAN * spread**1.5)
-
-
-def _deaths(load: Tensor, turn: Tensor, variability: Tensor, top: Tensor, room: int) -> Tensor:
-    """Rates ``[..., room]`` out of 1 to ``room`` requests at one server.
-
-    Parameters
-    ----------
-    load, variability : Tensor [..., 1]
-        As for the model.
-    turn : Tensor [..., 1] or [..., room]
-        Mean service time, by the number of requests with which a service begins.
-    top : Tensor [..., 1]
-        Most requests that there can be.
-    room : int
-        Largest of those for any row.
-    """
-    deep = min(room, _DEEPEST)
-    # Beyond, the system is always full, or always empty, and its rates change no more.
-    most = torch.expm1((_RAREST * variability).clamp_max(30.0)) / variability
-    longest = turn.amax(-1, keepdim=True)
-    load = torch.minimum(load, most / longest).maximum(_LEAST_ARRIVALS / longest)
-    batch, rows = in_rows(load, turn, variability, top)
-    if not (torch.is_grad_enabled() and any(part.requires_grad for part in rows)):
-        out = np.empty((len(rows[0]), room))
-        at, turns, c2, most_in = (part.detach().contiguous().numpy() for part in rows)
-        compiled_deaths(at[:, 0], turns, c2[:, 0], most_in[:, 0], deep, deep + _MORE, out)
-        return torch.from_numpy(out).reshape(*batch, room)
-    some = max(_AT_ONCE // (deep + _MORE) // deep, 1)
-    solved = map(partial(_recursion, room=room, deep=deep), *(part.split(some) for part in rows))
-    return torch.cat(list(solved)).reshape(*batch, room)
-
-
-def _recursion(
-    load: Tensor, turn: Tensor, variability: Tensor, top: Tensor, room: int, deep: int
-) -> Tensor:
-    """Solve the recursion for rows of loads, services, variabilities and largest numbers."""
-    kinds = turn.shape[-1]
-    most = deep + _MORE
-    # Services that begin in the middle of a long queue end there: nothing of them is asked.
-    high = max(deep, min(kinds, int(top.min()) - most))
-    asked = torch.cat([turn[..., :deep], turn[..., high:]], -1)
-    none, log_at_least, log_more = _arrivals(load * asked, variability[..., None], most)
-    log_growth = _growth(load * turn, variability).log()
-    # Probabilities of long queues over- and underflow; scaled by how fast they grow they do not.
-    scaled = log_growth[..., : deep - 1].expand(-1, deep - 1).cumsum(-1)
-    row, column = torch.arange(deep - 1)[:, None], torch.arange(deep - 1)
-    kind = column.clamp_max(kinds - 1)
-    crossing = log_at_least[..., kind, (row - column + 1).clamp_min(0)]
-    crossing = crossing + scaled[..., None, :] - scaled[..., None]
-    matrix = -torch.where(row > column, crossing, -torch.inf).exp()
-    matrix = matrix + torch.diag_embed(none[..., kind].expand(-1, deep - 1))
-    right = (log_at_least[..., 0, 1:deep] - scaled).exp()
-    # Every product in this substitution is added: the matrix is negative below its diagonal.
-    y = torch.linalg.solve_triangular(matrix, right[..., None], upper=False)[..., 0]
-    y = pad(y, (1, 0), value=1.0)
-    down = load * y[..., :-1] / y[..., 1:] * (-log_growth[..., : deep - 1]).exp()
-    if room > deep:
-        ratio = (turn[..., deep - 1 : deep] / turn[..., deep - 1 : -1]) if kinds > 1 else 1.0
-        down = torch.cat([down, down[..., -1:] * ratio * torch.ones(room - deep)], -1)
-    log_x = pad((load / down).log().cumsum(-1), (1, 0))
-    # A service that begins with j requests leaves room for so many more.
-    begins = torch.arange(room).clamp_min(1)
-    free = (top.long() - begins).clamp_min(0)
-    near = (free > 0) & (free < log_more.shape[-1])  # with more room, hardly any is turned away
-    near |= (top == 1) & (torch.arange(room) == 0)
-    place = (begins - 1).clamp_max(kinds - 1)
-    place = torch.where(place < high, place.clamp_max(deep - 1), place - high + deep)
-    place = place.clamp_max(log_more.shape[-2] - 1).expand_as(free)
-    some = free.clamp_max(log_more.shape[-1] - 1)
-    rows = torch.arange(len(load))[:, None]
-    turned_away = torch.where(near, log_x + log_more[rows, place, some], -torch.inf)
-    last = log_x.gather(-1, top.long() - 1)
-    full = load * (last - turned_away.logsumexp(-1, True)).exp()
-    down = torch.cat([down, down[..., -1:] if room > 1 else full], -1)
-    return torch.where(torch.arange(1, room + 1) == top, full, down)
-
-
-@torch.no_grad()
-def _growth(mean: Tensor, variability: Tensor) -> Tensor:
-    """Ratio of successive probabilities of long queues, with so many arrivals during a service.
-
-    The inverse of the root, other than 1, of ``y = G(y)``, with G the generating function of the
-    arrivals during a service. Iterating G from below finds the smaller root, which overload has;
-    iterating its inverse from above the larger one. It need not be exact.
-    """
-    spread = mean * variability
-    low, high = torch.zeros_like(spread), 1 + 1 / spread
-    for _ in range(STEPS):
-        low = (1 + spread * (1 - low)) ** (-1 / variability)
-        high = 1 + (1 - high ** (-variability)) / spread
-    return 1 / torch.where(mean > 1, low, high).clamp(1e-100, 1e100)
-
-
-def _arrivals(mean: Tensor, variability: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
-    """What arrives during services of several kinds, up to ``most`` requests.
-
-    The probability of none ``[..., I]``, and the logarithms of the probabilities of at least 0, 1,
-    ... ``[..., I, most + 1]`` and of the expected number beyond 0, 1, ... ``[..., I, most]``.
-    """
-    shape, k = 1 / variability, torch.arange(most + 1, dtype=mean.dtype)
-    mean = mean[..., None]
-    spread = mean * variability
-    again = spread / (1 + spread)
-    ways = torch.lgamma(shape + k) - torch.lgamma(shape) - torch.lgamma(k + 1)
-    exactly = ways - shape * torch.log1p(spread) + k * again.log()
-    # Far out, probabilities fall like a geometric series, whose rest is known without subtracting;
-    # a rest that is not small is known better by what is left of 1.
-    last = exactly[..., -1:]
-    ratio = again * (shape + most) / (most + 1)
-    small = (last < math.log(SMALL)) & (ratio < FALLING)
-    odds = torch.where(small, ratio, 0.5)
-    rest = torch.where(
-        small,
-        last + (odds / (1 - odds)).log(),
-        (1 - exactly.exp().sum(-1, keepdim=True)).clamp_min(TINY).log(),
-    )
-    at_least = _log_sum(_log_tails(exactly), rest)
-    beyond = torch.where(
-        small,
-        rest - (1 - odds).log(),
-        (mean - at_least[..., 1:].exp().sum(-1, keepdim=True)).clamp_min(TINY).log(),
-    )
-    more = _log_sum(_log_tails(at_least[..., 1:]), beyond)
-    return exactly[..., 0].exp(), at_least, more
-
-
-def _log_sum(first: Tensor, second: Tensor) -> Tensor:
-    """Logarithm of a sum; second derivatives of `torch.logaddexp` are NaN from e^709 apart."""
-    return torch.stack(torch.broadcast_tensors(first, second)).logsumexp(0)
-
-
-def _log_tails(logs: Tensor) -> Tensor:
-    """Logarithms of the sums from each entry to the last, with derivatives of every order.
-
-    Block by block from the end, each in units of its largest entry: over all entries the sums span
-    more than float64 holds.
-    """
-    parts, carried = [], torch.full_like(logs[..., :1], -torch.inf)
-    for block in reversed(logs.split(_BLOCK, -1)):
-        unit = torch.maximum(block.amax(-1, keepdim=True), carried).detach()
-        sums = (block - unit).exp().flip(-1).cumsum(-1).flip(-1) + (carried - unit).exp()
-        parts.append(sums.clamp_min(TINY).log() + unit)
-        carried = parts[-1][..., :1]
-    return torch.cat(parts[::-1], -1)
