@@ -12,13 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from stationary.errors import InputError
-from stationary.models._rates import in_rows
 
 _STEPS = 100
 _CLOSE = 1e-5
@@ -27,9 +26,8 @@ _CLOSE = 1e-5
 _VARIES = 0.1
 """By which share of itself a delay varies, both ways."""
 
-_NARROW = 1e-5
-"""Delays within this share of the mean time count as one: a difference between functions at their
-ends would lose its digits."""
+_NARROW = 5e-6
+"""By which share of the mean time a delay varies at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,38 +107,30 @@ class Times(ABC):
 
     def detach(self) -> Self:
         """Return the same distributions outside the graph."""
-        return type(self)(*(part.detach() for part in self._fields()))
+        return type(self)(*(getattr(self, field.name).detach() for field in fields(self)))
 
-    def _fields(self) -> list[Any]:
-        return [getattr(self, field.name) for field in fields(self)]
+    def _near(self, share: float) -> Tensor:
+        """Where the search for a percentile starts: at that of a normal distribution."""
+        normal = statistics.NormalDist().inv_cdf(share)
+        return (self.mean + normal * self.variance.sqrt()).maximum(share * self.mean)[..., None]
 
     def _root(self, share: float) -> Tensor:
-        """Solve ``F(t) = share`` by Newton steps inside a bracket, for rows not done."""
-        batch, rows_of = in_rows(*self._fields())
-        times = type(self)(*rows_of)
-        normal = statistics.NormalDist().inv_cdf(share)
-        t = (times.mean + normal * times.variance.sqrt()).maximum(share * times.mean)[:, None]
+        """Solve ``F(t) = share`` by Newton steps inside a bracket."""
+        t = self._near(share)
         low, high = torch.zeros_like(t), torch.full_like(t, torch.inf)
-        found, rows = low.clone(), torch.arange(len(t))
-        left = times.survival(low)[:, 0] > 1 - share  # for others, no time at all is enough
+        left = self.survival(low) > 1 - share  # for others, no time at all is enough
+        t = torch.where(left, t, 0.0)
         for _ in range(_STEPS):
             if not bool(left.any()):
                 break
-            if not bool(left.all()):
-                times = type(times)(*(part[left] for part in times._fields()))
-                rows, t, low, high = rows[left], t[left], low[left], high[left]
-            excess = 1 - share - times.survival(t)
+            excess = 1 - share - self.survival(t)
             low, high = torch.where(excess < 0, t, low), torch.where(excess < 0, high, t)
-            newton = t - excess / times.density(t)
+            newton = t - excess / self.density(t)
             # A step out of the bracket halves it, or doubles t where there is no upper end yet.
             halved = torch.where(high.isinf(), 2 * t, (low + high) / 2)
             new = torch.where((newton > low) & (newton < high), newton, halved)
-            left = ((new - t).abs() > _CLOSE * t)[:, 0]
-            found[rows], t = new, new
-        return found.reshape(*batch, 1)
-
-
-_Function = Callable[["Shifted", Tensor], Tensor]
+            t, left = torch.where(left, new, t), left & ((new - t).abs() > _CLOSE * t)
+        return t
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,56 +146,32 @@ class Shifted(Times):
 
     @cached_property
     def _ends(self) -> tuple[Tensor, Tensor]:
-        return self.shift * (1 - _VARIES), self.shift * (1 + _VARIES)
+        """Least and largest delay, so far apart that differences between them keep digits."""
+        least = _NARROW * self.times.mean[..., None].detach()
+        away = (_VARIES * self.shift).maximum(least)
+        return self.shift - away, self.shift + away
 
-    @cached_property
-    def _mean(self) -> Tensor:
-        return self.times.mean[..., None]
-
-    def _mean_over_delays(self, of: _Function, slope: _Function, t: Tensor) -> Tensor:
-        """Mean over the delays of a function's slope: its difference between their ends."""
+    def _mean_slope(self, of: Callable[[Tensor], Tensor], t: Tensor) -> Tensor:
+        """Mean over the delays of minus a function's slope: its difference between their ends."""
         least, most = self._ends
-        narrow = most - least <= _NARROW * self._mean
-        if bool(narrow.all()):
-            return slope(self, t - self.shift)
-        if not bool(narrow.any()):
-            return self._over_wide(of, t)
-        # Row by row, because both ways cost far more than finding out which one a row needs.
-        batch, (t, narrow, shift, *fields) = in_rows(t, narrow, self.shift, *self.times._fields())
-        which = narrow[:, 0]
-        flat, wide = (
-            Shifted(type(self.times)(*(part[rows] for part in fields)), shift[rows])
-            for rows in (which, ~which)
-        )
-        found = torch.cat([slope(flat, t[which] - flat.shift), wide._over_wide(of, t[~which])])
-        back = torch.cat([which.nonzero(), (~which).nonzero()])[:, 0].argsort()
-        return found[back].reshape(*batch, -1)
-
-    def _over_wide(self, of: _Function, t: Tensor) -> Tensor:
-        least, most = self._ends
-        late, early = of(self, torch.cat([t - most, t - least], -1)).chunk(2, -1)
+        late, early = of(torch.cat([t - most, t - least], -1)).chunk(2, -1)
         return (late - early) / (most - least)
 
     def _tail(self, t: Tensor) -> Tensor:
         return torch.where(t > 0, self.times.survival(t.clamp_min(0.0)), 1.0)
 
-    def survival(self, t: Tensor) -> Tensor:
-        """Mean of the tail over all delays."""
-        mean = self._mean_over_delays(Shifted._excess, Shifted._tail, t)
-        return torch.where(t > self._ends[0], mean, 1.0)
-
-    def _slope(self, t: Tensor) -> Tensor:
-        return torch.where(t > 0, self.times.density(t.clamp_min(0.0)), 0.0)
-
     def _excess(self, t: Tensor) -> Tensor:
         """Mean excess of the times without delay, also over times below zero."""
         inside = self.times.excess(t.clamp_min(0.0))
-        return torch.where(t > 0, inside, self._mean - t)
+        return torch.where(t > 0, inside, self.times.mean[..., None] - t)
+
+    def survival(self, t: Tensor) -> Tensor:
+        """Mean of the tail over all delays."""
+        return torch.where(t > self._ends[0], self._mean_slope(self._excess, t), 1.0)
 
     def density(self, t: Tensor) -> Tensor:
         """Mean of the density over all delays."""
-        mean = self._mean_over_delays(Shifted._tail, Shifted._slope, t)
-        return torch.where(t > self._ends[0], mean, 0.0)
+        return torch.where(t > self._ends[0], self._mean_slope(self._tail, t), 0.0)
 
     @property
     def mean(self) -> Tensor:
@@ -217,16 +183,5 @@ class Shifted(Times):
         """Variance of the time, ``[...]``."""
         return self.times.variance + (_VARIES * self.shift[..., 0]) ** 2 / 3
 
-    def _root(self, share: float) -> Tensor:
-        """From that of the times without delay, which is close, by Newton steps."""
-        times = self.times._root(share)
-        low, high = (times + end for end in self._ends)
-        t = times + self.shift
-        for _ in range(_STEPS):
-            step = (1 - share - self.survival(t)) / self.density(t)
-            new = torch.where(step.isfinite(), t - step, t).clamp(low, high)
-            done = (step.abs() <= _CLOSE * t) | (new == t)
-            t = new
-            if bool(done.all()):
-                break
-        return t
+    def _near(self, share: float) -> Tensor:
+        return self.times._root(share) + self.shift

@@ -13,12 +13,12 @@ probabilities, and so are all derivatives: ``dp_k/dx = p_{k-1} - p_k``.
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.signal
 import torch
 from torch import Tensor
 
@@ -89,14 +89,6 @@ class Erlangs(Times):
         """Mean number of stages beyond the first 0, 1, 2, ..."""
         return self._more.flip(-1).cumsum(-1).flip(-1)
 
-    def _root(self, share: float) -> Tensor:
-        """The same search as for all times, compiled: in ticks, row by row."""
-        batch, (more, weights, _) = in_rows(self._more, self.weights[..., 1:], self.rate)
-        x = np.zeros(len(more))
-        normal = statistics.NormalDist().inv_cdf(share)
-        _kernels.poisson_roots(_rows(more), _rows(weights), share, normal, x)
-        return torch.from_numpy(x).reshape(*batch, 1) / self.rate
-
     @property
     def _stages(self) -> Tensor:
         return torch.arange(self.weights.shape[-1], dtype=self.weights.dtype)
@@ -118,16 +110,13 @@ class _Geometric(torch.autograd.Function):
     """``y_j = p x_j + (1 - p) y_{j-1}`` along the last axis; its adjoint runs the other way."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float, backwards: bool = False) -> Tensor:
-        ctx.p, ctx.backwards = p, backwards
-        rows = x.detach().numpy().reshape(-1, x.shape[-1])
-        out = _kernels.geometric(np.ascontiguousarray(rows[:, ::-1] if backwards else rows), p)
-        out = out[:, ::-1].copy() if backwards else out
-        return torch.from_numpy(out.reshape(x.shape))
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        ctx.p = p
+        return torch.from_numpy(scipy.signal.lfilter([p], [1, p - 1], x.detach().numpy()))
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return _Geometric.apply(grad, ctx.p, not ctx.backwards), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _Geometric.apply(grad.flip(-1), ctx.p).flip(-1), None
 
 
 def _poisson_sums(x: Tensor, values: Tensor) -> Tensor:

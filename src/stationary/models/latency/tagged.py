@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import torch
 from torch import Tensor
 
@@ -97,13 +98,16 @@ class Tagged:
         start = entering.new_zeros((*entering.shape[:-1], size + 1))
         start = start.index_add(-1, torch.from_numpy(self.first), entering)
         start = start / start.sum(-1, keepdim=True)
-        lost = rates.new_zeros(0) if dropped is None else dropped[..., self.system]
-        if len(self.dropping):
-            each = rates[..., self.dropped_on] * torch.from_numpy(self.dropped_part)
-            none = each.new_zeros((*each.shape[:-1], size))
-            lost = none.index_add(-1, torch.from_numpy(self.dropping), each)
+        each = rates[..., self.dropped_on] * torch.from_numpy(self.dropped_part)
+        lost = each.new_zeros((*each.shape[:-1], size))
+        lost = lost.index_add(-1, torch.from_numpy(self.dropping), each)
+        lost = lost if dropped is None else lost + dropped[..., self.system]
         batch, rows = in_rows(start[..., :size], rates, lost)
-        clock = self._clock(rows[1])
+        # The clock ticks at the largest rate out of any state of the tagged request.
+        leaving = scipy.sparse.csr_array(
+            (self.part, (self.moves[0], self.moves[2])), (size, rates.shape[-1])
+        )
+        clock = (leaving @ rows[1].detach().numpy().T).max(0)
         if present is not None:
             ticks = present.detach() * torch.from_numpy(clock).reshape(batch)
             _check_ticks(float((ticks / entering.detach().sum(-1)).max()), len(clock), self)
@@ -111,12 +115,6 @@ class Tagged:
         weights = torch.cat([start[..., size:], ended], -1)
         rate = torch.from_numpy(clock).reshape(*batch, 1)
         return Erlangs(weights / weights.sum(-1, keepdim=True), rate)
-
-    def _clock(self, rates: Tensor) -> Array:
-        """Largest rate out of any state of the tagged request, for every row."""
-        out = np.zeros((len(rates), len(self.system)))
-        _kernels.total_rates(rates.detach().numpy(), self.moves, self.part, out)
-        return out.max(-1)
 
 
 class _Ended(torch.autograd.Function):
