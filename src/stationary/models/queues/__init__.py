@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stationary.models.queues._queue import Queue as Queue
     from stationary.models.queues._queue import ServerQueue as ServerQueue
 
-_INNER = {"levels", "jumps"}
+_INNER = {"levels"}
 """Arguments of bases that a model makes by itself."""
 
 

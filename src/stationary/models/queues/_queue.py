@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from numbers import Real
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +14,7 @@ from stationary.errors import InputError
 from stationary.models._base import Model
 from stationary.models._params import Param, Values
 from stationary.models._point import Point
+from stationary.models._rates import join_rates
 from stationary.models.latency import Times
 from stationary.models.latency.erlangs import Erlangs, geometric
 from stationary.models.latency.orders import SHARED, Follower, queue_moves
@@ -75,6 +75,9 @@ class Queue(Model):
     levels: Tensor
     serving: Tensor
     lost: Tensor
+    _term: Tensor
+    _edge: Tensor
+    _times: Tensor
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -104,6 +107,41 @@ class Queue(Model):
         self.register_buffer("serving", level.clamp(max=servers), persistent=False)
         self.register_buffer("lost", (level == level.max()).to(level), persistent=False)
         self._tagged: dict[bool, Tagged] = {}
+
+    def terms(self, load: Tensor, p: Values) -> dict[str, Tensor]:
+        """What rates are multiples of, each ``[..., k]``: by default the load and parameters."""
+        return {"load": load, **vars(p)}
+
+    def moves(self) -> Moves:
+        """Yield all moves between states; those between the same two states add up."""
+        raise NotImplementedError
+
+    def find_edges(self) -> Edges:
+        """Collect the moves: the edge of each, and which multiple of which term its rate is."""
+        declared = self._declared
+        labels: list[str] = []
+        for name in self.terms(torch.ones(1, dtype=torch.float64), self.named(self.theta)):
+            place = declared.places.get(name)
+            labels += [name] if place is None else declared.labels[place]
+        column = {label: k for k, label in enumerate(labels)}
+        state = {name: k for k, name in enumerate(self.states)}
+        edge: dict[tuple[int, int], int] = {}
+        entries = [
+            (column[term], edge.setdefault((state[str(i)], state[str(j)]), len(edge)), times)
+            for i, j, term, times in self.moves()
+        ]
+        columns = zip(("_term", "_edge", "_times"), zip(*entries, strict=True), strict=True)
+        for name, values in columns:
+            self.register_buffer(name, torch.tensor(values), persistent=False)
+        return Edges.from_pairs(list(edge), len(state))
+
+    def rates(self, load: Tensor, p: Values) -> Tensor:
+        """Add up the moves on each edge."""
+        rates = join_rates(*self.terms(load, p).values())[..., self._term] * self._times
+        if len(self._term) == len(self.edges):
+            return rates
+        none = rates.new_zeros((*rates.shape[:-1], len(self.edges)))
+        return none.index_add(-1, self._edge, rates)
 
     def flows(self, point: Point) -> Flows:
         """What arrives and what is lost in each state: by default, what meets a full system."""
@@ -235,8 +273,6 @@ class ServerQueue(Queue):
     largest: ClassVar[int] = 10**5
     """The largest capacity that the model takes."""
 
-    _multiples: Tensor
-
     @property
     def smallest(self) -> int:
         """The smallest capacity that the model can be given."""
@@ -251,39 +287,12 @@ class ServerQueue(Queue):
         """Requests in the system in each state, by name: by default states ``0..capacity``."""
         return {str(n): n for n in range(self.capacity + 1)}
 
-    def terms(self, load: Tensor, p: Values) -> dict[str, Tensor]:
-        """What rates are multiples of, each ``[..., 1]``: by default the load and parameters."""
-        return {"load": load, **vars(p)}
-
     def moves(self) -> Moves:
-        """Yield all moves between states; those between the same two states add up."""
+        """Arrivals up and services down."""
         for n in range(self.capacity):
             yield n, n + 1, "load", 1.0
         for n in range(1, self.capacity + 1):
             yield n, n - 1, "service_rate", min(n, self.servers)
-
-    def find_edges(self) -> Edges:
-        """Collect the moves; ``_multiples [terms, E]`` holds what each edge sums up."""
-        one = torch.ones(1, dtype=torch.float64)
-        row = {name: k for k, name in enumerate(self.terms(one, self.named(self.theta)))}
-        state = {name: k for k, name in enumerate(self.states)}
-        edge: dict[tuple[int, int], int] = {}
-        entries = [
-            (row[term], edge.setdefault((state[str(i)], state[str(j)]), len(edge)), times)
-            for i, j, term, times in self.moves()
-        ]
-        rows, edges, times = (np.array(column) for column in zip(*entries, strict=True))
-        multiples = np.zeros((len(row), len(edge)))
-        np.add.at(multiples, (rows, edges), times)
-        self.register_buffer("_multiples", torch.from_numpy(multiples), persistent=False)
-        return Edges.from_pairs(list(edge), len(state))
-
-    def rates(self, load: Tensor, p: Values) -> Tensor:
-        """Add up the multiples of all terms."""
-        terms = zip(self.terms(load, p).values(), self._multiples.unbind(), strict=True)
-        # One sum over all edges: in a fit to fifty windows every operation counts.
-        first, *others = (value * multiple for value, multiple in terms)
-        return sum(others, first)
 
     def times_in_order(self, point: Point, waiting: bool) -> Times:
         """Of exponential services: with n >= m others, n - m + 1 must end, at all servers' rate."""
