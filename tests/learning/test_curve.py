@@ -11,8 +11,8 @@ from rule_models import TANDEM
 from stationary.learning.curve import _unit_of_time, is_costly
 from stationary.learning.draws import Draws, from_estimate
 from stationary.learning.estimate import End, Ended, Estimate
-from stationary.learning.inference import Covariance
-from stationary.learning.solved_points import SolvedPoints
+from stationary.learning.inference import Covariance, Link
+from stationary.learning.expansion import Expansion
 from stationary.planning.forecast import forecast
 from stationary.planning.limits import limit
 from stationary.terms.slo import Slo
@@ -132,30 +132,50 @@ def known_to(spread, model):
     return Draws((from_estimate(Estimate(model, cov, 0.0, CONVERGED, 0.0, 0)),))
 
 
+def expanded(model, names, load):
+    """The measures of a model around its parameters, and the coordinates of these."""
+    pairs = [(measure, Link(measure)) for measure in map(model.measure, names)]
+    z = model.scale().free(model.theta.detach()).numpy()
+    return Expansion(model, pairs, model.scale(), model.as_inputs([load]), z)
+
+
+def levels(model, names, load):
+    """The same measures on their links, of the chain solved at one load."""
+    with torch.no_grad():
+        point = model.at([load])
+        return np.array([Link(m).level(m(point)).item() for m in map(model.measure, names)])
+
+
+def moved(model, step):
+    other = tandem()
+    other.set_theta(model.scale().natural(model.scale().free(model.theta.detach()) + step))
+    return other
+
+
 def test_a_series_is_that_of_chains_solved_along_the_line():
-    model = tandem()
-    points = SolvedPoints(model, [model.measure(name) for name in model.measures], model.scale())
-    z, x = model.scale().free(model.theta.detach()).numpy(), np.array([20.0])
-    chain = points.expansion(x, z)
-    step = np.array([0.04, -0.03])
-    below, level, above = points.levels(np.tile(x, (3, 1)), [z - step, z, z + step])
-    found = chain.along(step, range(len(level)))
+    model, step = tandem(), torch.tensor([0.04, -0.03])
+    chain = expanded(model, model.measures, 20.0)
+    below, level, above = (
+        levels(moved(model, t * step), model.measures, 20.0) for t in (-1.0, 0.0, 1.0)
+    )
+    found = chain.along(step.double().numpy(), range(len(level)))
     assert found.settled
     np.testing.assert_allclose(chain.level, level, rtol=1e-12)
     np.testing.assert_allclose([found.below, found.above], [below, above], atol=2e-3)
     # Central differences of chains that were solved anew.
     h = 1e-3
-    near = points.levels(np.tile(x, (2, 1)), [z - h * step, z + h * step])
-    np.testing.assert_allclose(chain.slope @ step, (near[1] - near[0]) / (2 * h), rtol=1e-5)
+    near = [levels(moved(model, t * step), model.measures, 20.0) for t in (-h, h)]
+    np.testing.assert_allclose(
+        chain.slope @ step.double().numpy(), (near[1] - near[0]) / (2 * h), rtol=1e-5
+    )
     bend = (near[0] + near[1] - 2 * level) / (2 * h**2)
     np.testing.assert_allclose(found.second, bend, rtol=1e-2, atol=1e-4)
+    near = [levels(model, model.measures, 20.0 * np.exp(t)) for t in (-h, h)]
+    np.testing.assert_allclose(chain.in_load, (near[1] - near[0]) / (2 * h), rtol=1e-5)
 
 
 def test_a_series_that_does_not_settle_says_so():
-    model = tandem()
-    points = SolvedPoints(model, [model.measure("loss")], model.scale())
-    z = model.scale().free(model.theta.detach()).numpy()
-    chain = points.expansion(np.array([24.0]), z)
+    chain = expanded(tandem(), ["loss"], 24.0)
     assert not chain.along(np.array([1.5, 0.0]), [0]).settled
 
 

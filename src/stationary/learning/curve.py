@@ -1,18 +1,18 @@
 r"""Measures of chains too large to solve for every draw.
 
-At a few loads that all draws share, the chain is factored at its estimates, once per load, and
-`expansion` has the rest from that factor: slopes of every measure in the parameters, and, along
-each axis of the draws whose effect may not be linear, the measures two standard deviations to
-either side, where the ends of intervals are made. Where the bottleneck moves to another server, the
-curve bends, and a straight line would miss a bad draw. Where a series does not settle, the chain is
-solved at both sides. The first axis is the direction in which the measures change most; of two axes
-together, the second-order term is added.
+At a load the chain is factored once, at its estimates, and `expansion` has the rest from that
+factor: slopes of every measure in the parameters, and, along each axis of the draws whose effect
+may not be linear, the measures two standard deviations to either side, where the ends of intervals
+are made. Where the bottleneck moves to another server, the curve bends, and a straight line would
+miss a bad draw. Where a series does not settle, the chain is solved at both sides. The first axis
+is the direction in which the measures change most; of two axes together, the second-order term is
+added.
 
 A limit asks each draw at a load of its own, and a long forecast asks for many loads. There the
-measures are curves over load, solved on a grid of log loads. A change of the unit of time is exact:
-if all rates of a chain are multiplied by ``c``, its steady state is that of the load ``load / c``.
-So a draw is split into a common factor ``c`` of all rates and a rest; it reads the curve at
-``load / c`` (by Hermite interpolation) and adds the rest, along the axes of the draws, as above.
+measures are curves over load, from a grid of log loads. A change of the unit of time is exact: if
+all rates of a chain are multiplied by ``c``, its steady state is that of the load ``load / c``. So
+a draw is split into a common factor ``c`` of all rates and a rest; it reads the curve at
+``load / c`` (by Hermite interpolation) and adds the effect of the rest (linear between loads).
 
 All of this happens on the link of each measure, the scale on which its interval is made.
 """
@@ -31,11 +31,13 @@ from torch import Tensor
 
 from stationary._support.types import Array
 from stationary.edges import Edges
+from stationary.learning.expansion import Expansion
 from stationary.learning.inference import Link
-from stationary.learning.solved_points import SolvedPoints
+from stationary.learning.solvable import UNSOLVABLE, each_solvable, within
 from stationary.models import Model, Point
 from stationary.models.chunks import in_chunks
 from stationary.models.scales import Scale
+from stationary.solvers import Accuracy
 
 _STEP = 0.1
 """Distance of grid points, in e-folds of load."""
@@ -82,38 +84,27 @@ def _seconds(edges: Edges) -> float:
 
 
 class Curves:
-    """Measures of a model at the centre of some draws, to the sides of it, and over load.
-
-    Parameters
-    ----------
-    model : Model
-        The chain, at the centre.
-    names : tuple of str
-        Measures.
-    scale : Scale
-        Coordinates of the parameters.
-    theta : Tensor [B, P]
-        The draws.
-    """
+    """Measures of a model at the centre of some draws ``[B, P]``, to the sides of it, over load."""
 
     def __init__(self, model: Model, names: tuple[str, ...], scale: Scale, theta: Tensor) -> None:
-        self.names, self.scale = names, scale
+        self.model, self.names, self.scale = model, names, scale
         self.z = scale.free(model.theta.detach()).numpy()
         self.measures = [model.measure(name) for name in names]
+        self.pairs = [(measure, Link(measure)) for measure in self.measures]
         self.is_share = np.array([(m.low, m.high) == (0.0, 1.0) for m in self.measures])
         # Axes are chosen by the same measures, whatever else is asked for.
         self.leading = [names.index(name) for name in model.measures or names]
-        self.points = SolvedPoints(model, self.measures, scale)
-        self._centre: dict[bytes, Array] = {}
+        self.accuracy: Accuracy | None = None
+        """Of a chain that was solved, if any was."""
         self.unit = _unit_of_time(model, scale)
         self.dimension = self._dimensions(model)
         if np.isnan(self.dimension).any():  # a measure that mixes units knows no common factor
             self.unit = np.zeros_like(self.unit)
             self.dimension = np.zeros(len(self.measures))
-        _, rest = self._split(self._moved(theta))
-        _, size, axes = np.linalg.svd(rest, full_matrices=False)
-        self.spread, self.axes = size / math.sqrt(len(rest)), axes
-        self.bent = [False] * len(axes)
+        moved = self._moved(theta)
+        self.spreads = {"load": moved, "grid": self._split(moved)[1]}
+        """How draws are spread, at a load that all of them share and on the grid."""
+        self._known: dict[tuple[bytes, str], _Surroundings] = {}
 
     @classmethod
     def of(cls, model: Model, names: tuple[str, ...], scale: Scale, theta: Tensor) -> Curves:
@@ -145,23 +136,25 @@ class Curves:
         if on_grid:
             levels = self._on_grid(x.expand(*batch, -1).numpy(), common, rest)
         else:
-            levels = self._around_loads(x[0].numpy(), np.broadcast_to(moved, rest.shape))
+            moved = np.broadcast_to(moved, rest.shape)
+            around = self._around(x[0].numpy(), "load")
+            levels = np.stack([each.levels(moved[:, g]) for g, each in enumerate(around)], 1)
         found = []
         for k in map(self.names.index, names):
-            measure = self.measures[k]
+            measure, link = self.pairs[k]
             factor = np.exp(common * self.dimension[k]) if on_grid else 1.0
             with np.errstate(over="ignore"):
-                value = Link(measure).back(levels[..., k]) * factor
+                value = link.back(levels[..., k]) * factor
             found.append(np.clip(value, measure.low, measure.high))
         return np.stack(found, -1)
 
     def at_centre(self, x: Tensor, names: Sequence[str]) -> Array | None:
         """Measures ``[G, K]`` of the estimates at inputs ``[G, d]``, if they were solved."""
-        rows = [self._centre.get(row.tobytes()) for row in x.numpy()]
-        levels = [row for row in rows if row is not None and not np.isnan(row).any()]
-        if len(levels) < len(rows):
+        known = [self._known.get((row.tobytes(), "load")) for row in x.numpy()]
+        levels = [each.level for each in known if each is not None]
+        if len(levels) < len(known) or np.isnan(levels).any():
             return None
-        each = [(Link(self.measures[k]), k) for k in map(self.names.index, names)]
+        each = [(self.pairs[k][1], k) for k in map(self.names.index, names)]
         return np.stack([link.back(np.stack(levels)[:, k]) for link, k in each], -1)
 
     @staticmethod
@@ -171,93 +164,44 @@ class Curves:
             left = np.floor((np.log(x[:, 0]) - common) / _STEP)
         return len(np.unique([left, left + 1]))
 
-    def _around_loads(self, x: Array, moved: Array) -> Array:
-        """Levels ``[B, G, K]`` at loads that all draws share; NaN where there is no solution."""
-
-        def of_part(rows: Tensor) -> list[Array]:
-            return [self._around_load(x[g], moved[:, g]) for g in rows.tolist()]
-
-        parts = in_chunks(of_part, self.points.model.edges, torch.arange(len(x)))
-        return np.stack([level for part in parts for level in part], 1)
-
-    def _around_load(self, x: Array, moved: Array) -> Array:
-        """Levels ``[B, K]`` at one load."""
-        chain = self.points.expansion(x, self.z)
-        if chain is None:
-            return np.full((len(moved), len(self.measures)), np.nan)
-        self._centre[x.tobytes()] = chain.level
-        # The logarithm of a tiny loss moves a lot, and nobody will ever see it.
-        seen = ~self.is_share | (chain.level > math.log(_NEVER))
-        leading = [k for k in self.leading if seen[k]]
-        axes = _Axes(moved, chain.slope, leading)
-        levels = chain.level + axes.linear
-        series = {r: chain.along(_SIDE * axes.step[r], leading) for r in axes.bent}
-        for r, (_, below, above, settled) in series.items():
-            step, t = _SIDE * axes.step[r], axes.u[:, r : r + 1] / _SIDE
-            if not settled:
-                below, above = self.points.levels(np.stack([x, x]), [self.z - step, self.z + step])
-            first = _SIDE * axes.first[:, r]
-            levels += _bent(-t) * (below - chain.level + first)
-            levels += _bent(t) * (above - chain.level - first)
-        u = axes.u.clip(-_FARTHEST_PAIR, _FARTHEST_PAIR) / _SIDE
-        for a, b in combinations(axes.bent, 2):
-            both = chain.second(_SIDE * (axes.step[a] + axes.step[b]))
-            both -= series[a].second + series[b].second
-            levels += both * u[:, [a]] * u[:, [b]]
-        return levels
-
     def _on_grid(self, x: Array, common: Array, rest: Array) -> Array:
         """Levels ``[B, G, K]`` at inputs ``[B, G, d]`` from curves over load."""
-        along = (rest @ self.axes.T) / np.where(self.spread > 0, self.spread, 1.0)
         levels = np.empty((*common.shape, len(self.measures)))
         others, where = np.unique(x.reshape(-1, x.shape[-1])[:, 1:], axis=0, return_inverse=True)
         for k, other in enumerate(others):
             mine = where.reshape(common.shape) == k
-            place = np.log(x[mine][:, 0]) - common[mine]
-            levels[mine] = self._read_draws(place, along[mine], other)
+            place = (np.log(x[mine][:, 0]) - common[mine]) / _STEP
+            levels[mine] = self._between(place, rest[mine], other)
         return levels
 
-    def _read_draws(self, place: Array, along: Array, other: Array) -> Array:
-        """Levels ``[N, K]`` at log loads, some way along the axes."""
-        level, slope = self._read(place, other, self.z, parameters=True)
-        moved = level.copy()
-        matters = ~self.is_share | (level > math.log(_NEVER))
-        for k, (axis, spread) in enumerate(zip(self.axes, self.spread, strict=True)):
-            u = along[:, k : k + 1]
-            first = spread * (slope @ axis)  # [N, K]: by one standard deviation
-            # Once felt, it stays bent: answers must not depend on what is asked beside.
-            felt = np.where(matters, np.abs(first), 0.0)
-            self.bent[k] |= bool(np.nanmax(felt, initial=0.0) >= _FELT)
-            moved += first * u
-            if not self.bent[k]:
-                continue
-            step = _SIDE * spread * axis
-            shorter = min(1.0, _FARTHEST / max(float(np.abs(step).max()), 1e-300))
-            far = _SIDE * shorter
-            for sign in (-1, 1):
-                side, _ = self._read(place, other, self.z + sign * shorter * step)
-                moved += _bent(sign * u / far) * (side - level - sign * far * first)
-        return moved
-
-    def _read(
-        self, place: Array, other: Array, z: Array, parameters: bool = False
-    ) -> tuple[Array, Array]:
-        """Levels ``[N, K]`` and slopes ``[N, K, P]`` at log loads ``[N]``, between grid points."""
-        left = np.floor(place / _STEP).astype(int)
+    def _between(self, place: Array, rest: Array, other: Array) -> Array:
+        """Levels ``[N, K]`` at places ``[N]`` on the grid, some way from the estimates."""
+        left = np.floor(place).astype(int)
         points = np.unique([left, left + 1])
         x = np.array([[math.exp(_STEP * k), *other] for k in points])
-        level, slope = self.points.with_slopes(x, z, parameters)
-        a = np.searchsorted(points, left)
-        t = (place / _STEP - left)[:, None]
-        in_load = slope[..., -1] * _STEP
-        between = (
-            (1 + 2 * t) * (1 - t) ** 2 * level[a]
-            + t * (1 - t) ** 2 * in_load[a]
-            + t**2 * (3 - 2 * t) * level[a + 1]
-            + t**2 * (t - 1) * in_load[a + 1]
-        )
-        t = t[..., None]
-        return between, (1 - t) * slope[a, :, :-1] + t * slope[a + 1, :, :-1]
+        t, found = (place - left)[:, None], np.zeros((len(place), len(self.measures)))
+        for point, around in zip(points, self._around(x, "grid"), strict=True):
+            for end, share in ((left, 1 - t), (left + 1, t)):
+                which = end == point
+                s = share[which]  # one at the point itself, zero at the next
+                in_load = around.in_load * (_STEP if end is left else -_STEP)
+                found[which] += s**2 * ((3 - 2 * s) * around.level + (1 - s) * in_load)
+                found[which] += s * (around.levels(rest[which]) - around.level)
+        return found
+
+    def _around(self, x: Array, spread: str) -> list[_Surroundings]:
+        """What is known around inputs ``[G, d]``, each solved once."""
+        keys = [(row.tobytes(), spread) for row in x]
+        new = {key: row for key, row in zip(keys, x, strict=True) if key not in self._known}
+        rows = torch.from_numpy(np.array([*new.values()]).reshape(-1, x.shape[1]))
+
+        def of_part(part: Tensor) -> list[_Surroundings]:
+            return [_Surroundings(self, row[None], self.spreads[spread]) for row in part]
+
+        if new:
+            made = in_chunks(of_part, self.model.edges, rows)
+            self._known |= zip(new, (each for part in made for each in part), strict=True)
+        return [self._known[key] for key in keys]
 
     def _moved(self, theta: Tensor) -> Array:
         """How far the coordinates of draws lie from those of the centre."""
@@ -290,36 +234,76 @@ class Curves:
         return torch.where((ratio - 2**power).abs() < 1e-6 * ratio.abs(), power, torch.nan).numpy()
 
 
-class _Axes:
-    """Directions in which draws lie around one load, the most felt first.
+class _Surroundings:
+    """Measures on their links around the estimates at one input ``[1, d]``.
 
-    Attributes
-    ----------
-    step : ndarray [R, P]
-        Displacement by one standard deviation along each axis.
-    u : ndarray [B, R]
-        Draws, in standard deviations along the axes.
-    first : ndarray [K, R]
-        Effect of one standard deviation on each measure.
-    linear : ndarray [B, K]
-        Effect of each draw, as far as it is linear.
-    bent : list of int
-        Axes whose effect may not be linear.
+    Along axes in which the draws ``moved [B, P]`` are spread, the most felt first.
     """
 
-    def __init__(self, moved: Array, slope: Array, leading: list[int]) -> None:
+    def __init__(self, curves: Curves, x: Tensor, moved: Array) -> None:
+        self.sides: list[tuple[int, float, Array, Array]] = []
+        self.pairs: list[tuple[int, int, Array]] = []
+        count = len(curves.measures)
+        try:
+            chain = Expansion(curves.model, curves.pairs, curves.scale, x, curves.z)
+        except UNSOLVABLE:
+            self.level = self.in_load = np.full(count, np.nan)
+            self.to_axes, self.first = np.zeros((moved.shape[1], 0)), np.zeros((count, 0))
+            return
+        curves.accuracy = chain.accuracy
+        self.level, self.in_load = chain.level, chain.in_load
+        # The logarithm of a tiny loss moves a lot, and nobody will ever see it.
+        seen = ~curves.is_share | (chain.level > math.log(_NEVER))
+        leading = [k for k in curves.leading if seen[k]]
         _, size, basis = np.linalg.svd(moved, full_matrices=False)
         spread = size / math.sqrt(len(moved))
-        step = spread[:, None] * basis
-        known = np.nan_to_num(slope[leading])
-        _, _, turn = np.linalg.svd(known @ step.T)
-        self.step = turn @ step
-        self.u = moved @ basis.T / np.where(spread > 0, spread, 1.0) @ turn.T
-        self.first = slope @ self.step.T
-        self.linear = self.u @ self.first.T
+        known = np.nan_to_num(chain.slope[leading])
+        _, _, turn = np.linalg.svd(known @ (spread[:, None] * basis).T)
+        steps = turn @ (spread[:, None] * basis)  # by one standard deviation along each axis
+        self.to_axes = basis.T / np.where(spread > 0, spread, 1.0) @ turn.T
+        self.first = chain.slope @ steps.T
         # Without signs: where the effects of two parameters cancel, their bends need not.
-        felt = (np.abs(known) @ np.abs(self.step.T)).max(0, initial=0.0)
-        self.bent = [int(r) for r in np.flatnonzero(felt >= _FELT)]
+        felt = (np.abs(known) @ np.abs(steps.T)).max(0, initial=0.0)
+        bends = []
+        for r in map(int, np.flatnonzero(felt >= _FELT)):
+            side = min(_SIDE, _FARTHEST / max(float(np.abs(steps[r]).max()), 1e-300))
+            step, first = side * steps[r], side * self.first[:, r]
+            second, below, above, settled = chain.along(step, leading)
+            if not settled:
+                below, above = self._solved(curves, x, np.stack([-step, step]))
+            self.sides.append((r, side, below - chain.level + first, above - chain.level - first))
+            bends.append((r, side, step, second))
+        for (a, first_side, one, bend), (b, side, two, other) in combinations(bends, 2):
+            both = (chain.second(one + two) - bend - other) / (first_side * side)
+            self.pairs.append((a, b, both))
+
+    @staticmethod
+    def _solved(curves: Curves, x: Tensor, moved: Array) -> Array:
+        """Levels ``[N, K]`` some way from the estimates, each solved; NaN where that fails."""
+        theta = curves.scale.natural(torch.from_numpy(curves.z + moved))
+
+        def solve(theta: Tensor) -> Array:
+            with torch.no_grad():  # which does not reach into threads
+                point = Point(curves.model, x.expand(len(theta), -1), theta)
+                found = [link.level(measure(point)) for measure, link in curves.pairs]
+                return torch.stack(found, -1).numpy()
+
+        theta = within(curves.model, curves.scale, theta)
+        return np.concatenate(
+            [each_solvable(solve, len(curves.pairs), row) for row in theta[:, None]]
+        )
+
+    def levels(self, moved: Array) -> Array:
+        """Levels ``[B, K]`` where coordinates are displaced by ``[B, P]``."""
+        u = moved @ self.to_axes
+        levels: Array = self.level + u @ self.first.T
+        for r, side, below, above in self.sides:
+            t = u[:, r : r + 1] / side
+            levels += _bent(-t) * below + _bent(t) * above
+        u = u.clip(-_FARTHEST_PAIR, _FARTHEST_PAIR)
+        for a, b, both in self.pairs:
+            levels += both * u[:, [a]] * u[:, [b]]
+        return levels
 
 
 def _bent(t: Array) -> Array:

@@ -25,7 +25,7 @@ from stationary._support.threads import one_thread
 from stationary._support.types import Array
 from stationary.learning.curve import Curves, is_costly
 from stationary.learning.estimate import Estimate
-from stationary.learning.solved_points import FAR, UNSOLVABLE, each_solvable, within
+from stationary.learning.solvable import FAR, UNSOLVABLE, each_solvable, within
 from stationary.models import Model, Point
 from stationary.models.chunks import chunk_size, in_chunks, is_large
 from stationary.models.scales import Scale
@@ -101,7 +101,7 @@ class Part:
 
     def is_entrywise(self, x: Tensor) -> bool:
         """Whether the chain's rare states, too, are solved accurately at inputs ``[G, d]``."""
-        accuracy = self._curves(()).points.accuracy if self.costly else None
+        accuracy = self._curves(()).accuracy if self.costly else None
         if accuracy is None:
             with torch.no_grad():
                 accuracy = Point(self.model, x, self.model.theta.detach()).accuracy
@@ -316,7 +316,6 @@ def _solvable(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> A
     except UNSOLVABLE:
         batch = np.broadcast_shapes(x.shape[:-1], theta.shape[:-1])
     # A draw may fail at one load alone.
-    pairs = (part.expand(*batch, -1).flatten(0, 1)[:, None] for part in (x, theta))
-    shapes = [(1, len(names))]
-    found = each_solvable(lambda x, theta: (_measured(model, x, theta, names),), shapes, *pairs)
-    return found[0].reshape(*batch, -1)
+    rows = (part.expand(*batch, -1).flatten(0, 1)[:, None] for part in (x, theta))
+    found = each_solvable(lambda *rows: _measured(model, *rows, names)[:, 0], len(names), *rows)
+    return found.reshape(*batch, -1)

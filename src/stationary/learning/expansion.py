@@ -48,38 +48,20 @@ class Series(NamedTuple):
 
 
 class Expansion:
-    """A chain at one input and its estimates: measures, their slopes, and series along lines.
-
-    Parameters
-    ----------
-    model : Model
-        The chain.
-    pairs : sequence of (Measure, Link)
-        What is measured, and on which scale.
-    scale : Scale
-        Coordinates of the parameters.
-    x : Tensor [1, d]
-        The input.
-    z : ndarray [P]
-        Coordinates of the estimates.
+    """A chain at one input ``[1, d]`` and the coordinates ``z`` of its estimates.
 
     Attributes
     ----------
     level : ndarray [K]
         Measures on their links.
-    slope : ndarray [K, P]
-        Their slopes in the coordinates.
+    slope, in_load : ndarray [K, P], [K]
+        Their slopes in the coordinates, and in the logarithm of the load.
     accuracy : Accuracy
         Of the steady state.
     """
 
     def __init__(
-        self,
-        model: Model,
-        pairs: Sequence[tuple[Measure, Link]],
-        scale: Scale,
-        x: Tensor,
-        z: Array,
+        self, model: Model, pairs: Sequence[tuple[Measure, Link]], scale: Scale, x: Tensor, z: Array
     ) -> None:
         self._model, self._pairs, self._scale = model, pairs, scale
         self._x, self._z = x, torch.from_numpy(z)
@@ -87,7 +69,7 @@ class Expansion:
             generator = model.generator(x, scale.natural(self._z))
             state = steady_state(generator)
             self._factor, self._pi, self._middle = state.factor, state.pi, generator.rates[0]
-            short = _SHORT * torch.eye(len(z), dtype=torch.float64)
+            short = _SHORT * torch.eye(len(z) + 1, dtype=torch.float64)
             slopes = [(self._rates(s) - self._rates(-s)) / (2 * _SHORT) for s in short]
             self._tangents = torch.cat([self._next([q], [self._pi]) for q in slopes])
         self.accuracy = state.accuracy
@@ -95,12 +77,13 @@ class Expansion:
         def levels(moved: Tensor) -> Tensor:
             return self._levels(moved, self._pi + moved @ self._tangents)
 
-        self.level, self.slope = value_and_jacobian(levels, np.zeros(len(z)))
+        self.level, slope = value_and_jacobian(levels, np.zeros(len(z) + 1))
+        self.slope, self.in_load = slope[:, :-1], slope[:, -1]
 
     @torch.no_grad()
     def along(self, step: Array, leading: Sequence[int]) -> Series:
         """Expand the levels along the line from ``z - step`` to ``z + step``."""
-        line = torch.from_numpy(step)
+        line = torch.from_numpy(np.append(step, 0.0))
         rates, pi = self._two_terms(line, 4)
         pi.append(self._next(rates, pi))
         first = self.slope @ step
@@ -113,7 +96,7 @@ class Expansion:
             fourth = (far - near) / (3 * _NEAR**2)
             second = near - fourth * _NEAR**2
             settled = _is_small(fourth[leading])
-        ends = self._scale.natural(self._z + torch.stack([-line, line]))
+        ends = self._scale.natural(self._z + torch.stack([-line, line])[:, :-1])
         # Beyond a rate of zero there is no chain, and the series does not know.
         settled &= bool((ends[:, self._model.positive] > 0).all())
         even, odd = second + fourth, first + third
@@ -122,7 +105,7 @@ class Expansion:
     @torch.no_grad()
     def second(self, step: Array) -> Array:
         """The second term ``[K]`` alone of the series along a line."""
-        line = torch.from_numpy(step)
+        line = torch.from_numpy(np.append(step, 0.0))
         return self._read(line, self._two_terms(line, 2)[1], _NEAR)[0]
 
     def _two_terms(self, line: Tensor, count: int) -> tuple[Tensor, list[Tensor]]:
@@ -135,9 +118,14 @@ class Expansion:
         pi = [self._pi, (line @ self._tangents)[None]]
         return rates, [*pi, self._next(rates, pi)]
 
+    def _at(self, moved: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and parameters some way from the estimates, the last of it in the log load."""
+        x = torch.cat([self._x[:, :1] * moved[-1].exp(), self._x[:, 1:]], -1)
+        return x, self._scale.natural(self._z + moved[:-1])
+
     def _rates(self, moved: Tensor) -> Tensor:
-        """Rates ``[E]`` some way from the estimates."""
-        return self._model.edge_rates(self._x, self._scale.natural(self._z + moved))[0]
+        """Rates ``[E]`` there."""
+        return self._model.edge_rates(*self._at(moved))[0]
 
     def _next(self, rates: Iterable[Tensor], pi: Sequence[Tensor]) -> Tensor:
         """The next term ``[1, n]`` of the steady state, from those of the rates and of itself."""
@@ -151,7 +139,7 @@ class Expansion:
         return u - u.sum() * self._pi
 
     def _levels(self, moved: Tensor, pi: Tensor) -> Tensor:
-        point = Point(self._model, self._x, self._scale.natural(self._z + moved)).with_pi(pi)
+        point = Point(self._model, *self._at(moved)).with_pi(pi)
         return torch.stack([link.level(measure(point))[0] for measure, link in self._pairs])
 
     def _read(self, line: Tensor, pi: Sequence[Tensor], h: float) -> tuple[Array, Array]:

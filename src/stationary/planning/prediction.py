@@ -27,7 +27,7 @@ from torch import Tensor
 from stationary._support.threads import one_thread
 from stationary._support.types import Array
 from stationary.learning.draws import Draws, Part, shuffled_points
-from stationary.learning.solved_points import UNSOLVABLE
+from stationary.learning.solvable import UNSOLVABLE
 from stationary.models import Model, Point
 from stationary.models.latency import percentile_of
 from stationary.models.queues import Queue
