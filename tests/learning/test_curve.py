@@ -11,8 +11,8 @@ from rule_models import TANDEM
 from stationary.learning.curve import _unit_of_time, is_costly
 from stationary.learning.draws import Draws, from_estimate
 from stationary.learning.estimate import End, Ended, Estimate
-from stationary.learning.inference import Covariance, Link
 from stationary.learning.expansion import Expansion
+from stationary.learning.inference import Covariance, Link
 from stationary.planning.forecast import forecast
 from stationary.planning.limits import limit
 from stationary.terms.slo import Slo

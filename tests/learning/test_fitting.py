@@ -277,22 +277,6 @@ def test_nll_is_that_of_another_optimiser_on_the_closed_form(servers, rate, offs
         assert np.log(fit.estimates["service_rate"]) == pytest.approx(reference.x, abs=1e-6)
 
 
-def test_many_parameters_reach_the_same_optimum_as_few(monkeypatch):
-    # 21 parameters, by whole Hessians and by Hessian products.
-    truth = M.MMmK(servers=1, capacity=5, service_rate=25.0)
-    windows = draw(truth, LOADS + 65, [0, 1, 2, 3, 4, 5], 2, duration=10.0)
-    model = M.Relaxed(M.MMmK(servers=1, capacity=5), alpha=10.0)
-    whole = st.fit(model, windows, method=st.Newton(starts=1))
-    monkeypatch.setattr(newton, "_MOST_NEWTON", 5)
-    products = st.fit(model, windows, method=st.Newton(starts=1))
-    assert whole.converged
-    assert products.converged
-    assert products.nll == pytest.approx(whole.nll, rel=1e-10)
-    assert products.estimates["service_rate"] == pytest.approx(
-        whole.estimates["service_rate"], rel=1e-6
-    )
-
-
 def test_few_hessians_reach_the_optimum_of_the_closed_form(monkeypatch):
     # Response times of an M/M/1 queue, of which the system of 60 is one at these loads, are
     # exponential at the rate that is left.

@@ -89,15 +89,6 @@ def test_hessian_is_that_of_finite_differences(case):
     np.testing.assert_allclose(H, expected, rtol=1e-6, atol=1e-6 * np.abs(H).max())
 
 
-def test_curvature_multiplies_by_the_hessian(case):
-    model, data, z = case
-    likelihood = Likelihood(model, data)
-    product = likelihood.curvature(z)
-    for vector in np.random.default_rng(2).normal(size=(3, len(z))):
-        expected = likelihood.hessian(z) @ vector
-        np.testing.assert_allclose(product(vector), expected, rtol=1e-9, atol=1e-9)
-
-
 def arrivals(x, n):
     Q = mpmath.zeros(n)
     for k in range(n - 1):

@@ -34,10 +34,11 @@ from stationary._support.arguments import Checked
 from stationary._support.types import Array
 from stationary.data import Counts
 from stationary.data.windows import Windows
-from stationary.errors import InputError, RateError, ReducibleError, SolverError
+from stationary.errors import InputError
 from stationary.learning.autocorrelation import obstacle, score_covariance
 from stationary.learning.inference import FLAT, UNDETERMINED, Covariance, finite_hessian
 from stationary.learning.likelihood import Likelihood, log_terms
+from stationary.learning.solvable import UNSOLVABLE
 from stationary.models import Model
 from stationary.models.chunks import is_large
 from stationary.models.scales import Scale
@@ -159,7 +160,7 @@ class Minimum:
 
         try:
             return off(scale.free(straight)) < off(z + steps)
-        except (RateError, ReducibleError, SolverError):
+        except UNSOLVABLE:
             return False
 
 

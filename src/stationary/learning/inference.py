@@ -11,8 +11,8 @@ import scipy.stats
 from torch import Tensor
 
 from stationary._support.types import Array
-from stationary.errors import RateError, ReducibleError, SolverError
 from stationary.learning.likelihood import Likelihood
+from stationary.learning.solvable import UNSOLVABLE
 from stationary.models.measures import Measure
 from stationary.models.scales import Scale
 from stationary.terms.slo import check_level
@@ -134,7 +134,7 @@ def nats_above_minimum(likelihood: Likelihood, z: Array, slope: Array) -> float:
         return math.nan  # many optima, and none that Newton's step would lead to
     try:
         curvature, basis = np.linalg.eigh(finite_hessian(likelihood, z))
-    except (RateError, ReducibleError, SolverError):
+    except UNSOLVABLE:
         return math.inf
     if not (curvature > -max(FLAT, _NOISE * curvature[-1])).all():
         return math.inf

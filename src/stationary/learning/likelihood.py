@@ -33,17 +33,8 @@ _MOST_PARAMETERS = 40
 class Likelihood:
     """Penalised negative log-likelihood of a model on windows, whatever was observed in them.
 
-    Parameters
-    ----------
-    model : Model
-        The chain; its own parameters are not touched.
-    windows : Windows
-        The data. Windows of equal inputs are added up, which leaves the likelihood as it is.
-    solver
-        As for `steady_state`.
-    weights : Tensor [M], optional
-        How often each window counts: zero leaves it out, as a refit below a load does, and a
-        bootstrap counts some of them several times.
+    Windows of equal inputs are added up, which leaves the likelihood as it is. Each may have a
+    weight ``[M]``: zero leaves it out, and a bootstrap counts some of them several times.
     """
 
     def __init__(
@@ -76,7 +67,6 @@ class Likelihood:
             self.start = kind.start(Point(model, windows.x, self.start))
         self.evaluations = 0
         self.visits = VisitedPoints()
-        self._quadratic: tuple[float, Array, Array] | tuple[()] | None = None
 
     @torch.no_grad()
     def _check_kinds(self) -> None:
@@ -102,7 +92,7 @@ class Likelihood:
     def on(self, scale: Scale) -> Likelihood:
         """Return the same likelihood as a function of other coordinates."""
         other = copy.copy(self)
-        other.scale, other.visits, other._quadratic = scale, VisitedPoints(), None
+        other.scale, other.visits = scale, VisitedPoints()
         return other
 
     def __call__(self, z: Tensor) -> Tensor:
@@ -169,16 +159,16 @@ class Likelihood:
             by_theta = by_theta if other is None else by_theta + other
         return value, by_pi, by_theta
 
-    def curvature(self, z: Array) -> Callable[[Array], Array]:
-        """Return the product of the Hessian at ``z`` with a vector, one backward pass each."""
-        free = torch.tensor(z, requires_grad=True)
-        (gradient,) = torch.autograd.grad(self(free), free, create_graph=True)
-
-        def product(vector: Array) -> Array:
-            along = torch.from_numpy(vector)
-            return pull_back([gradient], [along], free, retain_graph=True).numpy()
-
-        return product
+    def at(self, z: Array) -> tuple[float, Array, Array | None]:
+        """Value, gradient and, where it costs little beside them, Hessian."""
+        if self.all_at_once(len(z)):
+            self.evaluations += 1
+            return self._visit(z)
+        known = self.by_formula(z)
+        if known is None:
+            return *self.value_and_gradient(z), None
+        self.evaluations += 1
+        return known
 
     def hessian(self, z: Array) -> Array:
         """Exact second derivatives: by a formula, or one double backpropagation per parameter."""
@@ -187,18 +177,24 @@ class Likelihood:
         known = self.by_formula(z)
         if known is not None:
             return known[2]
-        H = np.stack(list(map(self.curvature(z), np.eye(len(z)))))
+        H = _derivatives(self, z)[2]
         return (H + H.T) / 2
 
     def by_formula(self, z: Array) -> tuple[float, Array, Array] | None:
-        """Value, gradient and Hessian by the formula of the only kind of observation, if any."""
+        """Value, gradient and Hessian by the formula of the only kind of observation.
+
+        None where there is none, or it over- or underflows.
+        """
         if len(self.observations) > 1:
             return None
         with torch.no_grad():
             theta = self.scale.natural(torch.from_numpy(z))
             point = Point(self.model, self.x, theta, self.solver)
-            known = self.observations[0].derivatives(point, self.data)
-            if known is None:
+            try:
+                known = self.observations[0].derivatives(point, self.data)
+            except np.linalg.LinAlgError:
+                return None
+            if known is None or not bool(known[2].isfinite().all()):
                 return None
             value, gradient, hessian = known
             slope = 1 / self.scale.slope(theta)
@@ -210,18 +206,7 @@ class Likelihood:
         return value + penalty[0], gradient.numpy() + penalty[1], hessian.numpy() + penalty[2]
 
     def _penalty(self, z: Array) -> tuple[float, Array, Array]:
-        """The model's penalty with its derivatives; a quadratic one is computed once."""
-        if self._quadratic is None:
-            zero, one = (self._penalty_at(at) for at in (np.zeros_like(z), np.ones_like(z)))
-            same = np.allclose(zero[2], one[2], rtol=1e-12, atol=1e-12)
-            self._quadratic = zero if same else ()
-        if not self._quadratic:
-            return self._penalty_at(z)
-        value, slope, hessian = self._quadratic
-        pull = hessian @ z
-        return value + float((slope + pull / 2) @ z), slope + pull, hessian
-
-    def _penalty_at(self, z: Array) -> tuple[float, Array, Array]:
+        """The model's penalty with its derivatives."""
         # A copy of z for every row, so that two passes give all rows of the Hessian.
         free = torch.tensor(z).repeat(len(z), 1).requires_grad_()
         penalty = self.model.penalty(self.scale.natural(free))

@@ -20,7 +20,7 @@ from stationary._support.parallel import as_ready
 from stationary._support.seeds import as_random
 from stationary._support.types import Array
 from stationary.data.windows import Windows
-from stationary.errors import InputError, RateError, ReducibleError, SolverError
+from stationary.errors import InputError
 from stationary.learning.checkpoints import VisitedPoints, fingerprint
 from stationary.learning.estimate import (
     End,
@@ -33,6 +33,7 @@ from stationary.learning.estimate import (
 )
 from stationary.learning.inference import NEAR, finite_hessian, nats_above_minimum
 from stationary.learning.likelihood import Likelihood
+from stationary.learning.solvable import UNSOLVABLE
 from stationary.models.chunks import is_large
 
 Progress = Callable[[int, int, float], None]
@@ -40,15 +41,6 @@ Progress = Callable[[int, int, float], None]
 
 Derivatives = tuple[float, Array, Array | None]
 """Value, gradient and, where it costs little beside them, Hessian."""
-
-_MOST_NEWTON = 40
-"""Parameters up to which whole Hessians pay; beyond, products with them."""
-
-_COARSE = 1e-6
-"""Gradient at which quasi-Newton steps hand over to Newton steps, where there are many parameters.
-
-Line searches compare values, of which float64 holds 16 digits: they stall above `_TOLERANCE`.
-"""
 
 _TOLERANCE = 1e-8
 """Largest gradient, in nats per count for a factor of e, at which steps end."""
@@ -138,15 +130,16 @@ class Newton(Method):
         spread = random.normal(size=(starts, len(first))) + level
         spread[0] = 0.0
         points = list(enumerate(first + spread))
-        if self.cluster is None or starts == 1:
-            tried = []
-            for k, z0 in points:
-                found = minimise(likelihood, z0, self.max_iterations, self.progress, k)
-                tried.append(found)
-                if _most_agree(tried, starts):
-                    break
-        else:
-            tried = self._on_cluster(likelihood, points, self.cluster)
+        on_cluster = self.cluster is not None and starts > 1
+        descent = _Descent(likelihood, self.max_iterations, None if on_cluster else self.progress)
+        found = self._on_cluster(descent, points) if on_cluster else map(descent, points)
+        tried: list[OptimizeResult | None] = []
+        for result, evaluations in found:
+            tried.append(result)
+            likelihood.evaluations += evaluations
+            # On a cluster, too, starts beyond those that agree are left out.
+            if _most_agree(tried, starts):
+                break
         results = [result for result in tried if result is not None]
         if not results:
             loads = likelihood.x[:, 0]
@@ -161,30 +154,17 @@ class Newton(Method):
         return as_good[0] if as_good else best
 
     def _on_cluster(
-        self, likelihood: Likelihood, points: list[tuple[int, Array]], cluster: str
-    ) -> list[OptimizeResult | None]:
-        """Minimise from the points on a Dask cluster; return what was found, in their order.
-
-        Starts beyond those that agree are left out, as where one process takes them in turn.
-        """
+        self, descent: _Descent, points: list[tuple[int, Array]]
+    ) -> list[tuple[OptimizeResult | None, int]]:
         done: dict[int, tuple[OptimizeResult | None, int]] = {}
-        least, spent = np.inf, 0
-        descent = _Descent(likelihood, self.max_iterations)
-        with closing(as_ready(descent, points, cluster=cluster)) as ready:
-            for place, (result, evaluations) in ready:
-                done[place] = result, evaluations
-                spent += evaluations
-                least = least if result is None else min(least, result.fun * likelihood.total)
+        with closing(as_ready(descent, points, cluster=self.cluster)) as ready:
+            for place, found in ready:
+                done[place] = found
+                ends = [result.fun for result, _ in done.values() if result is not None]
                 if self.progress is not None:
-                    self.progress(len(done), spent, least)
-        tried: list[OptimizeResult | None] = []
-        for k, _ in points:
-            result, evaluations = done[k]
-            tried.append(result)
-            likelihood.evaluations += evaluations
-            if _most_agree(tried, len(points)):
-                break
-        return tried
+                    least = min(ends, default=np.inf) * descent.likelihood.total
+                    self.progress(len(done), sum(spent for _, spent in done.values()), least)
+        return [done[k] for k, _ in points]
 
 
 def _most_agree(tried: list[OptimizeResult | None], starts: int) -> bool:
@@ -199,13 +179,14 @@ class _Descent:
 
     likelihood: Likelihood
     max_iterations: int
+    progress: Progress | None
 
     def __call__(self, point: tuple[int, Array]) -> tuple[OptimizeResult | None, int]:
         start, z0 = point
         own = copy.copy(self.likelihood)  # whose evaluations no other thread counts
-        own.evaluations = 0
-        result = minimise(own, z0, self.max_iterations, None, start)
-        return result, own.evaluations
+        before = own.evaluations
+        result = minimise(own, z0, self.max_iterations, self.progress, start)
+        return result, own.evaluations - before
 
 
 def minimise(
@@ -218,103 +199,49 @@ def minimise(
     """Minimise the likelihood per count by Newton steps of bounded length from ``z0``.
 
     None if it cannot start there; the first ``start`` raises what is wrong instead.
-
-    With few parameters the steps take the Hessian. With many, L-BFGS-B gets near the minimum, and
-    steps by conjugate gradients on Hessian products reach it.
     """
     try:
         value, gradient = likelihood.value_and_gradient(z0)
-    except (RateError, ReducibleError, SolverError):
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return None
+        result = _steps(likelihood, z0, max_iterations, progress, start)
+    except UNSOLVABLE:
         if start == 0:
             raise  # bad input, and not a start scattered too far
-        return None
-    if not (np.isfinite(value) and np.isfinite(gradient).all()):
-        return None
-
-    def value_and_gradient(z: Array) -> tuple[float, Array]:
-        # What over- or underflows is too long a step, and a value of infinity refuses it.
-        try:
-            value, gradient = likelihood.value_and_gradient(z)
-        except (RateError, ReducibleError, SolverError):
-            return np.inf, np.zeros_like(z)
-        if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return np.inf, np.zeros_like(z)
-        if progress is not None:
-            progress(start, likelihood.evaluations, value)
-        return value / likelihood.total, gradient / likelihood.total
-
-    try:
-        result = _steps(likelihood, value_and_gradient, z0, max_iterations)
-    except (RateError, ReducibleError, SolverError):
-        if start == 0:
-            raise
         return None
     return _judge(likelihood, result, z0)
 
 
 def _steps(
     likelihood: Likelihood,
-    value_and_gradient: Callable[[Array], tuple[float, Array]],
     z0: Array,
     max_iterations: int,
+    progress: Progress | None,
+    start: int,
 ) -> OptimizeResult:
     """Return where the steps from ``z0`` end."""
-    if likelihood.model.weights:
-        least = _GAIN / likelihood.total
-        descent = {"ftol": least, "gtol": 0.0, "maxiter": max_iterations, "maxcor": 30}
-        return minimize(value_and_gradient, z0, jac=True, method="L-BFGS-B", options=descent)
-    result = _by_formula(likelihood, z0, max_iterations)
-    if result is not None:
-        return result
-    enough = _TOLERANCE / 10
-    if len(z0) <= _MOST_NEWTON:
-
-        def hessian_at(z: Array) -> Array:
-            return finite_hessian(likelihood, z) / likelihood.total
-
-        at_once = likelihood.all_at_once(len(z0))
-
-        def at(z: Array) -> Derivatives:
-            value, gradient = value_and_gradient(z)
-            hessian = hessian_at(z) if at_once and np.isfinite(value) else None
-            return value, gradient, hessian
-
-        return _newton(at, hessian_at, z0, max_iterations, enough)
-    near = minimize(
-        value_and_gradient,
-        z0,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(a - _REACH, a + _REACH) for a in z0],
-        options={"gtol": _COARSE, "ftol": 1e-15, "maxiter": max_iterations, "maxcor": 30},
-    )
-    return minimize(
-        value_and_gradient,
-        near.x,
-        jac=True,
-        hessp=_products(likelihood),
-        method="trust-ncg",
-        options={"gtol": enough, "maxiter": max_iterations, "max_trust_radius": _LONGEST},
-    )
-
-
-def _by_formula(likelihood: Likelihood, z0: Array, max_iterations: int) -> OptimizeResult | None:
-    """Steps where a formula gives the Hessian with the value; None where there is none."""
+    total, weights = likelihood.total, likelihood.model.weights
 
     def at(z: Array) -> Derivatives:
+        # What over- or underflows is too long a step, and a value of infinity refuses it.
+        refused = np.inf, np.zeros_like(z), None
         try:
-            known = likelihood.by_formula(z)
-        except (RateError, ReducibleError, SolverError, np.linalg.LinAlgError):
-            known = None
-        if known is None or not np.isfinite(known[2]).all():
-            return np.inf, np.zeros_like(z), np.eye(len(z))
-        likelihood.evaluations += 1
+            known = (*likelihood.value_and_gradient(z), None) if weights else likelihood.at(z)
+        except UNSOLVABLE:
+            return refused
         value, gradient, hessian = known
-        return value / likelihood.total, gradient / likelihood.total, hessian / likelihood.total
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return refused
+        if progress is not None:
+            progress(start, likelihood.evaluations, value)
+        return value / total, gradient / total, None if hessian is None else hessian / total
 
-    if not np.isfinite(at(z0)[0]):
-        return None
-    return _newton(at, lambda z: np.eye(len(z)), z0, max_iterations, _FLOOR)
+    if weights:
+        descent = {"ftol": _GAIN / total, "gtol": 0.0, "maxiter": max_iterations, "maxcor": 30}
+        return minimize(lambda z: at(z)[:2], z0, jac=True, method="L-BFGS-B", options=descent)
+    exactly = likelihood.by_formula(z0) is not None  # then a step costs nothing
+    enough = _FLOOR if exactly else _TOLERANCE / 10
+    return _newton(at, lambda z: finite_hessian(likelihood, z) / total, z0, max_iterations, enough)
 
 
 def _newton(
@@ -395,23 +322,6 @@ def _bounded_step(curvature: Array, slope: Array, radius: float) -> tuple[Array,
 
             best = step(brentq(off, least, most, xtol=_TINY, rtol=0.03))
     return best, float(-(slope @ best) - (curvature * best) @ best / 2)
-
-
-def _products(likelihood: Likelihood) -> Callable[[Array, Array], Array]:
-    """Hessian products per count, from one graph for all those at the same point.
-
-    Entries that overflow are zero, as in a whole Hessian: they say nothing.
-    """
-    at: Array = np.empty(0)
-    product: Callable[[Array], Array]
-
-    def multiply(z: Array, vector: Array) -> Array:
-        nonlocal at, product
-        if not np.array_equal(at, z):
-            at, product = z.copy(), likelihood.curvature(z)
-        return np.nan_to_num(product(vector) / likelihood.total, posinf=0.0, neginf=0.0)
-
-    return multiply
 
 
 def _judge(likelihood: Likelihood, result: OptimizeResult, z0: Array) -> OptimizeResult:
