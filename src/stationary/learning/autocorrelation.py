@@ -17,8 +17,6 @@ the sum over k is ``(N - 1) E D f - (E^2 - E^(N+1)) D^2 f``.
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import numpy as np
 import scipy.linalg
 import torch
@@ -37,62 +35,35 @@ _MOST_STATES = 1000
 """Most states for which the dense matrices between samples are made."""
 
 
-class Obstacle(StrEnum):
-    """Why the chain's own autocorrelation cannot be used."""
-
-    TOO_LARGE = "too large"
-    """It needs dense matrices between samples."""
-    NOT_STATES = "not states"
-    """Something other than counts of states was observed."""
-    ARRIVALS_VARY = "arrivals vary"
-    """Requests arrive at a rate that depends on the state."""
-    NO_DURATION = "no duration"
-    """The length of a window is not known."""
-    NOT_PROPORTIONAL = "not proportional"
-    """Rates do not grow in proportion to the load, so they do not say what an arrival does."""
-    MORE_THAN_LOAD = "more than the load"
-    """In some state more than the load arrives."""
-
-
-_EXPLANATIONS = {
-    Obstacle.TOO_LARGE: "it needs dense matrices, and {states} states are too many for them",
-    Obstacle.NOT_STATES: "it needs counts of states, and something else was observed",
-    Obstacle.ARRIVALS_VARY: "requests arrive at a rate that depends on the state",
-    Obstacle.NO_DURATION: "the length of a window is not known; pass duration= (--duration)",
-    Obstacle.NOT_PROPORTIONAL: "the rates of {model} do not grow in proportion to the load",
-    Obstacle.MORE_THAN_LOAD: "in {model} more than the load arrives in some state",
-}
-
-
 @torch.no_grad()
 def obstacle(
     model: Model, windows: Windows, theta: Tensor, inputs: Tensor | None = None
-) -> Obstacle | None:
+) -> str | None:
     """Return what keeps the chain from saying how its counts are correlated, if anything does.
 
-    Parameters
-    ----------
-    model, windows, theta
-        The chain, at these parameters, and windows that say when it was sampled.
-    inputs : Tensor [U, d], optional
-        Inputs at which it is asked; those of the windows by default.
+    At these parameters and inputs ``[U, d]``; by default those of the windows.
     """
     inputs = model.as_inputs(torch.unique(windows.x, dim=0)) if inputs is None else inputs
+    name = type(model).__name__
     if len(model.states) > _MOST_STATES:
-        return Obstacle.TOO_LARGE
+        return f"it needs dense matrices, and {len(model.states)} states are too many for them"
     if len(windows.observations) > 1 or not windows.has_states:
-        return Obstacle.NOT_STATES
+        return "it needs counts of states, and something else was observed"
     if windows.by_arrivals and model.arrivals(model.at(windows.x[:1])) is not None:
-        return Obstacle.ARRIVALS_VARY
+        return "requests arrive at a rate that depends on the state"
     if windows.sampling is Sampling.TIME:
-        return Obstacle.NO_DURATION if windows.duration is None else None
+        return (
+            None
+            if windows.duration is not None
+            else ("the length of a window is not known; pass duration= (--duration)")
+        )
     once, twice, thrice = _at_multiples(model, inputs, theta)
     rates = twice - once
     if not torch.allclose(thrice - twice, rates) or bool((rates < -1e-9 * twice).any()):
-        return Obstacle.NOT_PROPORTIONAL
+        return f"the rates of {name} do not grow in proportion to the load"
     arriving = Generator(model.edges, rates.clamp_min(0.0)).exit_rates()
-    above = arriving > inputs[:, :1] * (1 + 1e-9)
-    return Obstacle.MORE_THAN_LOAD if bool(above.any()) else None
+    above = bool((arriving > inputs[:, :1] * (1 + 1e-9)).any())
+    return f"in {name} more than the load arrives in some state" if above else None
 
 
 def sum_covariances(
@@ -100,21 +71,12 @@ def sum_covariances(
 ) -> Array:
     """Covariance ``[U, P, P]`` of sums over the samples of a window at each input.
 
-    Parameters
-    ----------
-    model, windows, theta
-        The chain, at these parameters, and windows that say how and for how long it was sampled.
-    inputs : Tensor [U, d]
-        Inputs of a window.
-    samples : ndarray [U]
-        Number of samples in it.
-    f : ndarray [U, n, P]
-        Functions of the state, of mean zero.
+    Of functions ``f [U, n, P]`` of the state, of mean zero, over so many ``samples [U]``. The
+    windows say how and for how long the chain was sampled.
     """
     reason = obstacle(model, windows, theta, inputs)
     if reason is not None:
-        about = _EXPLANATIONS[reason].format(states=len(model.states), model=type(model).__name__)
-        raise InputError(f"the chain's own correlation cannot be used: {about}")
+        raise InputError(f"the chain's own correlation cannot be used: {reason}")
     with torch.no_grad():
         generator = model.generator(inputs, theta)
         pi = steady_state(generator).pi.numpy()
@@ -134,14 +96,8 @@ def score_covariance(
 ) -> Array:
     """Covariance ``[P, P]`` of the summed score of all windows, if the model is right.
 
-    Parameters
-    ----------
-    model, windows, theta
-        As for `sum_covariances`.
-    slopes : ndarray [U, C, P]
-        Derivative of the log-probability of every category, at every distinct input.
-    group : ndarray [M]
-        Distinct input of each window.
+    From slopes ``[U, C, P]`` of the log-probabilities at every distinct input, and the distinct
+    input ``[M]`` of each window.
     """
     inputs = model.as_inputs(torch.unique(windows.x, dim=0))
     observation = windows.observation(model)

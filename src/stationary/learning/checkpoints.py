@@ -25,6 +25,7 @@ from torch import Tensor, as_tensor
 
 from stationary._support.files import remove_abandoned, replacing
 from stationary._support.types import Array
+from stationary._version import __version__
 from stationary.data.windows import Windows
 from stationary.errors import InputError, RunError
 from stationary.models import Model
@@ -39,15 +40,8 @@ _SEPARATOR = "\x1f"
 def taken_up(folder: Path, owner: Any, resume: bool) -> State | None:
     """Make a folder ready for a fit, and return the state that the same fit left in it, if any.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it is not there.
-    owner : object
-        What tells this fit from others, as JSON can hold it: the state's entry ``owner``.
-    resume : bool
-        Whether to go on with what is there. Otherwise there must be nothing, or a state whose entry
-        ``ended`` is true.
+    ``owner`` tells this fit from others, as JSON can hold it. Without ``resume`` there must be
+    nothing in the folder, or a state whose entry ``ended`` is true.
     """
     folder.mkdir(parents=True, exist_ok=True)
     remove_abandoned(folder.glob(".*.part"))
@@ -61,15 +55,16 @@ def taken_up(folder: Path, owner: Any, resume: bool) -> State | None:
         )
     if state.get("owner") != owner:
         raise RunError(
-            f"{folder} holds the checkpoint of another run (other data, model, method or start); "
-            f"delete it, or start with the same arguments"
+            f"{folder} holds the checkpoint of another run (other data, model, method, start or "
+            f"version); delete it, or start with the same arguments"
         )
     return state
 
 
 def fingerprint(model: Model, windows: Windows) -> dict[str, Any]:
-    """What must be the same for an unfinished fit to be this one: data and model."""
+    """What must be the same for an unfinished fit to be this one: data, model and program."""
     return {
+        "version": __version__,
         "data": identity([windows.x, windows.data]),
         "model": [type(model).__qualname__, identity(model.options), list(model.param_names)],
         "chain": identity(list(model.edges.numpy)),
@@ -132,26 +127,6 @@ def read(path: Path) -> State:
     return state
 
 
-def check_like(value: Any, like: Any, name: str = "the state") -> None:
-    """Raise a ValueError unless a state has the form of another: names, types and shapes.
-
-    An empty dictionary stands for any, and a whole number for any that is not negative.
-    """
-    if type(value) is not type(like) and not isinstance(like, Tensor):
-        raise ValueError(f"{name} must be of type {type(like).__name__}; got {value!r}")
-    if isinstance(like, dict):
-        if like and value.keys() != like.keys():
-            raise ValueError(f"{name} must hold {', '.join(like)}; got {', '.join(value)}")
-        for key, entry in like.items():
-            check_like(value[key], entry, key)
-    elif isinstance(like, Tensor):
-        shape, dtype = tuple(like.shape), like.dtype
-        if not isinstance(value, Tensor) or tuple(value.shape) != shape or value.dtype != dtype:
-            raise ValueError(f"{name} must be a tensor of shape {shape} and {dtype}")
-    elif isinstance(like, int) and value < 0:
-        raise ValueError(f"{name} must not be negative; got {value}")
-
-
 def damaged(path: Path, why: object) -> RunError:
     """Return the error for a file of an unfinished fit that cannot be taken up again."""
     return RunError(f"{path} is damaged ({why}); delete it to start again")
@@ -185,12 +160,7 @@ _PARTS = ("at", "gradient", "hessian")
 class VisitedPoints:
     """What was found at each point.
 
-    Parameters
-    ----------
-    folder : Path, optional
-        Where it is kept too, written anew at every point: points of a large chain take seconds.
-    owner, resume
-        As for `taken_up`.
+    It is kept in a folder, too, written anew at every point: those of a large chain take seconds.
     """
 
     def __init__(self, folder: Path | None = None, owner: Any = None, resume: bool = False) -> None:

@@ -61,10 +61,6 @@ class Minimum:
     ----------
     likelihood : Likelihood
         On a scale on which the minimum is not at a boundary.
-    windows : Windows
-        The data.
-    theta : Tensor [P]
-        The minimum.
     curvature : ndarray [R]
         Second derivatives along the determined directions.
     basis, flat : ndarray [P, R], [P, P - R]
@@ -328,16 +324,8 @@ def overdispersion(model: Model, windows: Windows, theta: Tensor) -> tuple[float
 def _pearson(counts: Array, p: Array, windows: Array, roots: Array) -> tuple[float, int]:
     """Pearson's statistic, and how many cells it sums over.
 
-    Parameters
-    ----------
-    counts : ndarray [M]
-        Counts in each row.
-    p : ndarray [M, C]
-        Probabilities of the categories.
-    windows : ndarray [M]
-        Recorded windows that each row stands for.
-    roots : ndarray [M, K, C]
-        Rows with the sums of squares of those windows, see `Windows.roots`.
+    Of counts ``[M]`` in rows that stand for so many recorded ``windows [M]``, with probabilities
+    ``p [M, C]``; for ``roots [M, K, C]`` see `Windows.roots`.
     """
     expected = (counts / windows)[:, None] * p
     rare = expected < 1

@@ -95,15 +95,7 @@ class Discrepancy:
 
 
 def _with_capacities(part: Part, drawn: Array) -> Iterator[Part]:
-    """Yield draws with capacities of their own: a part for each, unless the model takes them all.
-
-    Parameters
-    ----------
-    part : Part
-        Draws of a model with a capacity.
-    drawn : ndarray [B]
-        The capacity of each draw.
-    """
+    """Yield draws with capacities of their own, a part for each unless the model takes them."""
     model = part.model
     if isinstance(model, Service) and np.ptp(drawn):
         largest = int(drawn.max())

@@ -47,20 +47,10 @@ _EDGE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Draws of the parameters of one model.
+    """Draws ``theta [B, P]`` of the parameters of one model, which stands at their centre.
 
-    Attributes
-    ----------
-    model : Model
-        The model, at the estimates: the centre of the draws.
-    theta : Tensor [B, P]
-        Parameters.
-    weights : ndarray [B]
-        Weight of every draw; those of all parts add up to one.
-    scale : Scale
-        Coordinates on which curves of a large chain follow the draws.
-    name : str
-        Name of the model in its plan.
+    Weights of all parts add up to one. Curves of a large chain follow the draws on ``scale``;
+    ``name`` is that of the model in its plan.
     """
 
     model: Model
@@ -141,13 +131,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Weighted draws of (model, parameters).
-
-    Attributes
-    ----------
-    parts : tuple of Part
-        One for each model; their weights add up to one.
-    """
+    """Weighted draws of (model, parameters), a part for each model."""
 
     parts: tuple[Part, ...]
 
@@ -195,19 +179,7 @@ class Draws:
 
 
 def from_estimate(estimate: Estimate, weight: float = 1.0, seed: int = 0, name: str = "") -> Part:
-    """Draw from an estimate's covariance.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Of all windows.
-    weight : float
-        Of all of these draws together.
-    seed : int
-        Of the scrambling.
-    name : str
-        Name of the model in its plan.
-    """
+    """Draw from an estimate's covariance, with so much weight in all."""
     cov, model = estimate.covariance, estimate.model
     scale = cov.scale
     size = len(estimate.theta)
@@ -317,5 +289,7 @@ def _solvable(model: Model, x: Tensor, theta: Tensor, names: Sequence[str]) -> A
         batch = np.broadcast_shapes(x.shape[:-1], theta.shape[:-1])
     # A draw may fail at one load alone.
     rows = (part.expand(*batch, -1).flatten(0, 1)[:, None] for part in (x, theta))
-    found = each_solvable(lambda *rows: _measured(model, *rows, names)[:, 0], len(names), *rows)
+    found = each_solvable(
+        lambda x, theta: _measured(model, x, theta, names)[:, 0], len(names), *rows
+    )
     return found.reshape(*batch, -1)

@@ -157,25 +157,7 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """Where a method ended.
-
-    Attributes
-    ----------
-    theta : Tensor [P]
-        The parameters.
-    nll : float
-        The likelihood's value there.
-    gradient_norm : float
-        Its largest slope, in nats per count for a change of a parameter by a factor of e.
-    ended : Ended
-        How it ended.
-    evaluations, starts : int
-        Gradients that were taken, and starting points.
-    history : DataFrame
-        Steps of a stochastic method, one row each.
-    heavy_tails : bool
-        Whether the gradients of a stochastic method had an infinite variance at the start.
-    """
+    """Where a method ended: fields as of an `Estimate`, and the steps of a stochastic method."""
 
     theta: Tensor
     nll: float

@@ -29,22 +29,8 @@ if TYPE_CHECKING:
 class Iterates:
     """Parameters ``theta [..., P]`` on their way, with their optimiser and their mean.
 
-    Parameters
-    ----------
-    model : Model
-        The chain that is fitted.
-    x : Tensor [W, d]
-        Inputs of the windows; those of fits side by side one after the other, equally many each.
-    observations : sequence of Observation
-        What was observed.
-    data : Tensor [W, S]
-        Its data.
-    start : Tensor [..., P]
-        Where each fit starts.
-    training : Stochastic
-        How to run. A random gradient needs one seed per fit.
-    solver : Solver, optional
-        For the steady states.
+    Inputs ``x [W, d]`` and data ``[W, S]`` of the windows of fits side by side stand one after the
+    other, equally many each. A random gradient needs one seed per fit.
     """
 
     def __init__(

@@ -26,35 +26,14 @@ from stationary.learning.stochastic import judged
 from stationary.models import Model, Point
 
 
-class LagrangianObjective:
-    """The objective as a function of free parameters ``z [P]`` and logits ``[U, n]`` of ``pi``.
-
-    Parameters
-    ----------
-    model : Model
-        The chain.
-    windows : Windows
-        The data; windows of equal inputs share one ``pi``.
-    weight : float
-        Of the penalty, the paper's lambda.
-    """
-
-    def __init__(self, model: Model, windows: Windows, weight: float) -> None:
-        if not (weight > 0 and math.isfinite(weight)):
-            raise InputError(f"weight must be positive and finite; got {weight!r}")
-        self.exact = Likelihood(model, windows)
-        self.weight = weight
-
-    def __call__(self, z: Tensor, logits: Tensor) -> Tensor:
-        """Differentiable value."""
-        exact = self.exact
-        theta = exact.scale.natural(z)
-        pi = logits.softmax(-1)
-        point = Point(exact.model, exact.x, theta).with_pi(pi)
-        nll = -(exact.data * exact.terms_at(point)).sum()
-        generator = exact.model.generator(exact.x, theta)
-        residual = torch.linalg.vector_norm(generator.balance(pi), dim=-1).sum()
-        return nll + self.weight * residual + exact.model.penalty(theta)
+def lagrangian(likelihood: Likelihood, weight: float, z: Tensor, logits: Tensor) -> Tensor:
+    """Return the objective at free parameters ``z [P]`` and logits ``[U, n]`` of ``pi``."""
+    model, theta, pi = likelihood.model, likelihood.scale.natural(z), logits.softmax(-1)
+    point = Point(model, likelihood.x, theta).with_pi(pi)
+    nll = -(likelihood.data * likelihood.terms_at(point)).sum()
+    balance = model.generator(likelihood.x, theta).balance(pi)
+    residual = torch.linalg.vector_norm(balance, dim=-1).sum()
+    return nll + weight * residual + model.penalty(theta)
 
 
 def conditional_least_squares(
@@ -76,14 +55,15 @@ def conditional_least_squares(
     """
     if steps < 1 or not lr > 0:
         raise InputError(f"steps must be at least 1 and lr positive; got {steps!r}, {lr!r}")
-    objective = LagrangianObjective(model, windows, weight)
-    exact = objective.exact
+    if not (weight > 0 and math.isfinite(weight)):
+        raise InputError(f"weight must be positive and finite; got {weight!r}")
+    exact = Likelihood(model, windows)
     z = model.free(exact.start).requires_grad_()
     logits = torch.zeros(len(exact.x), model.edges.n, dtype=torch.float64, requires_grad=True)
     optimiser = torch.optim.Adam([z, logits], lr=lr)
     for _ in range(steps):
         optimiser.zero_grad()
-        objective(z, logits).backward()
+        lagrangian(exact, weight, z, logits).backward()
         optimiser.step()
     theta = exact.scale.natural(z.detach())
     found = judged(exact, theta, Ended(End.FOUND, False), steps)

@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
 from stationary.data.windows import Windows
 from stationary.errors import InputError
@@ -145,17 +144,7 @@ class Stochastic(Method):
 
 
 class Trainer(Iterates):
-    """A stochastic fit in progress: its whole state, which it can save and take up again.
-
-    Parameters
-    ----------
-    model, windows, solver
-        As for `stationary.fit`.
-    training : Stochastic
-        How to run.
-    seed : int
-        Of the order of the windows.
-    """
+    """A stochastic fit in progress: its whole state, which it can save and take up again."""
 
     def __init__(
         self,
@@ -177,18 +166,16 @@ class Trainer(Iterates):
 
     def run(self) -> Ended:
         """Train to the end and return how it ended."""
-        folder = self.training.folder
-        if folder is not None:
-            self._open(folder, self.training.resume)
+        file = self.training.folder and self.training.folder / checkpoints.CHECKPOINT
+        if file is not None:
+            self._open(file)
         due = time.monotonic() + _EVERY
         while self.ended is None:
             self._advance()
-            if folder is not None and time.monotonic() > due:
+            if file is not None and (self.ended or time.monotonic() > due):
                 began = time.monotonic()
-                self._save(folder)
+                checkpoints.write(file, self._state())
                 due = time.monotonic() + max(_EVERY, (time.monotonic() - began) / _SHARE)
-        if folder is not None:
-            self._save(folder)
         return self.ended
 
     def frame(self) -> pd.DataFrame:
@@ -230,14 +217,14 @@ class Trainer(Iterates):
         elif self.training.patience is not None and self.stale >= self.training.patience:
             self.ended = Ended(End.PATIENCE, False, epochs=self.epoch, stale=self.stale)
 
-    def _open(self, folder: Path, resume: bool) -> None:
-        state = checkpoints.taken_up(folder, self._owner(), resume)
+    def _open(self, file: Path) -> None:
+        state = checkpoints.taken_up(file.parent, self._owner(), self.training.resume)
         if state is None:
             return
         try:
             self._restore(state)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:  # of torch, too
-            raise checkpoints.damaged(folder / checkpoints.CHECKPOINT, error) from None
+            raise checkpoints.damaged(file, error) from None
         self._end()  # unless more epochs or more patience are given than last time
 
     def _owner(self) -> dict[str, Any]:
@@ -250,9 +237,6 @@ class Trainer(Iterates):
             "seed": self.order.initial_seed(),
         }
 
-    def _save(self, folder: Path) -> None:
-        checkpoints.write(folder / checkpoints.CHECKPOINT, self._state())
-
     def _state(self) -> checkpoints.State:
         return {
             **{name: getattr(self, name) for name in _COUNTS},
@@ -263,24 +247,12 @@ class Trainer(Iterates):
             "theta": self.theta,
             "permutation": self.permutation,
             "order": self.order.get_state(),
-            "optimiser": _memory(self.optimiser, self.theta),
+            "optimiser": dict(self.optimiser.state.get(self.theta, {})),
             "strategy": self.gradient.export(),
         }
 
     def _restore(self, state: checkpoints.State) -> None:
-        """Take up a state, or raise a ValueError unless it is one of this run."""
-        windows = torch.arange(len(self.windows))
-        width = len(_COLUMNS) + len(self.theta)
-        like = self._state() | {
-            "permutation": windows,
-            "optimiser": self._stepped(),
-            "history": torch.empty(int(state["step"]), width, dtype=torch.float64),
-        }
-        checkpoints.check_like(state, like)
-        if not torch.equal(state["permutation"].sort().values, windows):
-            raise ValueError("the permutation is not one of the windows")
-        if state["position"] >= len(windows):
-            raise ValueError(f"there is no window {state['position']}")
+        """Take up a state of this run."""
         for name in (*_COUNTS, "loss_sum", "best", "permutation"):
             setattr(self, name, state[name])
         self.order.set_state(state["order"])
@@ -297,18 +269,6 @@ class Trainer(Iterates):
         for record in self.history:
             if self.training.average and 2 * record.epoch >= total:
                 self.add_to_mean(torch.tensor(record.theta, dtype=self.mean.dtype))
-
-    def _stepped(self) -> dict[str, Any]:
-        """Return what the optimiser remembers after a step, of the form that a checkpoint has."""
-        theta = self.theta.detach().clone().requires_grad_()
-        theta.grad = torch.zeros_like(theta)
-        optimiser = self.training.rule.make(theta, self.heavy_tails)
-        optimiser.step()
-        return _memory(optimiser, theta)
-
-
-def _memory(optimiser: Optimizer, theta: Tensor) -> dict[str, Any]:
-    return {str(key): value for key, value in optimiser.state.get(theta, {}).items()}
 
 
 def judged(likelihood: Likelihood, theta: Tensor, ended: Ended, evaluations: int) -> FitResult:
