@@ -30,7 +30,6 @@ LOADS = {"moderate": 0.7, "near saturation": 0.99}
 SIZES = (10_000, 100_000)
 SOLVERS: dict[str, Solver] = {
     "SparseLU": st.solvers.SparseLU(),
-    "CachedFactor": st.solvers.CachedFactor(),
     "Multigrid": st.solvers.Multigrid(),
 }
 _MOST_SOLID = 100_000

@@ -32,7 +32,6 @@ class TensorGTH(Solver):
         return _TensorFactor(generator)
 
 
-LARGE = [st.solvers.SparseLU(), st.solvers.CachedFactor()]
 DENSE = [
     st.solvers.GTH(),
     st.solvers.SparseGTH(),

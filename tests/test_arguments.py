@@ -71,7 +71,6 @@ CALLS = [
     (st.DivideAndConquerBPTT, {"steps": 4}),
     (st.gradients.Powers, {}),
     (st.gradients.Preconditioned, {}),
-    (st.solvers.CachedFactor, {}),
     (st.solvers.Jacobi, {}),
     (st.solvers.LU, {}),
     (st.solvers.Multigrid, {}),

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -18,18 +18,6 @@ from stationary._support.arguments import explained
 from stationary.errors import InputError
 
 T = TypeVar("T")
-
-
-class StarEdges(NamedTuple):
-    """Edges between one state, the hub, and each of the others."""
-
-    hub: int
-    leaves: Tensor
-    """The other states."""
-    out: Tensor
-    """Positions of the edges from the hub to them."""
-    back: Tensor
-    """Positions of the edges from them to the hub."""
 
 
 @explained
@@ -128,16 +116,6 @@ class Edges:
             return None
         up, down = np.flatnonzero(dst > src), np.flatnonzero(dst < src)
         return up[src[up].argsort()], down[dst[down].argsort()]
-
-    @cached_property
-    def star(self) -> StarEdges | None:
-        """How the edges join one state to each of the others, if these are all."""
-        hub = int(torch.bincount(self.src, minlength=self.n).argmax())
-        out, back = ((ends == hub).nonzero()[:, 0] for ends in (self.src, self.dst))
-        if not len(out) == len(back) == self.n - 1 or len(self) != 2 * (self.n - 1):
-            return None
-        leaves, order = self.dst[out].sort()
-        return StarEdges(hub, leaves, out[order], back[self.src[back].argsort()])
 
     @cached_property
     def strongly_connected(self) -> bool:

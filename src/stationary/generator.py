@@ -9,7 +9,6 @@ row of rates.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor
 
 from stationary._support.arguments import explained
-from stationary._support.functions import ChainFunction, is_transforming
+from stationary._support.functions import is_transforming
 from stationary.edges import Edges
 from stationary.errors import InputError, RateError, ReducibleError
 
@@ -98,7 +97,10 @@ class Generator:
         if Q.ndim < 2 or Q.shape[-1] != Q.shape[-2]:
             raise InputError(f"Q must have shape [..., n, n]; got {tuple(Q.shape)}")
         n = Q.shape[-1]
-        return cls(Edges.complete(n).to(Q.device), _OffDiagonal.apply(Q, n))
+        # Without its first entry, a flattened matrix is rows of n + 1 that end on the diagonal:
+        # looking the entries up would scatter their gradients one by one.
+        rows = Q.flatten(-2)[..., 1:].reshape(*Q.shape[:-2], max(n - 1, 0), n + 1)
+        return cls(Edges.complete(n).to(Q.device), rows[..., :n].flatten(-2))
 
     @property
     def n(self) -> int:
@@ -274,50 +276,3 @@ def as_generator(value: Generator | Tensor) -> Generator:
 def _braces(states: list[int], most: int = 12) -> str:
     shown = ", ".join(map(str, states[:most]))
     return "{" + shown + (f", ... {len(states)} states" if len(states) > most else "") + "}"
-
-
-class _OffDiagonal(ChainFunction):
-    """Entries off the diagonal of matrices ``[..., n, n]``, row by row.
-
-    Looking the entries up would scatter their gradients one by one.
-    """
-
-    @staticmethod
-    def forward(Q: Tensor, n: int) -> Tensor:
-        return _below_first(Q.reshape(*Q.shape[:-2], n * n), n)[..., :n].flatten(-2)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:
-        del output
-        ctx.n = inputs[1]
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
-        return _OnDiagonal.apply(g, ctx.n), None
-
-    @staticmethod
-    def tangent(ctx: Any, moved: Tensor) -> Tensor:
-        return _OffDiagonal.apply(moved, ctx.n)
-
-
-class _OnDiagonal(_OffDiagonal):
-    """The way back: matrices with zeros on the diagonal."""
-
-    @staticmethod
-    def forward(rates: Tensor, n: int) -> Tensor:
-        Q = rates.new_zeros((*rates.shape[:-1], n * n))
-        _below_first(Q, n)[..., :n] = rates.unflatten(-1, (max(n - 1, 0), n))
-        return Q.unflatten(-1, (n, n))
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
-        return _OffDiagonal.apply(g, ctx.n), None
-
-    @staticmethod
-    def tangent(ctx: Any, moved: Tensor) -> Tensor:
-        return _OnDiagonal.apply(moved, ctx.n)
-
-
-def _below_first(flat: Tensor, n: int) -> Tensor:
-    """Flattened matrices after their first entry, in n - 1 rows whose last entry is diagonal."""
-    return flat[..., 1:].unflatten(-1, (n - 1, n + 1))

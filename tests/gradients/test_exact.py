@@ -295,10 +295,11 @@ def test_birth_death_gradients_with_rates_over_24_decades(rates, target):
     check_gradients(st.solvers.BirthDeath(), gen, weight, target % gen.n, 1e-13)
 
 
+@pytest.mark.parametrize("solver", [st.solvers.GTH(), st.solvers.SparseGTH()], ids=name)
 @pytest.mark.parametrize("create_graph", [False, True])
 @pytest.mark.parametrize("hub", [0, 2])
 @pytest.mark.parametrize("decades", [3.0, 12.0, 60.0])
-def test_gradients_of_stars(decades, hub, create_graph):
+def test_gradients_of_stars(decades, hub, create_graph, solver):
     # One leaf has nearly all probability: what is left of g without its mean is small there.
     others = [k for k in range(5) if k != hub]
     edges = st.Edges.from_pairs([*((hub, k) for k in others), *((k, hub) for k in others)], 5)
@@ -306,7 +307,7 @@ def test_gradients_of_stars(decades, hub, create_graph):
     gen = st.Generator(edges, 10 ** (decades * (2 * exponents - 1)))
     weight = torch.tensor([1.0, -2.0, 0.5, 0.3, 2.0], dtype=torch.float64)
     leaf = gen.rates.clone().requires_grad_()
-    pi = st.steady_state(st.Generator(edges, leaf), st.solvers.Star()).pi
+    pi = st.steady_state(st.Generator(edges, leaf), solver).pi
     (gradient,) = torch.autograd.grad(pi @ weight, leaf, create_graph=create_graph)
     with localcontext() as context:
         context.prec = 60

@@ -383,12 +383,8 @@ def test_the_gap_of_a_large_chain_is_not_known(monkeypatch):
         st.spectral_gap(generator)
 
 
-@pytest.mark.parametrize("solver", [st.solvers.Multigrid(), st.solvers.CachedFactor()], ids=repr)
-def test_series_beside_an_iterated_factor_are_unbiased(solver):
+def test_series_beside_an_iterated_factor_are_unbiased():
     lattice = tandem((20, 20), 0.8, [1.0, 1.1])
-    if isinstance(solver, st.solvers.CachedFactor):  # so that its factor is an old one
-        moved = tandem((20, 20), 0.82, [1.0, 1.12]).rates
-        solver.factor(st.Generator(lattice.edges, moved))
     rates = lattice.rates.detach().requires_grad_()
 
     def one(strategy, solver):
@@ -397,7 +393,7 @@ def test_series_beside_an_iterated_factor_are_unbiased(solver):
 
     exact = one(Exact(), st.solvers.GTH())
     strategy = Infinity(p=0.5, seed=0, series=Preconditioned())
-    draws = torch.stack([one(strategy, solver) for _ in range(60)])
+    draws = torch.stack([one(strategy, st.solvers.Multigrid()) for _ in range(60)])
     error = (draws.mean(0) - exact).abs().max()
     assert error <= 4 * draws.std(0).max() / 60**0.5 + 1e-9 * exact.abs().max()
     assert not torch.equal(draws[0], exact)

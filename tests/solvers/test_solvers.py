@@ -11,12 +11,10 @@ import torch
 
 import problems
 import stationary as st
-from problems import ENTRYWISE, TensorGTH, mm1k, relative_error
+from problems import DENSE, ENTRYWISE, SOLVERS, TensorGTH, mm1k, relative_error
 from stationary.errors import InputError, ReducibleError, SolverError
 from stationary.solvers import Accuracy, _batches
 
-DENSE = [*problems.DENSE, st.solvers.CachedFactor()]
-SOLVERS = [*problems.SOLVERS, st.solvers.CachedFactor()]
 SIZES = [20, 100, 300]
 SEEDS = [0, 1, 2]
 name = repr  # of a solver, in test ids
@@ -188,20 +186,6 @@ def test_lu_is_right_normwise_or_refuses(gen):
     except SolverError:
         return
     assert float((pi - problems.floats(problems.steady(gen))).abs().max()) < 1e-8
-
-
-@pytest.mark.parametrize("ground", [0, 3])
-def test_lu_with_either_ground(ground):
-    Q = problems.random_rates(4, n=6, seed=1)
-    pi = st.steady_state(st.Generator.from_dense(Q), st.solvers.LU(ground)).pi
-    torch.testing.assert_close(pi, st.steady_state(st.Generator.from_dense(Q)).pi)
-
-
-def test_lu_ground_out_of_range():
-    with pytest.raises(InputError, match=r"0\.\.5"):
-        st.steady_state(
-            st.Generator.from_dense(problems.random_rates(n=6, seed=1)), st.solvers.LU(6)
-        )
 
 
 # Blocked elimination, above 96 states.
@@ -477,57 +461,3 @@ def test_residual_sees_a_wrong_rare_state():
     pi = state.pi.clone()
     pi[20] *= 1.01
     assert math.isclose(float(replace(state, pi=pi).residual), 0.01, rel_tol=0.02)
-
-
-# Stars: one state joined to each of the others.
-
-
-def star(batch, n, hub, seed):
-    others = [i for i in range(n) if i != hub]
-    pairs = [*((i, hub) for i in others), *((hub, i) for i in reversed(others))]
-    random = torch.Generator().manual_seed(seed)
-    exponents = 8 * torch.rand(batch, len(pairs), generator=random, dtype=torch.float64) - 4
-    return st.Edges.from_pairs(pairs, n), 10**exponents
-
-
-@pytest.mark.parametrize("hub", [0, 3, 6])
-def test_stars_entrywise_with_their_derivatives(hub):
-    edges, rates = star(5, 7, hub, seed=hub)
-    rates[0, edges.star.out[2]] = 0.0  # a state that is left for ever
-    g = torch.linspace(0, 2, 7, dtype=torch.float64).sin()
-    found = []
-    for solver in (st.solvers.Auto(), st.solvers.GTH()):
-        logs = rates.clamp_min(1e-300).log().requires_grad_()
-        state = st.steady_state(st.Generator(edges, logs.exp() * (rates > 0)), solver)
-        (slope,) = torch.autograd.grad((state.pi @ g).square().sum(), logs, create_graph=True)
-        (second,) = torch.autograd.grad((slope * g[:1].cos()).sum(), logs)
-        found.append((state.pi.detach(), slope.detach(), second))
-    assert isinstance(st.steady_state(st.Generator(edges, rates)).solver, st.solvers.Star)
-    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-13, atol=0.0)
-    torch.testing.assert_close(found[0][1:], found[1][1:], rtol=1e-9, atol=1e-12)
-    exact = problems.steady(st.Generator(edges, rates[1]))
-    assert relative_error(found[0][0][1], exact) < 1e-14
-
-
-def test_stars_with_ratios_beyond_float64():
-    edges = st.Edges.from_pairs([(0, 1), (0, 2), (0, 3), (1, 0), (2, 0), (3, 0)], 4)
-    rates = torch.tensor([1e200, 3e200, 1e-200, 1e-200, 1e-200, 1.0], dtype=torch.float64)
-    pi = st.steady_state(st.Generator(edges, rates), st.solvers.Star()).pi
-    torch.testing.assert_close(pi, torch.tensor([0.0, 0.25, 0.75, 0.0], dtype=torch.float64))
-    # Each weight fits, their sum does not: it used to make all of them zero.
-    rates = torch.tensor([1e308, 1e308, 1e308, 1.0, 1.0, 1.0], dtype=torch.float64)
-    pi = st.steady_state(st.Generator(edges, rates), st.solvers.Star()).pi
-    torch.testing.assert_close(pi[1:], torch.full((3,), 1 / 3, dtype=torch.float64))
-
-
-def test_stars_without_a_way_back_go_to_another_solver():
-    edges, rates = star(1, 6, 2, seed=1)
-    rates[0, edges.star.back[1]] = 0.0
-    state = st.steady_state(st.Generator(edges, rates))
-    assert isinstance(state.solver, st.solvers.SparseGTH)
-    assert state.pi[0].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
-    rates[0, edges.star.back[2]] = 0.0
-    with pytest.raises(ReducibleError, match=r"\{1\}, \{3\}"):
-        st.steady_state(st.Generator(edges, rates))
-    with pytest.raises(InputError, match="between one state and each other"):
-        st.steady_state(problems.random_rates(n=5, seed=0), st.solvers.Star())

@@ -7,9 +7,9 @@ import problems
 import stationary as st
 from problems import relative_error
 from stationary.errors import SolverError
-from stationary.solvers import GTH, Accuracy, Auto, BirthDeath, CachedFactor, Jacobi, Multigrid
+from stationary.solvers import GTH, Accuracy, Auto, BirthDeath, Jacobi, Multigrid
 
-SOLVERS = [*problems.DENSE, CachedFactor(), Jacobi()]
+SOLVERS = [*problems.DENSE, Jacobi()]
 name = repr
 N = 7
 CLOSED = [[0, 1, 2], [2, 4, 5], [6], [3, 4, 5, 6], list(range(N)), [1, 6]]

@@ -103,9 +103,6 @@ class Observation(Checked, ABC):
     beside: ClassVar[tuple[str, ...]] = ()
     """Kinds that leave out what this one tells: together with them it is used, too."""
 
-    reads_states: ClassVar[bool] = True
-    """Whether its likelihood depends on the steady state."""
-
     data: Tensor
 
     def __init__(self, data: Any) -> None:
@@ -199,18 +196,9 @@ class Observation(Checked, ABC):
         del terms, roots, recorded
         return None
 
-    def nll_and_gradient(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor | None]:
-        """Negative log-likelihood of some data, and its gradients in ``pi`` and in ``theta``.
-
-        The last is None for a kind that reads no parameters. A kind may override this with a faster
-        way.
-        """
-        pi = point.pi.detach().requires_grad_()
-        theta = point.theta.detach().requires_grad_()
-        leaf = Point(point.model, point.x, theta).with_pi(pi)
-        value = -(data * self.log_terms(leaf)).sum()
-        by_pi, by_theta = torch.autograd.grad(value, (pi, theta), allow_unused=True)
-        return value.item(), torch.zeros_like(pi) if by_pi is None else by_pi, by_theta
+    def nll(self, point: Point, data: Tensor) -> Tensor:
+        """Negative log-likelihood of some data; a kind may have a faster way."""
+        return -(data * self.log_terms(point)).sum()
 
     def derivatives(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor] | None:
         """Negative log-likelihood of some data, its slope ``[P]`` and Hessian ``[P, P]`` in theta.

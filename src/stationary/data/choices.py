@@ -17,7 +17,8 @@ from torch import Tensor
 
 from stationary._support.arguments import explained
 from stationary._support.types import Array
-from stationary.data._base import TINY, Counts
+from stationary.data._base import Counts
+from stationary.data.losses import ObservationMap, conditional_nll
 from stationary.data.numbers import as_counts, as_table
 from stationary.data.windows import Windows
 from stationary.errors import InputError, did_you_mean
@@ -71,14 +72,11 @@ class Choices(Counts):
         """Shares of the items."""
         return point.model.shares(point)
 
-    def nll_and_gradient(self, point: Point, data: Tensor) -> tuple[float, Tensor, None]:
+    def nll(self, point: Point, data: Tensor) -> Tensor:
         """``-sum c log(p)``, where ``p`` is ``pi`` over its total on the items."""
-        gradient = torch.zeros_like(point.pi)
-        chosen = point.pi[..., -len(self.items) :]
-        total = chosen.sum(-1, keepdim=True)
-        p = (chosen / total).clamp_min(TINY)
-        gradient[..., -len(self.items) :] = (data.sum(-1, keepdim=True) - data / p) / total
-        return -float((data * p.log()).sum()), gradient, None
+        n = point.pi.shape[-1]
+        items = ObservationMap.of_states(range(n - len(self.items), n), n)
+        return conditional_nll(point.pi, data, items).sum()
 
     def derivatives(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor] | None:
         """By a formula of the model, if it has one."""

@@ -104,7 +104,6 @@ class ServiceTimes(Observation):
 
     kind = "service times"
     rank = 3
-    reads_states = False
     cells: tuple[Cell, ...]
     shortest: float
     sharing: float
@@ -249,14 +248,6 @@ class ServiceTimes(Observation):
         read = torch.tensor([cell.servers == self.read_for for cell in self.cells])
         terms = torch.where(read[:, None], terms, 0.0).flatten(-2)
         return terms.expand(*point.x.shape[:-1], -1)
-
-    def nll_and_gradient(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor | None]:
-        """The same for all windows, and no function of the steady state."""
-        theta = point.theta.detach().requires_grad_()
-        leaf = Point(point.model, point.x[:1], theta)
-        value = -(data.sum(0) * self.log_terms(leaf)[0]).sum()
-        (by_theta,) = torch.autograd.grad(value, theta)
-        return value.item(), torch.zeros(()), by_theta
 
     def misplaced(self, terms: Array, roots: Array, recorded: int) -> Misplaced:
         """By which share the mean service time is off, and the standard error of that."""

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from stationary.data._base import Counts
-from stationary.data.losses import ObservationMap, compiled_nll, conditional_probabilities
+from stationary.data.losses import ObservationMap, conditional_nll, conditional_probabilities
 from stationary.data.numbers import as_counts
 from stationary.errors import InputError
 from stationary.models import Model, Point
@@ -148,12 +148,9 @@ class States(Counts):
         """Logarithms of the probabilities, which have a floor already."""
         return self.probabilities(point).log()
 
-    def nll_and_gradient(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor | None]:
-        """One compiled pass, where the likelihood depends on ``pi`` alone."""
-        if self.sampling is Sampling.ARRIVAL and point.model.arrivals(point) is not None:
-            return super().nll_and_gradient(point, data)
-        values, gradient = compiled_nll(point.pi, data, self.map)
-        return float(values.sum()), gradient, None
+    def nll(self, point: Point, data: Tensor) -> Tensor:
+        """One compiled pass, which is steep where what was counted is impossible."""
+        return conditional_nll(self.state_weights(point), data, self.map).sum()
 
     def facts(self) -> dict[str, Any]:
         """Categories and sampling."""

@@ -85,19 +85,10 @@ class Series(Checked, ABC):
     ) -> tuple[Tensor, Tensor]:
         """Sums of the first terms: weighted and averaged over draws, and plain.
 
-        Term l, counted from 0, weighs one over the probability that it is taken: one for the first
-        ``least``, which always are, and ``(1 - p)^-(l + 1 - least)`` after them.
-
-        Parameters
-        ----------
-        generator, h
-            As for `terms`.
-        stop : Tensor [draws, ...]
-            How many terms each draw takes; the plain sum goes as far as the longest.
-        p : Tensor [...]
-            The stopping probability they were drawn with.
-        least : int
-            How many terms every draw takes.
+        Draws take ``stop [draws, ...]`` terms, of which the first ``least`` are always taken. Term
+        l, counted from 0, weighs one over the probability that it is taken: one for the first
+        ``least``, and ``(1 - p)^-(l + 1 - least)`` after them. The plain sum goes as far as the
+        longest draw.
         """
         total, plain = torch.zeros_like(h), torch.zeros_like(h)
         for k, term in zip(range(int(stop.max())), self.terms(generator, h), strict=False):

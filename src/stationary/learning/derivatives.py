@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -12,20 +11,6 @@ from torch import Tensor
 from stationary._support.types import Array
 from stationary.edges import Edges
 from stationary.models.chunks import in_chunks
-
-
-def pull_back(
-    outputs: Sequence[Tensor], slopes: Sequence[Tensor], inputs: Tensor, **options: Any
-) -> Tensor:
-    """Return the slope in the inputs, given those in outputs that depend on them.
-
-    By the derivative of one number: where `torch.autograd.grad` is given slopes, it loads sympy to
-    compare their shapes, which takes longer than most fits.
-    """
-    pairs = zip(outputs, slopes, strict=True)
-    value = torch.stack([(out * slope).sum() for out, slope in pairs]).sum()
-    (found,) = torch.autograd.grad(value, inputs, **options)
-    return found
 
 
 def value_and_jacobian(function: Callable[[Tensor], Tensor], z: Array) -> tuple[Array, Array]:
@@ -41,7 +26,8 @@ def value_and_jacobian(function: Callable[[Tensor], Tensor], z: Array) -> tuple[
         rows = [torch.autograd.grad(o, free, retain_graph=True)[0] for o in out.flatten()]
         return value, torch.stack(rows).reshape(*out.shape, len(z)).numpy()
     dummy = torch.zeros_like(out, requires_grad=True)
-    product = pull_back([out], [dummy], free, create_graph=True)
+    # Given slopes, `torch.autograd.grad` loads sympy to compare their shapes, which takes long.
+    (product,) = torch.autograd.grad((out * dummy).sum(), free, create_graph=True)
     columns = [torch.autograd.grad(p, dummy, retain_graph=True)[0] for p in product]
     return value, torch.stack(columns, -1).numpy()
 

@@ -48,22 +48,11 @@ class End(StrEnum):
 
 @dataclass(frozen=True)
 class Ended:
-    """How a fit ended.
+    """How a fit ended, and whether its estimates are as good as those of maximum likelihood.
 
-    Attributes
-    ----------
-    why : End
-        Why it stopped.
-    converged : bool
-        Whether the estimates are as good as those of maximum likelihood.
-    parameter : str
-        The one that ran away.
-    value : float
-        Where it was.
-    epochs, stale : int
-        Passes over the windows of a stochastic fit, and the last of them without a lower loss.
-    above : float
-        Nats above the optimum, about; infinite where no optimum is near.
+    With the parameter that ran away and where it was; the passes of a stochastic fit over the
+    windows, and the last of them without a lower loss; and how many nats, about, it ended above the
+    optimum: infinite where no optimum is near.
     """
 
     why: End

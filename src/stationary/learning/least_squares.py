@@ -43,15 +43,7 @@ def conditional_least_squares(
 
     The estimate is judged by the exact likelihood: ``converged`` says whether it came near the
     maximum, and ``ended.above`` how far from it it stayed, in nats.
-
-    Parameters
-    ----------
-    model, windows
-        As for `stationary.fit`.
-    weight : float
-        Of the penalty.
-    steps, lr
-        Of Adam, from the model's start and uniform distributions.
+    Adam takes so many steps from the model's start and uniform distributions.
     """
     if steps < 1 or not lr > 0:
         raise InputError(f"steps must be at least 1 and lr positive; got {steps!r}, {lr!r}")

@@ -20,7 +20,7 @@ from stationary.data.states import States
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.checkpoints import Visit, VisitedPoints
-from stationary.learning.derivatives import by_input, pull_back
+from stationary.learning.derivatives import by_input
 from stationary.models import Model, Point
 from stationary.models.chunks import in_chunks, is_large, steady_states
 from stationary.models.scales import Scale
@@ -54,7 +54,6 @@ class Likelihood:
         self.x = model.as_inputs(distinct)
         self.data = data.new_zeros(len(distinct), data.shape[1]).index_add(0, where, data)
         self.observations = [kind.on(model) for kind in windows.observations]
-        self._reads_states = any(kind.reads_states for kind in self.observations)
         self._widths = [kind.data.shape[1] for kind in self.observations]
         parts = zip(self.observations, self.data.split(self._widths, -1), strict=True)
         self.data = torch.cat([kind.prepared(self.x, part) for kind, part in parts], -1)
@@ -97,10 +96,15 @@ class Likelihood:
 
     def __call__(self, z: Tensor) -> Tensor:
         """Differentiable value, to any order."""
-        return self._nll(z, self.x, self.data) + self.model.penalty(self.scale.natural(z))
+        return self._nll(z, self.x, self.data) + self._penalty_of(z)
+
+    def _penalty_of(self, z: Tensor) -> Tensor | float:
+        return self.model.penalty(self.scale.natural(z))
 
     def _nll(self, z: Tensor, x: Tensor, data: Tensor) -> Tensor:
-        return -(data * self.log_terms(z, x)).sum()
+        point = Point(self.model, x, self.scale.natural(z), self.solver)
+        parts = zip(self.observations, data.split(self._widths, -1), strict=True)
+        return sum((kind.nll(point, part) for kind, part in parts), point.theta.new_zeros(()))
 
     def log_terms(self, z: Tensor, x: Tensor) -> Tensor:
         """What the data at inputs ``x`` is multiplied by in the log-likelihood, ``[..., M, S]``."""
@@ -113,51 +117,17 @@ class Likelihood:
         return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
     def value_and_gradient(self, z: Array) -> tuple[float, Array]:
-        """Value and exact gradient, with the chain rule written out.
-
-        The same number as backpropagation through `__call__`, without the autograd engine between
-        loss and rates, which at fifty windows of twenty states costs more than the mathematics.
-        """
+        """Value and exact gradient."""
         self.evaluations += 1
         if self.all_at_once(len(z)):
             return self._visit(z)[:2]
-
-        def of_part(x: Tensor, data: Tensor) -> tuple[float, Array]:
-            free = torch.from_numpy(z.copy()).requires_grad_()
-            theta = self.scale.natural(free)
-            point, outputs, slopes = Point(self.model, x, theta.detach()), [], []
-            if self._reads_states:
-                generator = self.model.generator(x, theta)
-                factor = self.solver.factor(generator)
-                point = point.with_pi(factor.pi)
-            value, by_pi, by_theta = self._parts(point, data)
-            if self._reads_states:
-                outputs, slopes = [generator.rates], [factor.rate_gradient(by_pi)]
-            if by_theta is not None:
-                outputs.append(theta)
-                slopes.append(by_theta)
-            return value, pull_back(outputs, slopes, free).numpy()
-
-        parts = in_chunks(of_part, self.model.edges, self.x, self.data)
-        value = sum(nll for nll, _ in parts)
-        gradient = np.sum([slope for _, slope in parts], axis=0)
-        free = torch.from_numpy(z.copy()).requires_grad_()
-        penalty = self.model.penalty(self.scale.natural(free))
-        if isinstance(penalty, Tensor):
-            gradient = gradient + torch.autograd.grad(penalty, free)[0].numpy()
-            penalty = penalty.item()
-        return value + penalty, gradient
-
-    def _parts(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor | None]:
-        """Value and slopes in ``pi`` and ``theta``, added up over the observations."""
-        if len(self.observations) == 1:
-            return self.observations[0].nll_and_gradient(point, data)
-        value, by_pi, by_theta = 0.0, torch.zeros(()), torch.zeros_like(point.theta)
-        for kind, part in zip(self.observations, data.split(self._widths, -1), strict=True):
-            more, slope, other = kind.nll_and_gradient(point, part)
-            value, by_pi = value + more, by_pi + slope
-            by_theta = by_theta if other is None else by_theta + other
-        return value, by_pi, by_theta
+        parts = in_chunks(
+            lambda x, data: _slope(lambda free: self._nll(free, x, data), z),
+            *(self.model.edges, self.x, self.data),
+        )
+        parts.append(_slope(self._penalty_of, z))
+        value, gradient = (sum(terms) for terms in zip(*parts, strict=True))
+        return float(value), gradient
 
     def at(self, z: Array) -> tuple[float, Array, Array | None]:
         """Value, gradient and, where it costs little beside them, Hessian."""
@@ -209,7 +179,7 @@ class Likelihood:
         """The model's penalty with its derivatives."""
         # A copy of z for every row, so that two passes give all rows of the Hessian.
         free = torch.tensor(z).repeat(len(z), 1).requires_grad_()
-        penalty = self.model.penalty(self.scale.natural(free))
+        penalty = self._penalty_of(free)
         if not isinstance(penalty, Tensor):
             return penalty, np.zeros_like(z), np.zeros((len(z), len(z)))
         (pull,) = torch.autograd.grad(penalty.sum(), free, create_graph=True)
@@ -234,9 +204,18 @@ class Likelihood:
             return _derivatives(lambda free: self._nll(free, x, data), z)
 
         parts = in_chunks(of_part, self.model.edges, self.x, self.data)
-        parts.append(_derivatives(lambda free: self.model.penalty(self.scale.natural(free)), z))
+        parts.append(_derivatives(self._penalty_of, z))
         value, gradient, hessian = (sum(terms) for terms in zip(*parts, strict=True))
         return self.visits.keep(z, (float(value), gradient, (hessian + hessian.T) / 2))
+
+
+def _slope(function: Callable[[Tensor], Tensor | float], z: Array) -> tuple[float, Array]:
+    """A function's value and gradient."""
+    free = torch.tensor(z, requires_grad=True)
+    value = function(free)
+    if not isinstance(value, Tensor):
+        return value, np.zeros(len(z))
+    return value.item(), torch.autograd.grad(value, free)[0].numpy()
 
 
 def _derivatives(function: Callable[[Tensor], Tensor | float], z: Array) -> list[Array]:

@@ -31,23 +31,10 @@ def bootstrap(
     cluster: str | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
-    """Refit to windows drawn again with replacement; return parameters ``[B, P]``.
+    """Refit to windows drawn again with replacement; return the parameters of those that converged.
 
     Where single events are independent, as choices are, these are drawn again in every window.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        What to refit; every refit starts at its estimates.
-    windows : Windows
-        What it was fitted to.
-    repeats, block, seed, jobs, cluster, progress
-        As for `Plan.bootstrap`.
-
-    Returns
-    -------
-    Tensor [B, P]
-        Of the refits that converged.
+    Arguments are those of `Plan.bootstrap`.
     """
     windows.check_single("a bootstrap")
     count = len(windows)

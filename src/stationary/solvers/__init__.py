@@ -3,14 +3,12 @@
 from stationary.solvers._base import Accuracy, Factor, Solver
 from stationary.solvers.auto import Auto
 from stationary.solvers.birth_death import BirthDeath
-from stationary.solvers.cached import CachedFactor
 from stationary.solvers.device import Jacobi
 from stationary.solvers.gth import GTH
 from stationary.solvers.lu import LU
 from stationary.solvers.multigrid import Multigrid
 from stationary.solvers.sparse import SparseLU
 from stationary.solvers.sparse_gth import SparseGTH
-from stationary.solvers.star import Star
 
 __all__ = [
     "GTH",
@@ -18,12 +16,10 @@ __all__ = [
     "Accuracy",
     "Auto",
     "BirthDeath",
-    "CachedFactor",
     "Factor",
     "Jacobi",
     "Multigrid",
     "Solver",
     "SparseGTH",
     "SparseLU",
-    "Star",
 ]

@@ -24,34 +24,23 @@ _NOISE = 16 * float(np.finfo(float).eps)
 class SparseChain:
     """One chain, ready for products with ``Q`` in time proportional to its edges.
 
-    Parameters
-    ----------
-    edges : Edges
-        Its edges.
-    rates : Array [E]
-        Their rates.
-    recurrent : Array [n], optional
-        Which states are in its closed class, if not all are.
-
     Attributes
     ----------
     exits : Array [n]
         Total rate out of each state.
     rows : tuple of Array
         Rates by source, in compressed rows: where each starts, destinations, rates.
+    recurrent : Array [n]
+        Which states are in its closed class.
     """
 
     def __init__(self, edges: Edges, rates: Array, recurrent: Array | None = None) -> None:
         start, dst, order = edges.rows
-        self.edges, self.rates, self.n = edges, rates, edges.n
+        self.rates, self.n = rates, edges.n
         self.recurrent = np.ones(edges.n, dtype=bool) if recurrent is None else recurrent
         self.rows = (start, dst, rates[order])
         self._moves = scipy.sparse.csr_array((rates[order], dst, start), shape=(edges.n, edges.n))
         self.exits: Array = self._moves @ np.ones(edges.n)
-
-    def times(self, v: Array) -> Array:
-        """``Q v``."""
-        return self._moves @ v - self.exits * v
 
     def balance(self, p: Array) -> Array:
         """``p Q``."""
@@ -93,15 +82,7 @@ class Solved(ABC):
 
 
 class ChainsFactor(Factor):
-    """A batch of chains that were solved one after the other.
-
-    Parameters
-    ----------
-    generator : Generator
-        The batch.
-    solved : sequence of Solved
-        One for each chain of the flattened batch.
-    """
+    """A batch of chains that were solved one after the other."""
 
     accuracy = Accuracy.NORMWISE
     by_chain = ("_chains",)

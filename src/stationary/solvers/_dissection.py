@@ -21,20 +21,7 @@ _BYTES = 16.0
 
 
 class Dissection:
-    """An order of the states, and where each rate belongs in a matrix of that order.
-
-    Parameters
-    ----------
-    edges : Edges
-        Edges of the chains.
-
-    Attributes
-    ----------
-    order : Array [n]
-        State at each place.
-    place : Array [n]
-        Place of each state.
-    """
+    """An order of the states, where each has its ``place``, and where rates belong in a matrix."""
 
     def __init__(self, edges: Edges) -> None:
         n = edges.n

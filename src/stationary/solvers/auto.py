@@ -23,7 +23,6 @@ from stationary.solvers.lu import LU
 from stationary.solvers.multigrid import Multigrid
 from stationary.solvers.sparse import SparseLU
 from stationary.solvers.sparse_gth import SparseGTH, elimination
-from stationary.solvers.star import Star
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -47,8 +46,6 @@ class Auto(Solver):
     chain                   device              solver           why
     ======================  ==================  ===============  ================================
     birth-death edges       CPU                 `BirthDeath`     O(n), entrywise accurate
-    a state joined to all   any                 `Star`           O(n), entrywise accurate
-    others, no other edge
     levels of few states,   CPU                 `SparseGTH`      entrywise accurate; n times the
     such as phases                                               square of a level
     up to 2,000 states      CPU                 `GTH`            entrywise accurate, compiled
@@ -84,9 +81,7 @@ class Auto(Solver):
         # One by one, since to judge the later ones costs more than a small chain takes.
         n = generator.n
         on_cpu = generator.rates.device.type == "cpu"
-        if n > 3 and generator.edges.star is not None:
-            yield from (Star(), SparseGTH() if on_cpu else GTH())
-        elif not on_cpu:
+        if not on_cpu:
             yield GTH() if n <= _MOST_TENSOR_GTH else LU() if n <= _MOST_LU else Jacobi()
         elif generator.edges.birth_death is not None:
             yield BirthDeath()

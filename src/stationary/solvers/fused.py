@@ -46,20 +46,8 @@ class Pair:
 class FusedFactor(Factor):
     """Steady states of a batch; the adjoint eliminates again, in one kernel with the rest of it.
 
-    Parameters
-    ----------
-    generator : Generator
-        Chains on a CUDA device.
-    pair : Pair
-        From `pair_for`.
-    keep : callable
-        Makes a factor that solves, for second derivatives, which are rarer.
-
-    Attributes
-    ----------
-    failed : bool
-        Whether a chain is reducible or its probabilities span more than a float64 does; then ``pi``
-        means nothing.
+    ``keep`` makes a factor that solves, for second derivatives, which are rarer. Where a chain has
+    ``failed``, being reducible or of probabilities beyond float64, ``pi`` means nothing.
     """
 
     accuracy = Accuracy.ENTRYWISE

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from stationary.errors import InputError, SolverError
+from stationary.errors import SolverError
 from stationary.generator import Generator
 from stationary.solvers._base import TOLERANCE, Accuracy, Factor, Solver
 
@@ -16,38 +16,27 @@ _EPS = torch.finfo(torch.float64).eps
 
 @dataclass(frozen=True)
 class LU(Solver):
-    """LU with partial pivoting of ``-Q``, its ground column replaced by ones.
+    """LU with partial pivoting of ``-Q``, the column of one state, the ground, replaced by ones.
 
-    Parameters
-    ----------
-    ground : int
-        State whose balance equation gives way to ``sum(pi) = 1``; choose a likely one. Where it is
-        transient, the first state that is not takes its place.
+    The ground is state 0, or where that is transient, the first state that is not: its balance
+    equation gives way to ``sum(pi) = 1``.
     """
 
-    ground: int = 0
-
     def factor(self, generator: Generator) -> Factor:
-        """Factor ``A = -Q`` with column ``ground`` set to one, so that ``pi A = e_ground``."""
-        if not 0 <= self.ground < generator.n:
-            raise InputError(
-                f"ground must be one of the states 0..{generator.n - 1}; got {self.ground}"
-            )
-        return _LUFactor(generator, self.ground)
+        """Factor ``A = -Q`` with the ground's column set to one, so that ``pi A = e_ground``."""
+        return _LUFactor(generator)
 
 
 class _LUFactor(Factor):
     accuracy = Accuracy.NORMWISE
     by_chain = ("_lu", "_pivots", "_ground")
 
-    def __init__(self, generator: Generator, ground: int) -> None:
+    def __init__(self, generator: Generator) -> None:
         Q = generator.dense().detach()
-        place = torch.full((*Q.shape[:-2], 1), ground, device=Q.device)
         recurrent = generator.recurrent()
-        if recurrent is not None:
-            first = recurrent.int().argmax(-1, keepdim=True)
-            place = torch.where(recurrent.gather(-1, place), place, first)
-        self._ground = torch.zeros_like(Q[..., 0], dtype=torch.bool).scatter(-1, place, True)
+        inside = torch.ones_like(Q[..., 0]) if recurrent is None else recurrent.int()
+        place = inside.argmax(-1, keepdim=True)
+        self._ground = torch.zeros_like(inside, dtype=torch.bool).scatter(-1, place, True)
         A = torch.where(self._ground[..., None, :], 1.0, -Q)
         self.edges = generator.edges
         # The unchecked form: a pivot that rounds to zero shows in the residual below.

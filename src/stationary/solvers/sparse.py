@@ -35,26 +35,19 @@ class SparseLU(Solver):
 
     ``-Q`` without a ground is an M-matrix, which needs no pivoting: the order alone decides how
     large the factors grow. METIS finds one for any edges, once.
-
-    Parameters
-    ----------
-    memory : float, optional
-        Bytes that the factors of a batch may take; half of the machine's by default.
     """
-
-    memory: float | None = None
 
     def factor(self, generator: Generator) -> Factor:
         """Factor every chain of the batch, one after the other."""
         chains = chains_of(generator, "SparseLU()")
         dissection = generator.edges.remembered(Dissection)
         needed = dissection.memory * len(chains)
-        most = half_the_memory() if self.memory is None else self.memory
+        most = half_the_memory()
         if needed > most:
             raise SolverError(
                 f"the factors of {len(chains)} chain(s) of {generator.n:,} states would take "
                 f"{needed / 2**30:.3g} GiB, more than the {most / 2**30:.3g} GiB that they may; "
-                f"use Multigrid() or Auto(), or pass SparseLU(memory=...)"
+                f"use Multigrid() or Auto()"
             )
         return ChainsFactor(generator, [_Factored(chain, dissection) for chain in chains])
 

@@ -62,14 +62,8 @@ class SparseGTH(Solver):
 class Elimination:
     """What elimination around a ground state needs to know of the edges, whatever the rates.
 
-    Attributes
-    ----------
-    place : Array [n]
-        Place of each state: the ground has 0, the farthest states the largest.
-    rows : tuple of Array
-        The pattern: where each row starts, and its states by their places.
-    source, target : Array [E]
-        Places of the ends of each edge.
+    The ground has ``place`` 0, the farthest states the largest. ``rows`` is the pattern: where each
+    row starts, and its states by their places. Edges go from places ``source`` to ``target``.
     """
 
     def __init__(self, edges: Edges, ground: int) -> None:
