@@ -8,7 +8,7 @@ import torch
 
 import stationary as st
 from rule_models import TANDEM
-from stationary.learning.curve import _unit_of_time, is_costly
+from stationary.learning.curve import is_costly
 from stationary.learning.draws import Draws, from_estimate
 from stationary.learning.estimate import End, Ended, Estimate
 from stationary.learning.expansion import Expansion
@@ -89,12 +89,6 @@ def test_they_agree_with_exact_draws(case, monkeypatch):
     _, fit, measure = case
     names = (measure,) if measure == "p_5" else ("loss", "mean_queue", "throughput")
     agree(fit.draws, measure, 0.01, 20.0, monkeypatch, names)
-
-
-def test_they_know_where_the_unit_of_time_is_known(case):
-    name, fit, _ = case
-    unit = _unit_of_time(fit.model, fit.covariance.scale)
-    assert bool(unit.any()) == (name != "unknown unit of time")
 
 
 def test_a_large_chain_has_a_cost():

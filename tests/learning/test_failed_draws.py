@@ -70,36 +70,6 @@ def test_curves_are_forgotten(windows, monkeypatch):
     assert sum(model() is not None for model in models) <= curve._MOST_KEPT
 
 
-def test_a_measure_that_mixes_units_has_no_common_factor(windows, monkeypatch):
-    class Costly(M.MMmK):
-        @property
-        def measures(self):
-            return (*super().measures, "cost")
-
-        def measure(self, name):
-            if name == "cost":
-                return st.Measure(
-                    lambda q: 100 * q.pi[..., -1] + q.p.service_rate[..., 0] * (1 - q.pi[..., 0]),
-                    0.0,
-                )
-            return super().measure(name)
-
-    fit = st.fit(Costly(capacity=8), windows)
-    exact = fit.forecast([14.0], measures=["cost"])
-    monkeypatch.setattr(draws, "is_costly", lambda edges, solves: True)
-    other = fit.having(
-        known_draws=fit.draws.__class__(
-            tuple(
-                part.__class__(part.model, part.theta, part.weights, part.scale)
-                for part in fit.draws.parts
-            )
-        )
-    )
-    curved = other.forecast([14.0], measures=["cost"])
-    for end in ("cost_low", "cost_high"):
-        assert curved[end][0] == pytest.approx(exact[end][0], rel=2e-3)
-
-
 def test_windows_of_other_lengths_keep_their_own():
     model = M.MMmK(capacity=4, service_rate=10.0)
     seen = st.Windows([4.0, 8.0], [[30, 20], [3000, 2500]], [0, 1], duration=[1.0, 100.0])

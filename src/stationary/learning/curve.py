@@ -9,10 +9,8 @@ is the direction in which the measures change most; of two axes together, the se
 added.
 
 A limit asks each draw at a load of its own, and a long forecast asks for many loads. There the
-measures are curves over load, from a grid of log loads. A change of the unit of time is exact: if
-all rates of a chain are multiplied by ``c``, its steady state is that of the load ``load / c``. So
-a draw is split into a common factor ``c`` of all rates and a rest; it reads the curve at
-``load / c`` (by Hermite interpolation) and adds the effect of the rest (linear between loads).
+measures are curves over load, from a grid of log loads: those of the estimates by Hermite
+interpolation, and how draws differ from them by lines between the loads.
 
 All of this happens on the link of each measure, the scale on which its interval is made.
 """
@@ -96,15 +94,8 @@ class Curves:
         self.leading = [names.index(name) for name in model.measures or names]
         self.accuracy: Accuracy | None = None
         """Of a chain that was solved, if any was."""
-        self.unit = _unit_of_time(model, scale)
-        self.dimension = self._dimensions(model)
-        if np.isnan(self.dimension).any():  # a measure that mixes units knows no common factor
-            self.unit = np.zeros_like(self.unit)
-            self.dimension = np.zeros(len(self.measures))
-        moved = self._moved(theta)
-        self.spreads = {"load": moved, "grid": self._split(moved)[1]}
-        """How draws are spread, at a load that all of them share and on the grid."""
-        self._known: dict[tuple[bytes, str], _Surroundings] = {}
+        self.moved = scale.free(theta).numpy() - self.z
+        self._known: dict[bytes, _Surroundings] = {}
 
     @classmethod
     def of(cls, model: Model, names: tuple[str, ...], scale: Scale, theta: Tensor) -> Curves:
@@ -128,119 +119,81 @@ class Curves:
 
     def values(self, x: Tensor, theta: Tensor, names: Sequence[str]) -> Array:
         """Measures ``[B, G, K]`` at inputs ``[1 or B, G, d]``, parameters ``[B, 1 or G, P]``."""
-        moved = self._moved(theta)
-        common, rest = self._split(moved)
-        batch = np.broadcast_shapes(x.shape[:-1], common.shape)
-        common, rest = np.broadcast_to(common, batch), np.broadcast_to(rest, (*batch, len(self.z)))
-        on_grid = len(x) > 1 or batch[1] > self._grid_points(x[0].numpy(), common)
-        if on_grid:
-            levels = self._on_grid(x.expand(*batch, -1).numpy(), common, rest)
+        moved = self.scale.free(theta).numpy() - self.z
+        batch = np.broadcast_shapes(x.shape[:-1], moved.shape[:-1])
+        moved = np.broadcast_to(moved, (*batch, len(self.z)))
+        with np.errstate(divide="ignore"):
+            left = np.floor(np.log(x[0, :, 0].numpy()) / _STEP)
+        if len(x) > 1 or batch[1] > len(np.unique([left, left + 1])):
+            levels = self._on_grid(x.expand(*batch, -1).numpy(), moved)
         else:
-            moved = np.broadcast_to(moved, rest.shape)
-            around = self._around(x[0].numpy(), "load")
+            around = self._around(x[0].numpy())
             levels = np.stack([each.levels(moved[:, g]) for g, each in enumerate(around)], 1)
-        found = []
-        for k in map(self.names.index, names):
-            measure, link = self.pairs[k]
-            factor = np.exp(common * self.dimension[k]) if on_grid else 1.0
-            with np.errstate(over="ignore"):
-                value = link.back(levels[..., k]) * factor
-            found.append(np.clip(value, measure.low, measure.high))
-        return np.stack(found, -1)
+        return self._back(levels, names)
 
     def at_centre(self, x: Tensor, names: Sequence[str]) -> Array | None:
         """Measures ``[G, K]`` of the estimates at inputs ``[G, d]``, if they were solved."""
-        known = [self._known.get((row.tobytes(), "load")) for row in x.numpy()]
+        known = [self._known.get(row.tobytes()) for row in x.numpy()]
         levels = [each.level for each in known if each is not None]
         if len(levels) < len(known) or np.isnan(levels).any():
             return None
-        each = [(self.pairs[k][1], k) for k in map(self.names.index, names)]
-        return np.stack([link.back(np.stack(levels)[:, k]) for link, k in each], -1)
+        return self._back(np.stack(levels), names)
 
-    @staticmethod
-    def _grid_points(x: Array, common: Array) -> int:
-        """Points of the grid that draws at these inputs would be read from."""
-        with np.errstate(divide="ignore"):
-            left = np.floor((np.log(x[:, 0]) - common) / _STEP)
-        return len(np.unique([left, left + 1]))
+    def _back(self, levels: Array, names: Sequence[str]) -> Array:
+        """Measures of these names from the levels of all."""
+        each = [(*self.pairs[k], k) for k in map(self.names.index, names)]
+        found = [
+            np.clip(link.back(levels[..., k]), measure.low, measure.high)
+            for measure, link, k in each
+        ]
+        return np.stack(found, -1)
 
-    def _on_grid(self, x: Array, common: Array, rest: Array) -> Array:
+    def _on_grid(self, x: Array, moved: Array) -> Array:
         """Levels ``[B, G, K]`` at inputs ``[B, G, d]`` from curves over load."""
-        levels = np.empty((*common.shape, len(self.measures)))
+        levels = np.empty((*x.shape[:-1], len(self.measures)))
         others, where = np.unique(x.reshape(-1, x.shape[-1])[:, 1:], axis=0, return_inverse=True)
         for k, other in enumerate(others):
-            mine = where.reshape(common.shape) == k
-            place = (np.log(x[mine][:, 0]) - common[mine]) / _STEP
-            levels[mine] = self._between(place, rest[mine], other)
+            mine = where.reshape(x.shape[:-1]) == k
+            levels[mine] = self._between(np.log(x[mine][:, 0]) / _STEP, moved[mine], other)
         return levels
 
-    def _between(self, place: Array, rest: Array, other: Array) -> Array:
+    def _between(self, place: Array, moved: Array, other: Array) -> Array:
         """Levels ``[N, K]`` at places ``[N]`` on the grid, some way from the estimates."""
         left = np.floor(place).astype(int)
         points = np.unique([left, left + 1])
         x = np.array([[math.exp(_STEP * k), *other] for k in points])
         t, found = (place - left)[:, None], np.zeros((len(place), len(self.measures)))
-        for point, around in zip(points, self._around(x, "grid"), strict=True):
+        for point, around in zip(points, self._around(x), strict=True):
             for end, share in ((left, 1 - t), (left + 1, t)):
                 which = end == point
                 s = share[which]  # one at the point itself, zero at the next
                 in_load = around.in_load * (_STEP if end is left else -_STEP)
                 found[which] += s**2 * ((3 - 2 * s) * around.level + (1 - s) * in_load)
-                found[which] += s * (around.levels(rest[which]) - around.level)
+                found[which] += s * (around.levels(moved[which]) - around.level)
         return found
 
-    def _around(self, x: Array, spread: str) -> list[_Surroundings]:
+    def _around(self, x: Array) -> list[_Surroundings]:
         """What is known around inputs ``[G, d]``, each solved once."""
-        keys = [(row.tobytes(), spread) for row in x]
+        keys = [row.tobytes() for row in x]
         new = {key: row for key, row in zip(keys, x, strict=True) if key not in self._known}
-        rows = torch.from_numpy(np.array([*new.values()]).reshape(-1, x.shape[1]))
 
         def of_part(part: Tensor) -> list[_Surroundings]:
-            return [_Surroundings(self, row[None], self.spreads[spread]) for row in part]
+            return [_Surroundings(self, row[None]) for row in part]
 
         if new:
-            made = in_chunks(of_part, self.model.edges, rows)
+            made = in_chunks(of_part, self.model.edges, torch.from_numpy(np.stack([*new.values()])))
             self._known |= zip(new, (each for part in made for each in part), strict=True)
         return [self._known[key] for key in keys]
-
-    def _moved(self, theta: Tensor) -> Array:
-        """How far the coordinates of draws lie from those of the centre."""
-        return self.scale.free(theta).numpy() - self.z
-
-    def _split(self, step: Array) -> tuple[Array, Array]:
-        """The common factor of all rates, as a logarithm, and the rest of a displacement."""
-        length = float(self.unit @ self.unit)
-        common = step @ self.unit / length if length else np.zeros(step.shape[:-1])
-        return common, step - common[..., None] * self.unit
-
-    @torch.no_grad()
-    def _dimensions(self, model: Model) -> Array:
-        """Power of the unit of time that each measure has: 1 for a rate, -1 for a time."""
-        if not self.unit.any():
-            return np.zeros(len(self.measures))
-        x = torch.ones(1, len(model.inputs), dtype=torch.float64)
-        # A load at which the system does something: that of the first rate.
-        x[0, 0] = model.theta[0].abs()
-        first = torch.eye(x.shape[1], dtype=torch.float64)[0]
-        z, double = torch.from_numpy(self.z), torch.from_numpy(math.log(2.0) * self.unit)
-        # Any distribution tells the unit, and this one need not be solved.
-        pi = torch.full((1, model.edges.n), 1.0 / model.edges.n, dtype=torch.float64)
-        one = Point(model, x, self.scale.natural(z)).with_pi(pi)
-        two = Point(model, x * 2**first, self.scale.natural(z + double)).with_pi(pi)
-        ratio = torch.stack([m(two) / m(one) for m in self.measures]).ravel()
-        power = ratio.log2().round()
-        # What has no size at this load, such as a loss that underflows, has no unit either.
-        power = torch.where(ratio.isnan() & torch.from_numpy(self.is_share), 0.0, power)
-        return torch.where((ratio - 2**power).abs() < 1e-6 * ratio.abs(), power, torch.nan).numpy()
 
 
 class _Surroundings:
     """Measures on their links around the estimates at one input ``[1, d]``.
 
-    Along axes in which the draws ``moved [B, P]`` are spread, the most felt first.
+    Along axes in which the draws are spread, the most felt first.
     """
 
-    def __init__(self, curves: Curves, x: Tensor, moved: Array) -> None:
+    def __init__(self, curves: Curves, x: Tensor) -> None:
+        moved = curves.moved
         self.sides: list[tuple[int, float, Array, Array]] = []
         self.pairs: list[tuple[int, int, Array]] = []
         count = len(curves.measures)
@@ -310,22 +263,3 @@ def _bent(t: Array) -> Array:
     """Share of the bend at a side that is felt on the way to it: a parabola, and beyond a line."""
     t = np.maximum(t, 0.0)
     return np.where(t <= 1, t**2, 2 * t - 1)
-
-
-@torch.no_grad()
-def _unit_of_time(model: Model, scale: Scale) -> Array:
-    """How coordinates move when all rates are multiplied by e; zero if that is not known.
-
-    What a model declares is tried out, and so is that all of its positive parameters are rates.
-    """
-    x = torch.ones(1, len(model.inputs), dtype=torch.float64)
-    theta = model.theta.detach()
-    before = model.edge_rates(x, theta)
-    first = torch.eye(len(model.inputs), dtype=torch.float64)[0]
-    for powers in (model.per_time, model.positive.to(torch.float64)):
-        # On a linear scale a factor is no shift: such parameters stand at zero, and stay.
-        powers = torch.where(scale.log, powers, 0.0)
-        after = model.edge_rates(x * 2**first, theta * 2**powers)
-        if torch.allclose(after, 2 * before, rtol=1e-9, atol=0.0):
-            return powers.numpy()
-    return np.zeros(len(theta))
