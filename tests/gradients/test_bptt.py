@@ -29,13 +29,6 @@ def test_both_are_matrix_powers_with_autograds_gradient(steps):
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-13)
 
 
-def test_margin_slows_the_chain_down():
-    slow, _ = gradient(BPTT(16, margin=50.0))
-    fast, _ = gradient(BPTT(16))
-    true = st.steady_state(GENERATOR).pi
-    assert (slow - true).abs().max() > (fast - true).abs().max()
-
-
 def test_lemma_1_is_the_gradient_at_fixed_gamma():
     gamma = GENERATOR.event_rate().detach()
     rates = GENERATOR.rates.detach().requires_grad_()

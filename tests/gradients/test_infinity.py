@@ -314,15 +314,6 @@ def test_several_seeds_draw_what_each_would_draw_alone():
         assert torch.equal(together[part], slope)
 
 
-def test_terms_that_are_always_taken():
-    """With more of them than the chain needs to mix, the draws do not matter."""
-    chain = CHAINS["uppertriangular"]
-    exact = gradient(chain, Exact())
-    for seed in range(3):
-        found = gradient(chain, Infinity(p=0.5, seed=seed, series=Doubling(), least=20))
-        assert torch.allclose(found, exact, rtol=1e-9, atol=1e-12)
-
-
 def test_few_certain_terms_keep_the_variance_of_an_overloaded_queue_down():
     """Only idle states are seen of a queue that is hardly ever idle: partial sums are huge."""
     model = st.models.MMmK(servers=1, capacity=19, service_rate=10.0)
@@ -353,22 +344,6 @@ def test_doubling_ends_when_all_chains_have_mixed():
 def test_a_state_of_other_seeds_is_refused():
     with pytest.raises(InputError, match="2 random streams; this strategy has 1 seeds"):
         Infinity(seed=1).restore(Infinity(seed=(1, 2)).export())
-
-
-def test_batches_of_any_layout():
-    """A loss on permuted dimensions gives a gradient that is not contiguous."""
-    chain = CHAINS["mmmk"]
-    rates = chain.rates.detach()[None].repeat(3, 1, 1).requires_grad_()
-    pi = st.steady_state(st.Generator(chain.edges, rates), gradient=Infinity(p=0.1, seed=1)).pi
-    (pi.permute(2, 1, 0) ** 2).sum().backward()
-    assert rates.grad.isfinite().all()
-
-
-def test_beside_an_exact_factor_one_term_is_all():
-    generator = CHAINS["sparse"]
-    exact = gradient(generator, Exact())
-    beside = gradient(generator, Infinity(p=0.9, seed=0, series=Preconditioned()))
-    torch.testing.assert_close(beside, exact, rtol=1e-9, atol=1e-12 * exact.abs().max())
 
 
 def test_the_gap_of_a_large_chain_is_not_known(monkeypatch):

@@ -134,22 +134,6 @@ def test_sandwich_is_the_sum_over_windows():
     assert (found.kind, found.block) == ("sandwich", 1)
 
 
-def test_order_of_windows_does_not_matter():
-    windows = fast_mix(5)
-    order = np.random.default_rng(0).permutation(len(windows))
-    one, other = (st.fit(M.MMmK(1, 19), w) for w in (windows, windows.select(order)))
-    np.testing.assert_allclose(one.covariance.matrix, other.covariance.matrix, rtol=1e-9)
-
-
-def test_doubling_the_windows_halves_the_variance():
-    windows = fast_mix(6)
-    twice = windows.select([*range(len(windows))] * 2)
-    one, two = (st.fit(M.MMmK(1, 19), w) for w in (windows, twice))
-    m = len(windows)
-    expected = one.covariance.matrix / 2 * (2 * m / (2 * m - 1)) / (m / (m - 1))
-    np.testing.assert_allclose(two.covariance.matrix, expected, rtol=1e-6)
-
-
 @pytest.mark.parametrize("inputs", [1, 2, 3, 7])
 def test_jacobian_is_that_of_autograd(inputs):
     def function(z):

@@ -62,17 +62,6 @@ def central(function, z, step):
     return np.array([(function(z + h) - function(z - h)) / (2 * step) for h in sides])
 
 
-def test_value_and_gradient_are_those_of_autograd(case):
-    model, data, z = case
-    likelihood = Likelihood(model, data)
-    value, gradient = likelihood.value_and_gradient(z)
-    free = torch.tensor(z, requires_grad=True)
-    other = likelihood(free)
-    other.backward()
-    assert value == pytest.approx(other.item(), rel=1e-14)
-    np.testing.assert_allclose(gradient, free.grad.numpy(), rtol=1e-11, atol=1e-12)
-
-
 def test_gradient_is_that_of_finite_differences(case):
     model, data, z = case
     likelihood = Likelihood(model, data)

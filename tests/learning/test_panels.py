@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-import torch
 from scipy.optimize import minimize
 
-import stationary as st
 from stationary.errors import InputError
 from stationary.learning.panels import panel_transitions
 
@@ -82,30 +80,6 @@ def test_several_panels_are_added_up():
     random = np.random.default_rng(2)
     panels = [panel(random, 100, 500) for _ in range(6)]
     assert errors(panels).max() < np.mean([errors(one).max() for one in panels])
-
-
-def test_sums_of_the_counts_determine_the_steady_state_only():
-    up, down = 0.1, 0.3
-    chain = np.array([[1 - up, up], [down, 1 - down]])
-    counts = panel(np.random.default_rng(4), 100, 20_000, chain)
-    found = panel_transitions(counts)
-    assert float(found[0, 1]) == pytest.approx(up, abs=0.01)
-    assert float(found[1, 0]) == pytest.approx(down, abs=0.02)
-
-    class TwoStates(st.Model):
-        states = ("0", "1")
-        params = {"up": 1.0, "down": 1.0}
-
-        def rates(self, load, p):
-            return {("0", "1"): p.up * load, ("1", "0"): p.down * load}
-
-    windows = st.Windows([1.0], [counts.sum(0)], [0, 1])
-    fit = st.fit(TwoStates(), windows, covariance=st.covariances.Information())
-    assert fit.estimates["up"] / fit.estimates["down"] == pytest.approx(up / down, rel=0.02)
-    assert not fit.table()["determined"].any()
-    # The direction that is left open: a common factor of both rates.
-    flat = torch.from_numpy(fit.covariance.flat[:, 0])
-    torch.testing.assert_close(flat.abs(), torch.full((2,), 0.5**0.5).double())
 
 
 @pytest.mark.parametrize(

@@ -100,12 +100,6 @@ def test_the_same_seed_gives_the_same_refits_however_they_run(fit, monkeypatch):
     assert not torch.equal(one.refits.theta, other.refits.theta)
 
 
-def test_progress_is_told(fit):
-    seen = []
-    fit.bootstrap(25, jobs=1, progress=lambda done, _: seen.append(done))
-    assert seen == list(range(1, 26))
-
-
 def test_limits_that_some_refits_do_not_have(fit, drawn):
     assert drawn.max_load(response_time=1e-6).high == 0.0  # less than one service takes
     anywhere = drawn.max_load(response_time=1.0)  # ten requests at 25 a second

@@ -289,11 +289,6 @@ def test_bad_step_rules():
         st.optimisers.RobbinsMonro(power=0.4)
 
 
-def test_a_method_and_the_short_way_to_one_do_not_go_together():
-    with pytest.raises(InputError, match="method=, or gradient= and epochs="):
-        st.fit(MODEL, WINDOWS, method=st.Stochastic(), epochs=3)
-
-
 def resumed(folder, epochs, **options):
     training = st.Stochastic(epochs=epochs, batch=5, folder=folder, resume=True, **options)
     trainer = Trainer(MODEL, WINDOWS, training)

@@ -16,7 +16,15 @@ import torch
 import stationary as st
 from stationary.errors import DataWarning, InputError
 from stationary.models import FromFunction, MMmK, MultiDiagonal, Relaxed, UpperTriangular
-from stationary.simulation import Arrivals, Events, PoissonCounts, Trajectory, simulate, trajectory
+from stationary.simulation import (
+    Arrivals,
+    Events,
+    PoissonCounts,
+    Responses,
+    Trajectory,
+    simulate,
+    trajectory,
+)
 
 SCHEMES = [Events(), Events(gamma=60.0), Arrivals(), PoissonCounts()]
 MODELS = [
@@ -271,6 +279,7 @@ def test_any_model_can_be_simulated_with_its_state_names():
         ({"scheme": Events(gamma=math.inf)}, "gamma must be finite"),
         ({"scheme": Events(gamma="fast")}, "gamma must be a number .* got 'fast'"),
         ({"scheme": Arrivals(), "model": PLAIN}, r"needs a queue.*FromFunction.*use Events\(\)"),
+        ({"scheme": Responses(), "model": PLAIN}, r"Responses\(\) needs a queue; got FromFunction"),
         ({"scheme": Arrivals(), "model": Relaxed(QUEUE)}, r"needs a queue.*Relaxed.*use Events"),
         ({"scheme": Arrivals(), "model": Balking()}, r"one state up .* the load.* Balking.*use"),
         (
@@ -321,7 +330,7 @@ RESPONDING = {
 def test_simulated_response_times_are_those_of_the_model(name):
     model = RESPONDING[name]
     loads = [0.4, 1.5]
-    windows = st.simulate(model, loads, 20_000.0, 1, st.simulation.Responses())
+    windows = st.simulate(model, loads, 20_000.0, 1, Responses())
     states, latencies = windows.observations
     point = model.at(loads)
     expected = latencies.on(model).probabilities(point).detach().cumsum(-1)
@@ -332,28 +341,3 @@ def test_simulated_response_times_are_those_of_the_model(name):
         expected = states.on(model).probabilities(point).detach()
         found = states.data / states.size[:, None]
         assert (expected - found).abs().max() < 8 / states.size.min().sqrt()
-
-
-def test_responses_need_a_queue():
-    with pytest.raises(InputError, match=r"Responses\(\) needs a queue; got FromFunction"):
-        simulate(PLAIN, [1.0], scheme=st.simulation.Responses())
-
-
-@pytest.mark.slow
-def test_simulated_response_times_are_those_of_ciw():
-    network = ciw.create_network(
-        arrival_distributions=[ciw.dists.Exponential(2.7)],
-        service_distributions=[ciw.dists.Exponential(1.0)],
-        number_of_servers=[3],
-        queue_capacities=[6],
-    )
-    ciw.seed(1)
-    theirs = ciw.Simulation(network)
-    theirs.simulate_until_max_time(30_000)
-    records = [r for r in theirs.get_all_records() if r.record_type == "service"]
-    times = np.array([r.exit_date - r.arrival_date for r in records])
-    windows = simulate(MMmK(3, 9), [2.7], 30_000.0, 1, st.simulation.Responses())
-    seen = windows.observations[1]
-    ours = (seen.data / seen.size[:, None]).cumsum(-1)[0, :-1].numpy()
-    expected = [(times <= edge).mean() for edge in seen.edges]
-    np.testing.assert_allclose(ours, expected, atol=0.02)

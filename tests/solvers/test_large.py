@@ -83,25 +83,6 @@ def test_a_tandem_with_room_has_jacksons_product_form(solver):
 
 
 @pytest.mark.parametrize("solver", LARGE, ids=name)
-def test_gradients_against_finite_differences(solver):
-    lattice = tandem((12, 11), 0.9, [1.0, 1.1])
-    reward = normal(lattice.n, seed=4)
-    rates = lattice.rates.clone().requires_grad_()
-    state = st.steady_state(st.Generator(lattice.edges, rates), solver)
-    (gradient,) = torch.autograd.grad((state.pi * reward).sum(), rates)
-    for e in (0, 57, 200, len(rates) - 1):
-        sides = []
-        for sign in (1, -1):
-            moved = lattice.rates.clone()
-            moved[e] += sign * 1e-5
-            sides.append(
-                (st.solvers.GTH().factor(st.Generator(lattice.edges, moved)).pi * reward).sum()
-            )
-        difference = float(sides[0] - sides[1]) / 2e-5
-        assert float(gradient[e]) == pytest.approx(difference, rel=1e-6, abs=1e-9)
-
-
-@pytest.mark.parametrize("solver", LARGE, ids=name)
 def test_second_derivatives(solver):
     lattice = tandem((4, 3), 0.9, [1.0, 1.1])
     rates = lattice.rates.clone().requires_grad_()
@@ -155,17 +136,6 @@ def test_the_count_of_a_factor_is_what_superlu_finds(shape):
     found = splu(matrix, permc_spec="NATURAL", diag_pivot_thresh=0.0, options=options).nnz
     # The count is of a symmetric pattern; a tandem moves one way along its diagonals.
     assert found <= dissection.memory / _dissection._BYTES < 1.3 * found
-
-
-def test_a_grounded_matrix_is_minus_q_in_another_order():
-    lattice = tandem((5, 4), 0.9, [1.0, 1.2])
-    dissection = lattice.edges.remembered(_dissection.Dissection)
-    chain = SparseChain(lattice.edges, lattice.rates.numpy())
-    matrix = dissection.grounded(chain.rates, chain.exits, 7).toarray()
-    expected = -lattice.dense().numpy()
-    expected[7, :] = expected[:, 7] = 0.0
-    expected[7, 7] = chain.exits[7]
-    np.testing.assert_array_equal(matrix, expected[np.ix_(dissection.order, dissection.order)])
 
 
 def test_an_order_is_found_once_and_goes_with_its_edges():

@@ -137,24 +137,6 @@ def test_small_chains_are_eliminated_and_keep_their_tails():
 # The equations behind derivatives.
 
 
-@pytest.mark.parametrize("loads", [LIGHT, SATURATED])
-def test_gradients_agree_with_finite_differences(loads):
-    def mean(log_rates):
-        chain = lattice(2, 19, loads)
-        service = chain.rates * torch.cat([log_rates.exp()[k].expand(c) for k, c in blocks])
-        pi = st.steady_state(st.Generator(chain.edges, service), st.solvers.Multigrid(1e-12)).pi
-        return (pi * (torch.arange(400) // 20)).sum()
-
-    blocks = [(0, 19 * 20), (1, 19 * 19), (2, 19 * 20)]  # arrivals, first and second service
-    at = torch.zeros(3, dtype=torch.float64, requires_grad=True)
-    (gradient,) = torch.autograd.grad(mean(at), at)
-    for k in range(3):
-        step = torch.zeros(3, dtype=torch.float64)
-        step[k] = 1e-4
-        slope = (mean(step) - mean(-step)) / 2e-4
-        assert float(gradient[k]) == pytest.approx(float(slope), rel=1e-5)
-
-
 def test_second_derivatives_agree_with_elimination():
     chain = lattice(2, 19, LIGHT)
     weight = torch.rand(len(chain.edges), generator=torch.Generator().manual_seed(1)).double()

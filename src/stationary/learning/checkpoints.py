@@ -181,9 +181,6 @@ class VisitedPoints:
         # A copy in another process has its own points, and writes to no file.
         return {"_known": {}, "_owner": None, "_file": None}
 
-    def __len__(self) -> int:
-        return len(self._known)
-
     def get(self, z: Array) -> Visit | None:
         """Return what was found at a point, if it was visited."""
         return self._known.get(z.tobytes())

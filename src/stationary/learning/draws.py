@@ -25,6 +25,7 @@ from stationary._support.threads import one_thread
 from stationary._support.types import Array
 from stationary.learning.curve import Curves, is_costly
 from stationary.learning.estimate import Estimate
+from stationary.learning.inference import Covariance
 from stationary.learning.solvable import FAR, UNSOLVABLE, each_solvable, within
 from stationary.models import Model, Point
 from stationary.models.chunks import chunk_size, in_chunks, is_large
@@ -188,11 +189,10 @@ def from_estimate(estimate: Estimate, weight: float = 1.0, seed: int = 0, name: 
         return Part(model, nothing, np.array([weight]), scale, name)
     uniform = qmc.Sobol(size + bool(cov.df), seed=seed).random(COUNT)
     uniform = uniform.clip(_EDGE, 1 - _EDGE)
-    chance = norm.ppf(uniform[:, :size]) @ _root(cov.on(scale, estimate.theta)).T
+    chance = norm.ppf(uniform[:, :size]) @ _root(cov.matrix).T
     if cov.df:  # a t distribution: the covariance itself is not known better
         chance *= np.sqrt(cov.df / chi2.ppf(uniform[:, -1:], cov.df))
-    chance = _bounded(chance, estimate, scale)
-    z = _moved(estimate, scale, torch.from_numpy(chance))
+    z = _moved(estimate, torch.from_numpy(_bounded(chance, cov)))
     theta = within(model, scale, scale.natural(z))
     return Part(model, theta, np.full(COUNT, weight / COUNT), scale, name)
 
@@ -223,15 +223,15 @@ def faster(part: Part, which: Tensor, factor: float) -> Part:
     return replace(part, model=model, theta=part.theta * times, scale=Scale(part.scale.log, unit))
 
 
-def _moved(estimate: Estimate, scale: Scale, chance: Tensor) -> Tensor:
+def _moved(estimate: Estimate, chance: Tensor) -> Tensor:
     """Coordinates ``[B, P]`` of draws, on the scale that suits the likelihood.
 
     A draw that would make a rate negative is shortened, in its direction: the data may know sums of
     rates, which a detour along logarithms would change.
     """
-    z, theta = scale.free(estimate.theta), estimate.theta
+    scale, theta = estimate.covariance.scale, estimate.theta
     if not estimate.covariance.linear:
-        return z + chance
+        return scale.free(theta) + chance
     step = chance / scale.slope(theta)
     most = torch.where(scale.log & (step < 0), -_SHORT * theta / step, torch.inf).amin(-1)
     return scale.free(theta + step * most.clamp_max(1.0)[:, None])
@@ -243,18 +243,16 @@ def _root(matrix: Array) -> Array:
     return np.asarray((basis * np.sqrt(np.maximum(values, 0.0)))[:, ::-1])
 
 
-def _bounded(chance: Array, estimate: Estimate, scale: Scale) -> Array:
+def _bounded(chance: Array, cov: Covariance) -> Array:
     """Shorten draws along the directions that the data leave open, to what `within` lets pass.
 
     As vectors: cut off one coordinate at a time, two rates of which only the ratio is known would
     come out with a ratio that is known exactly.
     """
-    cov = estimate.covariance
     if not cov.flat.size:
         return chance
-    factor = (scale.slope(estimate.theta) / cov.scale.slope(estimate.theta)).numpy()
-    along = (chance / factor) @ cov.flat @ cov.flat.T * factor
-    known, log = chance - along, scale.log.numpy()
+    along = chance @ cov.flat @ cov.flat.T
+    known, log = chance - along, cov.scale.log.numpy()
     room = np.maximum(np.log(FAR) - np.abs(known[:, log]).max(-1, initial=0.0), 0.0)
     reached = np.abs(along[:, log]).max(-1, initial=0.0)
     return np.asarray(known + along * np.minimum(room / np.maximum(reached, 1.0), 1.0)[:, None])

@@ -15,7 +15,7 @@ from stationary.learning.covariances import CovarianceKind
 from stationary.learning.covariances import covariance as covariance_at
 from stationary.learning.estimate import Estimate, FitResult, Method
 from stationary.learning.likelihood import Likelihood
-from stationary.learning.newton import Newton, minimise
+from stationary.learning.newton import Newton, as_result, minimise
 from stationary.models import Model
 from stationary.solvers import Solver
 
@@ -83,22 +83,14 @@ def refitted(estimate: Estimate, windows: Windows, weights: Tensor | None = None
         found = _from_here(Likelihood(model, windows, estimate.solver, weights))
     except StationaryError:
         return None
-    return None if found is None or not found.ended.converged else found.theta
+    return None if found is None else found.theta
 
 
 def _from_here(likelihood: Likelihood) -> FitResult | None:
     """Return the minimum next to the model's own parameters, if there is one."""
     model = likelihood.model
     best = minimise(likelihood, model.free(model.theta.detach()).numpy(), start=1)
-    if best is None or not best.ended.converged:
-        return None
-    return FitResult(
-        model.natural(torch.from_numpy(best.x)),
-        best.fun * likelihood.total,
-        float(abs(best.jac).max(initial=0.0)),
-        best.ended,
-        likelihood.evaluations,
-    )
+    return as_result(likelihood, best) if best is not None and best.ended.converged else None
 
 
 def restart(estimate: Estimate) -> Tensor:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.special
 import scipy.stats
+import torch
 from torch import Tensor
 
 from stationary._support.types import Array
@@ -103,11 +104,6 @@ class Covariance:
         """Whether all standard errors are numbers."""
         return bool(np.isfinite(self.stderr).all())
 
-    def on(self, scale: Scale, theta: Tensor) -> Array:
-        """Return the matrix on another scale, near ``theta``."""
-        factor = (scale.slope(theta) / self.scale.slope(theta)).numpy()
-        return self.matrix * factor[:, None] * factor
-
     def quantile(self, level: float) -> float:
         """How many standard errors an interval of this level reaches each way."""
         check_level(level)
@@ -159,19 +155,9 @@ class Link:
         self.bounded = bool(np.isfinite(self.width))
         self.free = not np.isfinite(self.low)
 
-    def inside(self, value: Array) -> Array:
-        """Nearest value that has a finite place on the scale."""
-        if self.bounded:
-            return np.clip(value, self.low + _TINY, self.low + self.width * (1 - 1e-16))
-        return value if self.free else np.maximum(value, self.low + _TINY)
-
     def to(self, value: Array) -> Array:
         """Value on the scale."""
-        if self.free:
-            return value
-        if self.bounded:
-            return np.asarray(scipy.special.logit((value - self.low) / self.width))
-        return np.asarray(np.log(value - self.low))
+        return self.level(torch.from_numpy(np.asarray(value))).numpy()
 
     def level(self, value: Tensor) -> Tensor:
         """Value on the scale, differentiable; nearly at an end of the range, where it is beyond."""

@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,10 @@ from stationary.models.chunks import is_large
 
 Progress = Callable[[int, int, float], None]
 """Called as ``progress(start, evaluations, nll)``."""
+
+_Point = tuple[int, Array]
+_Found = tuple[OptimizeResult | None, int]
+"""A start with its number; the minimum from there, and the evaluations that it took."""
 
 Derivatives = tuple[float, Array, Array | None]
 """Value, gradient and, where it costs little beside them, Hessian."""
@@ -113,14 +118,7 @@ class Newton(Method):
         starts = self.starts if self.starts is not None else 1 if large or model.weights else 3
         best = self._best(likelihood, starts, seed)
         likelihood.visits.finish()
-        return FitResult(
-            model.natural(torch.tensor(best.x)),
-            best.fun * likelihood.total,
-            largest_slope(best.jac, 1.0),
-            best.ended,
-            likelihood.evaluations,
-            starts,
-        )
+        return as_result(likelihood, best, starts)
 
     def _best(self, likelihood: Likelihood, starts: int, seed: int) -> OptimizeResult:
         first = likelihood.model.free(likelihood.start).numpy()
@@ -131,8 +129,10 @@ class Newton(Method):
         spread[0] = 0.0
         points = list(enumerate(first + spread))
         on_cluster = self.cluster is not None and starts > 1
-        descent = _Descent(likelihood, self.max_iterations, None if on_cluster else self.progress)
-        found = self._on_cluster(descent, points) if on_cluster else map(descent, points)
+        told = None if on_cluster else self.progress
+        descend = partial(_descend, likelihood, self.max_iterations, told)
+        total = likelihood.total
+        found = self._on_cluster(descend, points, total) if on_cluster else map(descend, points)
         tried: list[OptimizeResult | None] = []
         for result, evaluations in found:
             tried.append(result)
@@ -154,17 +154,24 @@ class Newton(Method):
         return as_good[0] if as_good else best
 
     def _on_cluster(
-        self, descent: _Descent, points: list[tuple[int, Array]]
-    ) -> list[tuple[OptimizeResult | None, int]]:
-        done: dict[int, tuple[OptimizeResult | None, int]] = {}
-        with closing(as_ready(descent, points, cluster=self.cluster)) as ready:
+        self, descend: Callable[[_Point], _Found], points: list[_Point], total: float
+    ) -> list[_Found]:
+        done: dict[int, _Found] = {}
+        with closing(as_ready(descend, points, cluster=self.cluster)) as ready:
             for place, found in ready:
                 done[place] = found
                 ends = [result.fun for result, _ in done.values() if result is not None]
                 if self.progress is not None:
-                    least = min(ends, default=np.inf) * descent.likelihood.total
+                    least = min(ends, default=np.inf) * total
                     self.progress(len(done), sum(spent for _, spent in done.values()), least)
         return [done[k] for k, _ in points]
+
+
+def as_result(likelihood: Likelihood, best: OptimizeResult, starts: int = 1) -> FitResult:
+    """Return what was found in parameters and in nats."""
+    theta = likelihood.model.natural(torch.tensor(best.x))
+    nll, slope = best.fun * likelihood.total, largest_slope(best.jac, 1.0)
+    return FitResult(theta, nll, slope, best.ended, likelihood.evaluations, starts)
 
 
 def _most_agree(tried: list[OptimizeResult | None], starts: int) -> bool:
@@ -173,20 +180,13 @@ def _most_agree(tried: list[OptimizeResult | None], starts: int) -> bool:
     return sum(end <= min(ends) + 1e-9 for end in ends) > starts / 2
 
 
-@dataclass(frozen=True)
-class _Descent:
-    """The minimum from one start, and the evaluations that it took."""
-
-    likelihood: Likelihood
-    max_iterations: int
-    progress: Progress | None
-
-    def __call__(self, point: tuple[int, Array]) -> tuple[OptimizeResult | None, int]:
-        start, z0 = point
-        own = copy.copy(self.likelihood)  # whose evaluations no other thread counts
-        before = own.evaluations
-        result = minimise(own, z0, self.max_iterations, self.progress, start)
-        return result, own.evaluations - before
+def _descend(
+    likelihood: Likelihood, max_iterations: int, progress: Progress | None, point: _Point
+) -> _Found:
+    own = copy.copy(likelihood)  # whose evaluations no other thread counts
+    start, z0 = point
+    result = minimise(own, z0, max_iterations, progress, start)
+    return result, own.evaluations - likelihood.evaluations
 
 
 def minimise(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 
 import numpy as np
@@ -46,7 +46,7 @@ def bootstrap(
             f"long there is nothing to draw from"
         )
     random = as_random(seed)
-    refit = _Refit(estimate, windows)
+    refit = partial(_refit, estimate, windows)
     samples: Iterable[Windows | Tensor]
     if all(kind.independent for kind in windows.observations):
         samples = [_redrawn(windows, random) for _ in range(repeats)]
@@ -79,14 +79,8 @@ def _redrawn(windows: Windows, random: np.random.Generator) -> Windows:
     return Windows(windows.x, inputs=windows.inputs, observations=kinds)
 
 
-@dataclass(frozen=True)
-class _Refit:
+def _refit(estimate: Estimate, windows: Windows, sample: Windows | Tensor) -> Tensor | None:
     """Estimates from other or weighted windows; None if the refit did not converge."""
-
-    estimate: Estimate
-    windows: Windows
-
-    def __call__(self, sample: Windows | Tensor) -> Tensor | None:
-        if isinstance(sample, Windows):
-            return refitted(self.estimate, sample)
-        return refitted(self.estimate, self.windows, sample)
+    if isinstance(sample, Windows):
+        return refitted(estimate, sample)
+    return refitted(estimate, windows, sample)

@@ -200,7 +200,7 @@ def _quantile(
 def half_width(link: Link, value: Array, low: Array, high: Array) -> Array:
     """Half the width of an interval on the scale of its measure: in e-folds, or relative."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        half = (link.to(link.inside(high)) - link.to(link.inside(low))) / 2
+        half = (link.to(high) - link.to(low)) / 2
         return np.asarray(half / np.abs(value) if link.free else half)
 
 

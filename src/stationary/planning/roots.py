@@ -65,7 +65,7 @@ class Excess:
     def of(self, values: Array) -> Array:
         """Excess ``[..., K]`` of measures ``[..., K]`` over each bound."""
         pairs = enumerate(zip(self.links, self.bounds, strict=True))
-        each = [link.to(link.inside(values[..., k])) - bound for k, (link, bound) in pairs]
+        each = [link.to(values[..., k]) - bound for k, (link, bound) in pairs]
         return np.stack(each, -1)
 
     def at(self, log_load: Array, rows: Array) -> tuple[Array, Array]:
