@@ -21,11 +21,8 @@ from stationary.testbed import (
     Service,
     Shape,
     Sipp,
-    shim,
-    system_default,
     tabulate,
 )
-from stationary.testbed.buffers import RECEIVE_DEFAULT, may_change_default
 from stationary.testbed.kernel import LOOPBACK, may_run_first, socket_drops
 from stationary.testbed.source import register
 
@@ -41,10 +38,8 @@ def nothing_left(machine):
         yield
 
 
-def recorded(rates, source, buffer=None, **settings):
-    with contextlib.closing(
-        Kamailio(**settings, source=source, buffer=buffer).record(rates)
-    ) as traces:
+def recorded(rates, source, **settings):
+    with contextlib.closing(Kamailio(**settings, source=source).record(rates)) as traces:
         return list(traces)
 
 
@@ -66,15 +61,10 @@ def steady():
     return recorded([800.0, 1500.0, 2000.0], Native(), seconds=0.5)
 
 
-def by_sipp():
-    buffer = system_default if may_change_default() else shim
-    rates = [LIGHT, LIGHT, HEAVY, HEAVY]
-    return recorded(rates, Sipp(), buffer, service=EXPONENTIAL, seconds=0.5)
-
-
 @pytest.fixture(scope="module")
 def sipp():
-    return by_sipp()
+    rates = [LIGHT, LIGHT, HEAVY, HEAVY]
+    return recorded(rates, Sipp(), service=EXPONENTIAL, seconds=0.5)
 
 
 @pytest.mark.parametrize("which", ["smoke", "sipp", "steady"])
@@ -136,32 +126,27 @@ def test_lost_requests_found_a_full_buffer(smoke):
     assert heavy["full_at"].between(14, 24).all()
 
 
-@pytest.mark.parametrize("buffer", [shim, system_default], ids=["shim", "system"])
-def test_the_buffer_holds_exactly_the_queue(buffer, tmp_path):
+def test_the_buffer_holds_exactly_the_queue(tmp_path):
     """Sixty requests to a server that stands still: twenty are answered when it goes on."""
-    if buffer is system_default and not may_change_default():
-        pytest.skip("only root may change the default buffer")
-    before = RECEIVE_DEFAULT.read_text()
     with (
-        Kamailio(service=None, buffer=buffer).server(tmp_path) as server,
+        Kamailio(service=None).server(tmp_path) as (process, port),
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire,
     ):
-        assert RECEIVE_DEFAULT.read_text() == before, "put back as soon as the server runs"
         wire.bind((LOOPBACK, 0))
         wire.settimeout(1.0)
-        family = [pid for pid in running() if os.getsid(pid) == server.pid]
+        family = [pid for pid in running() if os.getsid(pid) == process.pid]
         for pid in family:
             os.kill(pid, signal.SIGSTOP)
         for k in range(60):
-            message = register(k, wire.getsockname()[1], server.port, "hold")
-            wire.sendto(message, (LOOPBACK, server.port))
+            message = register(k, wire.getsockname()[1], port, "hold")
+            wire.sendto(message, (LOOPBACK, port))
         for pid in family:
             os.kill(pid, signal.SIGCONT)
         answers = 0
         with contextlib.suppress(TimeoutError):
             while wire.recv(2048):
                 answers += 1
-        assert (answers, socket_drops(server.port)) == (20, 40)
+        assert (answers, socket_drops(port)) == (20, 40)
     assert not running()
 
 
@@ -188,7 +173,7 @@ def test_a_server_that_cannot_start_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr(Kamailio, "statements", "\tno_such_function();")
     with (
         pytest.raises(ProgramError, match="Kamailio stopped at once; its last words"),
-        Kamailio(buffer=shim).server(tmp_path),
+        Kamailio().server(tmp_path),
     ):
         pass
 

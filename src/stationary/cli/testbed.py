@@ -75,8 +75,6 @@ class Recorder:
     late: Kamailio: time after which an answer is late [10ms].
     generator: Kamailio: SIPp, or our own generator ('native'), which is more precise [sipp].
     arrivals: Kamailio: at random, or at equal distances [poisson].
-    limit_by: Kamailio: how the queue is limited: a shim (needs gcc), or a system setting that is
-        put back (needs root); auto prefers the shim [auto].
     cpu_share: gunicorn: share of the service time that burns CPU time; a worker sleeps for the
         rest, as while waiting for a database [1].
     workers: gunicorn: sync workers, each of which serves one request at a time [1].
@@ -95,7 +93,6 @@ class Recorder:
     late: str | None = None
     generator: Literal["sipp", "native"] | None = None
     arrivals: Literal["poisson", "constant"] | None = None
-    limit_by: Literal["auto", "shim", "system"] | None = None
     cpu_share: float | None = None
     workers: int | None = None
     backlog: int | None = None
@@ -108,18 +105,16 @@ class Recorder:
 
         kind: Any = {"kamailio": bed.Kamailio, "gunicorn": bed.Gunicorn}[self.system]
         sources = {"sipp": bed.Sipp(), "native": bed.Native()}
-        buffers = {"auto": None, "shim": bed.shim, "system": bed.system_default}
         options = {
             **{name: getattr(self, name) for name in _PLAIN},
             "late": _span(self.late, "--late"),
             "patience": _span(self.patience, "--patience"),
             "arrivals": self.arrivals and bed.Arrivals(self.arrivals),
             "source": self.generator and sources[self.generator],
-            "buffer": self.limit_by and buffers[self.limit_by],
         }
         given = {name: value for name, value in options.items() if value is not None}
         for name in given.keys() - {field.name for field in fields(kind)}:
-            option = {"source": "generator", "buffer": "limit-by"}.get(name, name).replace("_", "-")
+            option = {"source": "generator"}.get(name, name).replace("_", "-")
             raise InputError(f"--{option} does not go with --system {self.system}: leave it out")
         if self.system == "kamailio":
             given.setdefault("source", sources["sipp"])

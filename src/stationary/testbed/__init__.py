@@ -1,7 +1,5 @@
 """Real servers under load on the loopback address, recorded as windows."""
 
-from stationary.testbed.buffers import shim as shim
-from stationary.testbed.buffers import system_default as system_default
 from stationary.testbed.gunicorn import Gunicorn as Gunicorn
 from stationary.testbed.kamailio import Kamailio as Kamailio
 from stationary.testbed.profiles import day as day

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stationary.errors import ProgramError
-from stationary.testbed.buffers import PROGRAMS, compiled
 from stationary.testbed.kernel import LOOPBACK, precedence
-from stationary.testbed.processes import last_words, need_program, running
+from stationary.testbed.processes import PROGRAMS, compiled, last_words, need_program, running
 from stationary.testbed.source import CORE, PRIORITY, Arrivals, Sent, Source, requests_of
 
 if TYPE_CHECKING:
@@ -44,9 +43,7 @@ class Sipp(Source):
     def window(self, port: int, rate: float, system: Kamailio, number: int, folder: Path) -> Sent:
         """Run SIPp for one window."""
         program = need_program("sipp", "sip-tester")
-        clock = folder / "fineclock.so"
-        if not clock.exists():
-            clock = compiled("fineclock", folder)
+        clock = compiled("fineclock", folder)
         poisson = system.arrivals is Arrivals.POISSON
         calls, _ = requests_of(rate, system, number)
         if not calls:
