@@ -13,7 +13,7 @@ from stationary.errors import ConvergenceWarning, InputError
 from stationary.learning.likelihood import Likelihood
 from stationary.models import Param
 from stationary.models.measures import Measure, probability, reward
-from stationary.paper.settings import section
+from stationary.paper.settings import SETTINGS
 from stationary.paper.testbed import problems, read_recording
 from stationary.steady import steady_state
 from stationary.terms.findings import Verdict
@@ -184,7 +184,7 @@ def test_a_rate_at_zero_is_bounded_as_on_a_grid():
 
 # What is not determined.
 
-A1 = section("examples")["unidentifiable"]
+A1 = SETTINGS["examples"]["unidentifiable"]
 STEPS = [(i, j) for i in range(4) for j in range(4) if abs(i - j) == 1]
 OBSERVED = Measure(lambda point: point.pi[..., 0] / point.pi[..., :2].sum(-1), 0.0, 1.0)
 

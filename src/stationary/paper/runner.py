@@ -186,18 +186,12 @@ def provenance() -> dict[str, str]:
 @cache
 def _commit() -> str:
     """Return the commit of a source checkout, marked if it is changed; empty outside of one."""
-
-    def git(*words: str) -> str:
-        done = subprocess.run(  # noqa: S603
-            ["git", *words],  # noqa: S607
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-        )
-        return done.stdout.strip() if done.returncode == 0 else ""
-
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
     try:
-        commit = git("rev-parse", "HEAD") if git("ls-files", "--", "runner.py") else ""
-        return commit + ("+changes" if commit and git("status", "--porcelain", "--", "..") else "")
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True)  # noqa: S603
     except OSError:  # git is not installed
         return ""
+    return done.stdout.strip()

@@ -83,20 +83,9 @@ class ChoiceModel(Model):
         return chosen / chosen.sum(-1, keepdim=True)
 
     def derivatives(self, point: Point, counts: Tensor) -> tuple[float, Tensor, Tensor] | None:
-        """Negative log-likelihood of choices and its first and second derivatives, by a formula.
+        """Negative log-likelihood of ``counts [M, items]`` with derivatives ``[P]`` and ``[P, P]``.
 
-        Parameters
-        ----------
-        point : Point
-            Menus ``[M, items]``, and parameters ``[P]``.
-        counts : Tensor [M, items]
-            How often each item was chosen.
-
-        Returns
-        -------
-        tuple or None
-            A number, ``[P]`` and ``[P, P]``; None where there is no formula or it would take too
-            much memory.
+        None where there is no formula, or it would take too much memory.
         """
         del point, counts
         return None

@@ -17,13 +17,13 @@ factor for each set of pages that are joined by common predecessors; the walk is
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator, cg
 from torch import Tensor
 
 from stationary._support.arguments import explained
@@ -151,12 +151,15 @@ def _balance(links: csr_array, pi: Array, seen: Array, tolerance: float) -> tupl
             return t, residual
         if not residual < np.inf:
             break
-        pull = leaving**2 / weight
+        # Minus the second derivatives, scaled so that all pages count alike, few or many views.
+        root, pull = np.sqrt(np.where(seen, into, 1.0)), leaving**2 / weight
 
-        def curvature(d: Array, s: Array = s, into: Array = into, pull: Array = pull) -> Array:
-            return into * d - s * (back @ (pull * (links @ (s * d))))
+        def curvature(d: Array, s: Array = s, pull: Array = pull, root: Array = root) -> Array:
+            return np.where(seen, d, 0.0) - s / root * (back @ (pull * (links @ (s / root * d))))
 
-        step = _conjugate_gradients(curvature, gradient, np.where(seen, into, 1.0))
+        bend, slope = LinearOperator(links.shape, curvature, dtype=float), gradient / root
+        rtol = min(1e-2, float(np.linalg.norm(slope)))
+        step = cg(bend, slope, rtol=rtol, maxiter=_INNER)[0] / root
         here, gain, size = value(t), float(gradient @ step), 1.0
         while size > 1e-6 and not value(t + size * step) >= here + 1e-4 * size * gain - 1e-15:
             size /= 2
@@ -168,21 +171,3 @@ def _balance(links: csr_array, pi: Array, seen: Array, tolerance: float) -> tupl
         f"Probably none exist, because no flow that uses every link has these views: leave out "
         f"links that are never used"
     )
-
-
-def _conjugate_gradients(product: Callable[[Array], Array], rhs: Array, diagonal: Array) -> Array:
-    """Solve with a singular positive semidefinite matrix; constants of a set mean nothing."""
-    x, r = np.zeros_like(rhs), rhs.copy()
-    z = r / diagonal
-    d, before = z, float(r @ z)
-    goal = before * min(1e-2, before**0.5) ** 2
-    for _ in range(_INNER):
-        moved = product(d)
-        bend = float(d @ moved)
-        if bend <= 0 or before <= goal:
-            break
-        x, r = x + before / bend * d, r - before / bend * moved
-        z = r / diagonal
-        after = float(r @ z)
-        d, before = z + after / before * d, after
-    return x
