@@ -89,7 +89,7 @@ def test_pages_that_are_never_viewed_have_no_score():
 
 def test_views_that_no_walk_has_are_refused():
     edges = st.Edges.from_pairs([(0, 1), (1, 0), (1, 2), (2, 0)], 3)
-    with pytest.raises(SolverError, match="no scores were found.*leave out links"):
+    with pytest.raises(SolverError, match=r"no scores were found.*leave out links"):
         navigation_scores(edges, torch.tensor([1.0, 5.0, 1.0]).double())
     with pytest.raises(InputError, match="page 2 is viewed, but has no link from"):
         navigation_scores(st.Edges.from_pairs([(0, 1), (1, 0), (2, 0)], 3), torch.ones(3))

@@ -198,7 +198,7 @@ def test_what_has_no_rate_leads_nowhere():
     endmodule
     rewards [] true : 1; endrewards"""
     model = Prism(source, "a", {"b": 2.0})
-    assert model.edges.src.tolist() == [0, 1, 2, 1, 2, 3]
+    assert model.edges.src.tolist() == [0, 1, 1, 2, 2, 3]
     point = model.at([1.0])
     moves = torch.tensor([1.0, 3.0, 7.0, 6.0], dtype=torch.float64)  # also those that lead nowhere
     assert model.measure("reward")(point).item() == pytest.approx((point.pi[0] @ moves).item())

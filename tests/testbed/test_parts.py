@@ -73,7 +73,7 @@ class TestServiceTimes:
 
     def test_constant_service_is_one_sleep(self):
         assert Kamailio().statements.strip() == 'usleep("280");'
-        assert Kamailio(service=None).statements == ""
+        assert Kamailio(service=Service(Shape.DETERMINISTIC, 50e-6)).statements == ""
         assert_array_equal(
             Service(Shape.DETERMINISTIC, 2.0).draw(np.random.default_rng(0), 3), [2.0, 2.0, 2.0]
         )

@@ -15,7 +15,6 @@ from recordings import check_interruption, leaving_nothing, running
 from stationary.errors import ProgramError
 from stationary.ingest import RequestLog
 from stationary.testbed import (
-    Arrivals,
     Kamailio,
     Native,
     Service,
@@ -129,7 +128,7 @@ def test_lost_requests_found_a_full_buffer(smoke):
 def test_the_buffer_holds_exactly_the_queue(tmp_path):
     """Sixty requests to a server that stands still: twenty are answered when it goes on."""
     with (
-        Kamailio(service=None).server(tmp_path) as (process, port),
+        Kamailio().server(tmp_path) as (process, port),
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire,
     ):
         wire.bind((LOOPBACK, 0))
@@ -148,14 +147,6 @@ def test_the_buffer_holds_exactly_the_queue(tmp_path):
                 answers += 1
         assert (answers, socket_drops(port)) == (20, 40)
     assert not running()
-
-
-@pytest.mark.parametrize("source", [Native(), Sipp()], ids=["native", "sipp"])
-def test_constant_arrivals_are_at_equal_distances(source):
-    settings = {"service": None, "arrivals": Arrivals.CONSTANT, "seconds": 0.4}
-    (trace,) = recorded([1000.0], source, **settings)
-    assert len(trace.arrival) == 400
-    assert np.median(np.diff(trace.arrival)) == pytest.approx(1e-3, rel=0.2)
 
 
 def test_a_server_that_dies_is_an_error_and_cleaned_up():

@@ -8,7 +8,6 @@ from stationary.testbed.profiles import read_rates as read_rates
 from stationary.testbed.service import Service as Service
 from stationary.testbed.service import Shape as Shape
 from stationary.testbed.sipp import Sipp as Sipp
-from stationary.testbed.source import Arrivals as Arrivals
 from stationary.testbed.source import Native as Native
 from stationary.testbed.system import Need as Need
 from stationary.testbed.system import Summary as Summary

@@ -29,7 +29,7 @@ from stationary.testbed.processes import (
     running,
 )
 from stationary.testbed.service import Service, Shape
-from stationary.testbed.source import Arrivals, Native, Source, register
+from stationary.testbed.source import Native, Source, register
 from stationary.testbed.system import (
     Need,
     Summary,
@@ -62,9 +62,8 @@ class Kamailio(System[Trace]):
     as this state.
     """
 
-    service: Service | None = USUAL_SERVICE  # all in all; None leaves Kamailio as it is
+    service: Service = USUAL_SERVICE  # all in all
     queue: int = 20
-    arrivals: Arrivals = Arrivals.POISSON
     seconds: float = 1.0  # length of a window
     late: float = 0.010  # seconds after which an answer is late: the paper's 10 ms
     seed: int = 0  # of the arrivals
@@ -76,7 +75,7 @@ class Kamailio(System[Trace]):
             raise InputError(f"queue must lie in 2..{LONGEST_QUEUE}; got {self.queue!r}")
         if not self.late > 0:
             raise InputError(f"late must be a positive time in seconds; got {self.late!r}")
-        if self.service and not OVERHEAD <= self.service.mean <= _LONGEST_SERVICE:
+        if not OVERHEAD <= self.service.mean <= _LONGEST_SERVICE:
             raise InputError(
                 f"the mean service time of Kamailio must lie in {OVERHEAD:g}..{_LONGEST_SERVICE:g} "
                 f"s, since it needs about {OVERHEAD:g} s for itself; got {self.service.mean!r}"
@@ -85,8 +84,7 @@ class Kamailio(System[Trace]):
     @property
     def drain(self) -> float:
         """Seconds after the last request of a window until no answer can come any more."""
-        mean = OVERHEAD if self.service is None else self.service.mean
-        return max(0.15, 3 * (self.queue + 2) * mean)
+        return max(0.15, 3 * (self.queue + 2) * self.service.mean)
 
     @property
     def buffer_bytes(self) -> int:
@@ -96,8 +94,6 @@ class Kamailio(System[Trace]):
     @property
     def statements(self) -> str:
         """What Kamailio does before it answers: it sleeps as long as a row of a table says."""
-        if self.service is None:
-            return ""
         if self.service.shape is Shape.DETERMINISTIC:
             return _sleep(self.service.mean)
         rows = [

@@ -25,26 +25,16 @@ from stationary.models.rules.states import Ints, States, written
 class FormulaModel(Model):
     """A model that is read from a text; its constants are options that can be changed.
 
-    A subclass sets ``constants``, the formulas of the rates, the measures, and perhaps ``labels``,
-    sets of states by name.
-
-    Parameters
-    ----------
-    states : States
-        Values of the variables in every state.
-    applied : sequence of Applied
-        The rules, and where they apply and lead.
-    counted : ndarray [n], optional
-        What people count in every state: a number in windows is then such a value.
-    **declared
-        Parameters and inputs, as for `Model`.
+    A subclass sets ``constants``, the measures, and perhaps ``labels``, sets of states by name. It
+    says which rules apply where, and what people ``counted`` in every state: a number in windows is
+    then such a value.
     """
 
     how_to_count: ClassVar[str]
     constants: Mapping[str, Any]
     labels: Mapping[str, Ints] = {}
     states: States
-    _edge: Tensor | None
+    _edge: Tensor
 
     def __init__(
         self,
@@ -88,10 +78,9 @@ class FormulaModel(Model):
         """
         found = self.rule_rates(*args)
         moving, others = found[..., : self._moving], found[..., self._moving :]
-        if self._edge is not None:
-            moving = torch.where(_valid(moving), moving, math.nan)
-            zero = found.new_zeros((*found.shape[:-1], len(self.edges)))
-            moving = zero.index_add(-1, self._edge, moving)
+        moving = torch.where(_valid(moving), moving, math.nan)
+        zero = found.new_zeros((*found.shape[:-1], len(self.edges)))
+        moving = zero.index_add(-1, self._edge, moving)
         if others.shape[-1]:
             moving = torch.where(_valid(others).all(-1, keepdim=True), moving, math.nan)
         return moving

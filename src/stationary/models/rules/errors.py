@@ -18,19 +18,10 @@ _SINGULAR = {
 
 
 class DescriptionError(InputError):
-    """A part of a model's description, or a formula, is not what it should be.
+    """What is wrong with a part of a description, or with a formula that stands alone.
 
-    Attributes
-    ----------
-    reason : str
-        What is wrong, and what to do.
-    section, key : str
-        Where: ``rules`` and the name of a rule, or ``count`` and nothing. Empty for a formula that
-        stands alone.
-    text : str
-        The text at fault, or empty.
-    at : int
-        Position in the text.
+    The part is a ``section`` and a ``key``, such as ``rules`` and the name of a rule. The position
+    ``at`` is one in the ``text`` at fault.
     """
 
     def __init__(

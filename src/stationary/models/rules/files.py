@@ -53,9 +53,7 @@ def read_model(path: str | os.PathLike[str], **changes: float) -> RuleModel:
     try:
         given = tomllib.loads(source)
     except RecursionError:
-        raise InputError(
-            f"{file}: the values are nested too deeply; a model needs two levels"
-        ) from None
+        raise InputError(f"{file}: values are nested too deeply; a model has two levels") from None
     except ValueError as error:  # also where a whole number has more than 4300 digits
         raise _not_toml(file, source, str(error)) from None
     for key in changes:

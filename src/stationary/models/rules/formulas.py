@@ -57,21 +57,11 @@ FUNCTIONS = {
 
 @dataclass(frozen=True)
 class Formula:
-    """A number, a name, or an operation on formulas.
+    """A number, a name, or an operation on formulas."""
 
-    Attributes
-    ----------
-    op : str
-        ``"number"``, ``"name"``, an operator or a function.
-    args : tuple
-        The number, the name, or the formulas that the operation takes.
-    text : str
-        The formula as it was written, for messages.
-    """
-
-    op: str
-    args: tuple[Any, ...]
-    text: str = field(default="", compare=False)
+    op: str  # "number", "name", an operator or a function
+    args: tuple[Any, ...]  # the number, the name, or the formulas that the operation takes
+    text: str = field(default="", compare=False)  # as it was written, for messages
 
     @cached_property
     def boolean(self) -> bool:
@@ -107,17 +97,7 @@ def name(of: str) -> Formula:
 
 
 def evaluate(formula: Formula, values: Mapping[str, Any], library: ModuleType) -> Any:
-    """Return the value of a formula.
-
-    Parameters
-    ----------
-    formula : Formula
-        What to compute.
-    values : mapping
-        What every name stands for.
-    library : module
-        ``numpy`` or ``torch``.
-    """
+    """Return the value of a formula by ``numpy`` or ``torch``, given that of every name."""
     if formula.op == "name":
         return values[formula.args[0]]
     if formula.op == "number":

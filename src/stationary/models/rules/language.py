@@ -83,20 +83,10 @@ def parse(
     condition: bool | None = False,
     pieces: Sequence[Piece] | None = None,
 ) -> Formula:
-    """Read a formula.
+    """Read a formula of names and of constants, which become numbers.
 
-    Parameters
-    ----------
-    text : str
-        What was written.
-    names : collection of str
-        Names that may occur.
-    constants : mapping, optional
-        Further names, which stand for numbers.
-    condition : bool or None
-        Whether it must be a condition, a number, or may be either (None).
-    pieces : sequence of Piece, optional
-        The part of the text to read, with the piece that follows it; by default all of it.
+    It must be a ``condition``, a number, or may be either (None). Of a part of the text there are
+    its ``pieces``, with the one that follows them.
 
     Examples
     --------

@@ -19,13 +19,7 @@ from stationary.models.rules.states import Floats
 
 
 class StateFormulas(nn.Module):
-    """Formulas of inputs and parameters, each on states of its own.
-
-    Parameters
-    ----------
-    formulas : mapping
-        By name: a formula, and the value of every variable in the states that it is for.
-    """
+    """Formulas of inputs and parameters, by name; each has its states, by values of variables."""
 
     def __init__(self, formulas: Mapping[str, tuple[Formula, Columns]]) -> None:
         super().__init__()

@@ -48,11 +48,8 @@ def explored(space: Space, first: int, rules: Sequence[Rule]) -> tuple[States, l
     return states, applied
 
 
-def edges_of(applied: Sequence[Applied], states: States) -> tuple[Edges, Tensor | None]:
-    """Return the edges, and for each move of the rules, in their order, the edge that it takes.
-
-    Unless two rules share an edge, the moves themselves are the edges, and the second is None.
-    """
+def edges_of(applied: Sequence[Applied], states: States) -> tuple[Edges, Tensor]:
+    """Return the edges, and for each move of the rules, in their order, the edge that it takes."""
     n = len(states)
     moves = [each.moves for each in applied]
     pairs = np.concatenate([source * n + target for source, target in moves])
@@ -61,12 +58,9 @@ def edges_of(applied: Sequence[Applied], states: States) -> tuple[Edges, Tensor 
             f"the rules never leave the first state, {states[0]}: no guard is true there; give "
             f"start= another one, or correct the guards"
         )
-    where = None
-    if not np.diff(np.sort(pairs)).all():  # the usual case costs less than the inverse
-        pairs, inverse = np.unique(pairs, return_inverse=True)
-        where = torch.from_numpy(inverse)
+    pairs, which = np.unique(pairs, return_inverse=True)
     src, dst = (torch.from_numpy(ends) for ends in np.divmod(pairs, n))
-    return Edges(src, dst, n), where
+    return Edges(src, dst, n), torch.from_numpy(which)
 
 
 def check_irreducible(edges: Edges, states: States) -> None:

@@ -24,30 +24,14 @@ from stationary.models.rules.states import Ints, Space, state_name
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule in which constants are numbers.
-
-    Attributes
-    ----------
-    name : str
-        What people call it.
-    guard : Formula or None
-        Where it applies; everywhere if None.
-    changes : mapping
-        The new value of every variable that it changes.
-    lost : bool
-        Whether a request leaves unserved when it happens.
-    refuses : bool
-        Whether a request that arrives where the guard is false is lost.
-    rate : Formula
-        How often it happens.
-    """
+    """A rule in which constants are numbers."""
 
     name: str
-    guard: Formula | None
-    changes: Mapping[str, Formula]
-    lost: bool
-    refuses: bool
-    rate: Formula
+    guard: Formula | None  # where it applies; everywhere if None
+    changes: Mapping[str, Formula]  # the new value of every variable that it changes
+    lost: bool  # a request leaves unserved when it happens
+    refuses: bool  # a request that arrives where the guard is false is lost
+    rate: Formula  # how often it happens
 
     def moves(
         self, space: Space, codes: Ints, columns: Columns, *, strict: bool = True

@@ -22,7 +22,6 @@ from stationary.models.rules.formulas import Columns
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-
 Moves = Callable[..., tuple[Ints, Ints]]
 """Given the codes of states and their columns: which the rule moves, and the codes of where to."""
 
@@ -40,11 +39,8 @@ _VALUE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*==?\s*(-?[0-9]{1,18}|true|fa
 class States(Sequence[str]):
     """Names of states, such as ``q=3,up=1``, made when they are asked for.
 
-    Parameters
-    ----------
-    columns : mapping
-        Value of every variable in every state, whole numbers or booleans; the states are in
-        lexicographic order.
+    The columns hold the value of every variable, a whole number or a boolean, in every state; the
+    states are in lexicographic order.
 
     Examples
     --------
@@ -108,13 +104,7 @@ def state_name(values: Mapping[str, Any]) -> str:
 
 
 class Space:
-    """All combinations of the values of some variables, and their codes.
-
-    Parameters
-    ----------
-    ranges : mapping
-        Lowest and highest value of every variable.
-    """
+    """All combinations of the values of variables, each from its lowest to its highest."""
 
     def __init__(self, ranges: Mapping[str, tuple[int, int]]) -> None:
         self.ranges = dict(ranges)
