@@ -21,19 +21,16 @@ from stationary.paper.testbed import Recording
 def curve_frame(records: Iterable[Record]) -> pd.DataFrame:
     """Mean and 5 % and 95 % quantiles over repeats, after every epoch of every stochastic run."""
     keys = ["row", "method", "reading", "metric", "epoch"]
-    values = pd.DataFrame(
-        [
-            (record["row"], record["method"], record["reading"], metric, epoch, value)
-            for record in records
-            if len(record["curves"]["mape"]) > 1
-            for metric, path in record["curves"].items()
-            for epoch, value in enumerate(path)
-        ],
-        columns=[*keys, "value"],
-    ).groupby(keys, sort=False)["value"]
-    return pd.DataFrame(
-        {"mean": values.mean(), "low": values.quantile(0.05), "high": values.quantile(0.95)}
-    ).reset_index()
+    lines = [
+        (record["row"], record["method"], record["reading"], metric, epoch, value)
+        for record in records
+        if len(record["curves"]["mape"]) > 1
+        for metric, path in record["curves"].items()
+        for epoch, value in enumerate(path)
+    ]
+    values = pd.DataFrame(lines, columns=[*keys, "value"]).groupby(keys, sort=False)["value"]
+    low, high = values.quantile(0.05), values.quantile(0.95)
+    return pd.DataFrame({"mean": values.mean(), "low": low, "high": high}).reset_index()
 
 
 def plot_curves(
@@ -45,9 +42,9 @@ def plot_curves(
     reading: Reading,
 ) -> Figure:
     """One panel per row: the metric over epochs, one line per method, and the exact optimum."""
-    figure = Figure(figsize=(4.2 * min(4, len(rows)), 3.4 * -(-len(rows) // 4)))
-    figure.set_layout_engine("constrained")
-    panels = figure.subplots(-(-len(rows) // 4), min(4, len(rows)), squeeze=False).ravel()
+    across, down = min(4, len(rows)), -(-len(rows) // 4)
+    figure = Figure(figsize=(4.2 * across, 3.4 * down), layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False).ravel()
     for ax, row in zip(panels, rows, strict=False):
         for k, column in enumerate(columns):
             part = select(curves, row=row.name, method=column.name, metric=metric, reading=reading)
@@ -57,9 +54,7 @@ def plot_curves(
         best = select(frame, row=row.name, method="mle", reading=reading)
         if metric in best and not best.empty:
             ax.axhline(best[metric].mean(), color="0.3", linestyle="--", label="exact MLE")
-        ax.set_title(row.title)
-        ax.set_yscale("linear" if metric == "nll" else "log")
-        ax.set_xlabel("epoch")
+        ax.set(title=row.title, xlabel="epoch", yscale="linear" if metric == "nll" else "log")
         ax.grid(alpha=0.3)
     for ax in panels[len(rows) :]:
         ax.set_visible(False)
@@ -112,9 +107,8 @@ def plot_overview(
                 printed = getattr(row, metric).get(column.name)
                 if printed and with_printed:
                     ax.plot(printed[0], level + shift, **style, fillstyle="none")
-        ax.set_xscale("log")
         hollow = " (hollow: printed)" if with_printed else ""
-        ax.set_xlabel(f"{METRICS[metric]}, mean over repeats{hollow}")
+        ax.set(xscale="log", xlabel=f"{METRICS[metric]}, mean over repeats{hollow}")
         ax.grid(alpha=0.3)
     panels[0].set_yticks(range(len(rows)), [row.title for row in rows])
     panels[0].invert_yaxis()
@@ -131,10 +125,8 @@ def plot_learned(record: Record, states: int) -> Figure:
     ax = figure.add_subplot()
     image = ax.imshow(rates, norm=LogNorm(), cmap="viridis")
     figure.colorbar(image, label="learnt rate")
-    ax.set_xlabel("to state")
-    ax.set_ylabel(f"from state ({states - 1} is overload)")
-    ax.set_xticks(range(0, states, 3))
-    ax.set_yticks(range(0, states, 3))
+    ticks, where = range(0, states, 3), f"from state ({states - 1} is overload)"
+    ax.set(xlabel="to state", ylabel=where, xticks=ticks, yticks=ticks)
     ax.set_title("Rates learnt by infinity-SGD: one of many that fit")
     return figure
 
@@ -163,9 +155,7 @@ def plot_testbed(
     if learnt:
         median = sorted(learnt, key=lambda record: record["mape"])[len(learnt) // 2]
         line(left, median["predicted"], "infinity-SGD (paper), median repeat", color="k", lw=2.5)
-    left.set_yscale("log")
-    left.set_ylim(1e-7, 1.5)
-    left.set_ylabel("overload")
+    left.set(yscale="log", ylim=(1e-7, 1.5), ylabel="overload")
     left.set_title("Upper triangular on states 1 and 2: equal likelihood but for the thick line")
     left.legend(fontsize="small")
     shown = ladder[ladder["picked"] | ladder["model"].isin(["M/M/1/K", "logistic on load"])]

@@ -26,57 +26,29 @@ _DEFAULTS = SETTINGS["defaults"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a method made of one problem.
+    """What a method made of one problem; a forecast without a chain has neither theta nor nll."""
 
-    Attributes
-    ----------
-    predicted : Tensor [E, T]
-        Forecast of the last state at the test loads, after each epoch; its last row is the answer.
-    seconds : float
-        Wall time; of repeats that ran side by side, each one's share.
-    theta : list of float
-        Estimates of the parametric chain; empty if there are none.
-    nll : list of float
-        Exact negative log-likelihood per window after each epoch, without penalty; empty for
-        forecasts that come from no chain.
-    steady : Tensor [T], optional
-        Forecast by the steady state of the learnt chain, where the method's own forecast differs.
-    converged : bool
-        Whether the optimiser converged; True for methods that cannot tell.
-    """
-
-    predicted: Tensor
-    seconds: float = math.nan
-    theta: list[float] = field(default_factory=list)
-    nll: list[float] = field(default_factory=list)
-    steady: Tensor | None = None
-    converged: bool = True
+    predicted: Tensor  # [E, T]: of the last state at the test loads, after each epoch
+    seconds: float = math.nan  # of repeats that ran side by side, each one's share
+    theta: list[float] = field(default_factory=list)  # of the parametric chain
+    nll: list[float] = field(default_factory=list)  # per window after each epoch, no penalty
+    steady: Tensor | None = (
+        None  # [T]: by the steady state, where the method's own forecast differs
+    )
+    converged: bool = True  # also for methods that cannot tell
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the tables: a way to learn, with its settings.
+    """A column of the tables: a way to learn, with its settings."""
 
-    Parameters
-    ----------
-    name, title : str
-        Its name in files, and in tables.
-    alpha : float, optional
-        Price at which the model is relaxed, if it is.
-    exact : str
-        Name of the column that has the exact optimum of the same objective.
-    """
+    name: str  # in files
+    title: str  # in tables
+    alpha: float | None = field(default=None, kw_only=True)  # price of a relaxation, if any
+    exact: str = field(default="mle", kw_only=True)  # the column of the same objective's optimum
 
-    name: str
-    title: str
-    alpha: float | None = field(default=None, kw_only=True)
-    exact: str = field(default="mle", kw_only=True)
-
-    random = False
-    """Whether repeats on one data set differ."""
-
-    trains = False
-    """Whether it takes epochs, of which a quick run takes a share."""
+    random = False  # whether repeats on one data set differ
+    trains = False  # whether it takes epochs, of which a quick run takes a share
 
     def run(self, problems: Sequence[Problem], seeds: Sequence[int], share: float) -> list[Outcome]:
         """Learn from every problem, with one seed each and a share of the row's epochs."""
@@ -213,10 +185,9 @@ class LeastSquares(Column):
 
 @dataclass(frozen=True)
 class Baseline(Column):
-    """A forecast without a chain, from the failures in the training windows."""
+    """A forecast without a chain, from the counts of all states in the training windows."""
 
     forecast: Callable[[st.Windows, Tensor], Tensor]
-    """From training windows, with the counts of every state, and test loads."""
 
     def learn(self, problem: Problem, seed: int, share: float) -> Outcome:
         """Evaluate it."""
