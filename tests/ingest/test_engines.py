@@ -34,11 +34,10 @@ from stationary.ingest.sources import open_table
 CUTS = {
     "arrivals": Cut(20.0, capacity=5, lost_status=("5xx",), warm_up=40.0),
     "clock": Cut(20.0, capacity=5, sampling=Sampling.TIME, every=0.1, align=True),
-    "pooled": Cut(
+    "shared": Cut(
         20.0,
         capacity=5,
         most=2,
-        bin_load=0.1,
         steady_only=True,
         lost_status=("5xx",),
         warm_up=40.0,
@@ -169,7 +168,7 @@ def spark(java):
 @pytest.mark.slow
 def test_spark(spark, files, expected):
     # Spark takes its time to plan, so the plainest of the cuts is left out.
-    kinds = ("clock", "pooled")
+    kinds = ("clock", "shared")
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     found = made(*sources(files), Spark("local[2]"), kinds)
     assert_same(found, {name: expected[name] for name in (*kinds, "gauge")})

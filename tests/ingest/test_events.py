@@ -3,10 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-import stationary as st
 from request_logs import counted, counts, frame, queue
 from stationary.data import Sampling
 from stationary.errors import InputError
@@ -19,7 +17,6 @@ from stationary.ingest import (
     windows_from_events,
 )
 from stationary.terms.spans import Unit
-from stationary.testbed import Trace, tabulate, write_traces
 
 K = 6
 
@@ -135,17 +132,6 @@ def test_states_above_the_most_share_a_column(log, file):
     assert any(f"{more} samples found more than 2" in note for note in dropped.notes)
 
 
-def test_windows_of_equal_load_are_added_up(file):
-    """In the engine as `Windows.pooled` does it here: the likelihood does not change."""
-    single = windows_from_events(file, Cut(50.0, capacity=K))
-    binned = windows_from_events(file, Cut(50.0, capacity=K, bin_load=0.05))
-    rounded = np.floor(single.table["load"] / 0.05 + 0.5) * 0.05
-    here = st.Windows(rounded, counts(single.table), range(K + 1), Sampling.ARRIVAL).pooled()
-    assert torch.equal(binned.windows().x, here.x)
-    assert torch.equal(binned.windows().counts, here.counts)
-    assert binned.table["windows"].sum() == len(single.table) > len(binned.table)
-
-
 def test_aligned_windows_begin_on_the_clock(log, file):
     made = windows_from_events(file, Cut(50.0, capacity=K, align=True))
     assert (made.table["start"] % 50 == 0).all()
@@ -168,25 +154,6 @@ def test_a_window_whose_load_jumps_is_marked(made_of):
     steady = made_of(table, Cut(100.0, align=True, steady_only=True))
     assert len(steady.table) == 5
     assert {item.why: item.windows for item in steady.dropped}["not steady"] == 1
-
-
-def test_traces_of_the_testbed(tmp_path):
-    """Every window of a recording counts from its own first request."""
-    traces = []
-    for seed, rate in enumerate([300.0, 900.0, 2500.0, 500.0]):
-        arrival, response = queue(rate, 1.0, 20, 1 / 1000, seed)
-        traces.append(Trace(rate, 1.0, np.round(arrival - arrival[0], 9), response, 0, 0, 0))
-    write_traces(traces, tmp_path / "raw.parquet")
-    expected = tabulate(traces, 20)
-    propagation = expected.calibration.propagation
-    made = windows_from_events(
-        Source(str(tmp_path / "raw.parquet"), format="trace"),
-        Cut(1.0, capacity=20, propagation=propagation),
-    )
-    # The last of all requests is in the last window, of which the file does not know the end.
-    assert_array_equal(made.table["load"], expected.table["load"][:3])
-    difference = counts(made.table) - expected.table.filter(like="T=").to_numpy()[:3]
-    assert not difference.any()
 
 
 @pytest.mark.slow
@@ -222,7 +189,6 @@ def test_more_than_the_memory(tmp_path):
         ({"window": 1.0, "capacity": 0}, "capacity must be a whole number from 1 up"),
         ({"window": 1.0, "capacity": 3, "most": 4}, "most=4 lies above capacity=3"),
         ({"window": 1.0, "warm_up": -1.0}, "warm_up must be zero or more"),
-        ({"window": 1.0, "bin_load": 0.0}, "bin_load must be positive"),
     ],
 )
 def test_bad_cuts(options, message):

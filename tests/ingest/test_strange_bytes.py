@@ -100,8 +100,6 @@ def table(name):
         return rows.to_parquet(index=False)
     if name == "jsonl":
         return rows.to_json(orient="records", lines=True).encode()
-    if name == "trace":
-        rows = rows.assign(window=0, seconds=20.0)
     return rows.to_csv(index=False, sep="\t" if name == "tsv" else ",").encode()
 
 
@@ -112,7 +110,7 @@ def table(name):
 @given(data=st.data())
 def test_a_changed_file_is_read_or_refused(name, data, tmp_path):
     good = 5 * f"{_LINES[name]}\n".encode() if name in _LINES else table(name)
-    path = tmp_path / f"requests.{'csv' if name == 'trace' else name}"
+    path = tmp_path / f"requests.{name}"
     path.write_bytes(data.draw(changed(good) | st.binary(max_size=200)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

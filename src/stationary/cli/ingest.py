@@ -63,7 +63,6 @@ class Cutting:
     warm_up: Leave out windows that begin sooner.
     align: Begin windows at whole multiples of their length.
     steady_only: Leave out windows whose halves differ.
-    bin_load: Round loads to multiples of this, and add up windows of equal load.
     servers: Numbers of servers for which service times are written, as in 4 or 1,2,4.
     """
 
@@ -76,7 +75,6 @@ class Cutting:
     warm_up: str = "0s"
     align: bool = False
     steady_only: bool = False
-    bin_load: float | None = None
     servers: str | None = None
 
     def spans(self) -> dict[str, Any]:
@@ -98,7 +96,6 @@ class Cutting:
             capacity=self.capacity,
             most=self.most,
             align=self.align,
-            bin_load=self.bin_load,
             steady_only=self.steady_only,
             servers=() if self.servers is None else parse_candidates(self.servers, "--servers"),
             **self.spans(),
@@ -298,7 +295,7 @@ def finish(made: st.ingest.Ingested, output: Path, capacity: int | None, json: b
     say(
         f"wrote {len(made.table)} windows to {output}: load {loads.min():g} to {loads.max():g}, "
         f"of {made.rows} rows; sampling={made.sampling}"
-        + ("" if made.duration is None else f", duration={made.duration:g}")
+        f", duration={made.duration:g}"
     )
     rows = [[item.why, str(item.windows), str(item.rows)] for item in made.dropped]
     if rows:

@@ -46,8 +46,6 @@ class Cut:
     lost_status : tuple of str
         Outcomes of lost requests, ``x`` standing for any digit: ``("5xx", "429")``. Requests
         without an answer are lost, too.
-    bin_load : float, optional
-        Round loads to multiples of this, and add up windows of equal load.
     steady_only : bool
         Leave out windows whose halves differ, see `stationary.ingest.tally`.
     servers : tuple of int
@@ -63,7 +61,6 @@ class Cut:
     align: bool = False
     propagation: float = 0.0
     lost_status: tuple[str, ...] = ()
-    bin_load: float | None = None
     steady_only: bool = False
     servers: tuple[int, ...] = ()
 
@@ -85,8 +82,6 @@ class Cut:
         for number in self.servers:
             if not isinstance(number, int) or not 0 < number < 2**31:
                 raise InputError(f"servers must be whole numbers from 1 up; got {number!r}")
-        if self.bin_load is not None and not 0 < self.bin_load < math.inf:
-            raise InputError(f"bin_load must be positive; got {self.bin_load!r}")
         _ = self.samples
 
     @property

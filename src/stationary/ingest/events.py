@@ -31,11 +31,12 @@ _FAILURES = "^(5[0-9][0-9]|429)$"
 
 _STEP = 1.0
 """Seconds that times must step back by, in the order of rows, for a clock to have been set back."""
-_MOST_STRETCHES = 10
-"""Stretches of a log between steps back; rows that step back more often are not in order."""
+_MOST_FALLS = 10
+"""Rows that step back more often are not in order."""
 
 _MOST_TWICE = 7200.0
-"""Seconds by which a clock is set back at most."""
+"""Seconds by which a clock is set back at most. Longer times that came twice, or half of a log, are
+those of several servers, whose logs stand one after the other in a file."""
 
 Progress = Callable[[str], None]
 
@@ -150,21 +151,24 @@ def _stream(
         departure = table.arrival + (table.response - real(cut.propagation))
     table = table.select("arrival", departure=departure, response=table.response, lost=lost)
     samples = cut.samples if cut.sampling is Sampling.TIME else 0
-    stretches = list[list[float]]()
+    falls = list[tuple[float, float]]()
     by_time = table.order_by("arrival")
     # Other engines than DuckDB know no order of the rows in a file.
     for ordered in (table, by_time) if session.folder else (by_time,):
         sweep = Sweep(grid.origin, cut.length, grid.windows, samples, cut.servers or SERVERS)
         batches = _ahead(_requests(session, ordered, requests.name))
         if session.one_file and ordered is table:
-            batches = _watched(batches, max(requests.longest, _STEP), stretches)
+            batches = _watched(batches, max(requests.longest, _STEP), falls)
         try:
             for rows in in_order(batches, requests.longest):
                 sweep.add(rows)
         except OutOfOrderError:
-            deque(batches, maxlen=0)  # which finds the other steps
+            deque(batches, maxlen=0)  # which finds the other falls
             continue
-        for low, high in _twice(stretches):
+        most = min(_MOST_TWICE, (requests.last - requests.first) / 2)
+        for low, high in falls if len(falls) <= _MOST_FALLS else ():
+            if high - low > most:
+                continue
             first, last = (int((end - grid.origin) // cut.length) for end in (low, high))
             unusable.setdefault("the clock was set back", []).extend(range(first, last + 1))
             session.notes.append(
@@ -176,36 +180,16 @@ def _stream(
 
 
 def _watched(
-    batches: Iterator[Requests], least: float, stretches: list[list[float]]
+    batches: Iterator[Requests], least: float, falls: list[tuple[float, float]]
 ) -> Iterator[Requests]:
-    """Yield batches, and add to ``stretches`` the times of the rows between two steps back."""
-    last = np.inf  # so that the first row begins a stretch
+    """Yield batches, and add to ``falls`` to which time and from which one the clock fell."""
+    last = -np.inf
     for batch in batches:
-        falls = np.flatnonzero(np.diff(batch.arrival, prepend=last) < -least)
-        first, *others = np.split(batch.arrival, falls[: _MOST_STRETCHES + 1])
-        if len(first):  # it goes on with the stretch before
-            stretches[-1] = [min(stretches[-1][0], first.min()), max(stretches[-1][1], first.max())]
-        stretches += [[part.min(), part.max()] for part in others]
-        last = batch.arrival[-1]
+        times = np.append(last, batch.arrival)
+        at = np.flatnonzero(np.diff(times) < -least)[: _MOST_FALLS + 1]
+        falls += zip(times[at + 1], times[at], strict=True)
+        last = times[-1]
         yield batch
-
-
-def _twice(stretches: list[list[float]]) -> list[tuple[float, float]]:
-    """Return the times that came twice because a clock was set back or summer time ended.
-
-    There are none where rows are not in order at all. Long times that came twice, or half of a log,
-    are those of several servers, whose logs stand one after the other in a file.
-    """
-    if len(stretches) > _MOST_STRETCHES:
-        return []
-    found = []
-    covered = np.max(stretches, initial=0.0) - np.min(stretches, initial=np.inf)
-    for k in range(1, len(stretches)):
-        lows, highs = zip(*stretches[:k], strict=True)
-        low, high = max(stretches[k][0], min(lows)), min(stretches[k][1], max(highs))
-        if 0 < high - low <= _MOST_TWICE and high - low < covered / 2:
-            found.append((low, high))
-    return found
 
 
 def _ahead(batches: Generator[Requests, None, None]) -> Iterator[Requests]:

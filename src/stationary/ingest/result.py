@@ -45,12 +45,11 @@ class Ingested:
     table : DataFrame
         One row per window: ``start``, ``load``, ``steady``, ``Q=0``, ..., and of requests ``sent``,
         ``lost``, ``marked`` (what is unusual about the window), latency buckets ``rt_0.1ms``, ...
-        and service times ``S1.idle1.n``, ...; or one row per load, with the number of ``windows``
-        and their ``duration``, where they were added up.
+        and service times ``S1.idle1.n``, ....
     sampling : Sampling
         Whether arrivals were counted, or samples at regular times.
-    duration : float or None
-        Length of a window; None where it is not known, or several were added up.
+    duration : float
+        Length of a window.
     source : str
         Where the rows are from.
     rows : int
@@ -68,7 +67,7 @@ class Ingested:
 
     table: pd.DataFrame
     sampling: Sampling
-    duration: float | None
+    duration: float
     source: str
     rows: int
     dropped: tuple[Dropped, ...]
@@ -93,8 +92,7 @@ class Ingested:
     @property
     def metadata(self) -> dict[str, object]:
         """What holds for all windows, for the first line of a file."""
-        length = {} if self.duration is None else {"duration": self.duration}
-        return {"sampling": self.sampling, **length, **self.facts}
+        return {"sampling": self.sampling, "duration": self.duration, **self.facts}
 
     def likely_servers(self) -> int | None:
         """Return the fewest servers for which service takes as long after waiting as at once.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import filecmp
 import glob
-import hashlib
 import operator
-import os
 import re
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -286,24 +284,15 @@ def _distinct(files: list[str], session: Session) -> list[str]:
     """Leave out files that are empty, or there twice, byte by byte."""
     if "://" in files[0]:
         return files
-    sizes = {file: Path(file).stat().st_size for file in files}
-    if len(files) > 1:
-        session.notes += [f"left out {file}: it is empty" for file in files if not sizes[file]]
-        files = [file for file in files if sizes[file]] or files
-    alike = Counter(sizes.values())
-    kept: dict[tuple[int, bytes], str] = {}
+    kept: list[str] = []
     for file in files:
-        # Only files of one size can be copies, so that most are not read for it.
-        digest = os.fsencode(file) if alike[sizes[file]] == 1 else _digest(file)
-        key = sizes[file], digest
-        if kept.setdefault(key, file) != file:
-            session.notes.append(f"left out {file}, a copy of {kept[key]}")
-    return list(kept.values())
-
-
-def _digest(path: str) -> bytes:
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
+        if len(files) > 1 and not Path(file).stat().st_size:
+            session.notes.append(f"left out {file}: it is empty")
+        elif same := [one for one in kept if filecmp.cmp(one, file, shallow=False)]:
+            session.notes.append(f"left out {file}, a copy of {same[0]}")
+        else:
+            kept.append(file)
+    return kept or files
 
 
 def _unpacked(path: str, begin: str) -> str:

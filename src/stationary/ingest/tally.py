@@ -93,7 +93,6 @@ def tally(
         "load not known": windows["load"].isna(),
         "load 0": no_load & (loads is not None),
         "empty": no_load | (windows["samples"] == 0),
-        "load rounds to 0": _rounded(windows["load"], cut.bin_load) == 0,
         "not steady": cut.steady_only & (windows["steady"] == 0),
     }
     windows["fate"] = np.select(list(fates.values()), list(fates), "kept")
@@ -111,9 +110,7 @@ def tally(
     if loads is not None:
         frame = frame.drop(columns=["sent", "lost", "marked"])
     table = pd.concat([frame.reset_index(drop=True), *parts], axis=1)
-    if cut.bin_load is not None:
-        table = _binned(table, cut.length, cut.bin_load)
-    elif loads is None:
+    if loads is None:
         for mark, starts in table[table["marked"] != ""].groupby("marked")["start"]:
             shown = listed([f"{start:.15g}" for start in starts], 10)
             notes.append(f"windows marked as {mark!r}: {len(starts)}, which start at {shown}")
@@ -121,7 +118,7 @@ def tally(
     return Ingested(
         table,
         cut.sampling,
-        None if cut.bin_load is not None else cut.length,
+        cut.length,
         rows.name,
         rows.count,
         dropped,
@@ -137,23 +134,6 @@ def _full(swept: Swept) -> float | None:
         return None
     found = float((level * lost).sum() / lost.sum())
     return found if found >= _FULL * swept.highest else None
-
-
-def _rounded(load: pd.Series, step: float | None) -> pd.Series:
-    """Loads rounded to multiples of a step, if there is one."""
-    return load if step is None else np.floor(load / step + 0.5) * step
-
-
-def _binned(table: pd.DataFrame, length: float, step: float) -> pd.DataFrame:
-    """Add up windows whose loads round to the same multiple of a step."""
-    rows = table.drop(columns=["start", "load"]).groupby(_rounded(table["load"], step))
-    sums = rows.sum(numeric_only=True)
-    if "marked" in table:
-        marks = rows["marked"].agg(lambda each: "; ".join(sorted({*each} - {""})))
-        sums.insert(sums.columns.get_loc("steady") + 1, "marked", marks)
-    sums.insert(0, "windows", rows.size())
-    sums.insert(1, "duration", sums["windows"] * length)
-    return sums.reset_index()
 
 
 def _windows(swept: Swept, grid: Grid) -> pd.DataFrame:
@@ -220,7 +200,7 @@ def _tables(
     row_of = np.full(1 + max(int(swept.levels[:, 0].max()), frame.index.max()), -1)
     row_of[frame.index] = np.arange(len(frame))
     mean = frame["sent"].mean()
-    if cut.bin_load is None and 0 < mean < _FEW:
+    if 0 < mean < _FEW:
         notes.append(
             f"a window holds {mean:.0f} requests, which give its load to {1 / np.sqrt(mean):.0%} "
             f"only: take longer windows, or record longer"
