@@ -33,8 +33,7 @@ from stationary.ingest.columns import Rows
 from stationary.ingest.cut import Cut, Grid
 from stationary.ingest.events import Progress
 from stationary.ingest.gauge import Rate, check_samples, count_samples
-from stationary.ingest.prometheus_answers import Series
-from stationary.ingest.prometheus_client import Prometheus, Times, in_utc
+from stationary.ingest.prometheus_client import Prometheus, Series, Times, in_utc
 from stationary.ingest.result import Ingested
 from stationary.ingest.sweep import Swept
 from stationary.ingest.tally import tally

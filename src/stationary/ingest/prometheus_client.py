@@ -3,36 +3,69 @@
 from __future__ import annotations
 
 import http.client
+import json
 import math
+import urllib.error
 import urllib.parse
 import urllib.request
 import warnings
 from dataclasses import dataclass, field
-from time import sleep
+from time import monotonic, sleep
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from stationary._support.arguments import explained
 from stationary._support.types import Array
 from stationary.errors import DataWarning, InputError, ProgramError
 from stationary.ingest.addresses import parse_web
-from stationary.ingest.prometheus_answers import Series, parse_matrix, receive
 
 Times = NDArray[np.int64]
 
 _MOST_POINTS = 10_000
 """Points of one answer; Prometheus refuses more than 11,000."""
-_MOST_SAMPLES = 10_000_000
-_MOST_VALUES = 100_000_000
-"""Samples of all series together: 800 MB."""
+_MOST_SAMPLES = 1_000_000
+"""Of one series: half a year at 15 s."""
+_MOST_BYTES = 128 * 2**20
+"""Size of one answer: 10,000 points of some 300 series."""
+_CHUNK = 2**16
+_SHOWN = 300
+"""Characters of a server's own words that are passed on."""
 _MOST_WARNINGS = 5
 _WAIT = 0.5
 """Seconds before a question is repeated; twice as many before each further repeat."""
 _LONGEST_WAIT = 86_400.0
-_FINE = 200
 _PASSING = (429, 500, 502, 503, 504)
 """HTTP answers that may change after a moment."""
+
+
+class _Entry(BaseModel):
+    metric: dict[str, str]
+    # Numbers are texts in JSON, because it has no NaN and no infinity.
+    values: list[tuple[FiniteFloat, float]] = []
+    histograms: list[Any] = []
+
+
+class _Matrix(BaseModel):
+    resultType: Literal["matrix"]  # noqa: N815 - as Prometheus writes it
+    result: list[_Entry]
+
+
+class _Answer(BaseModel):
+    status: Literal["success"]
+    data: _Matrix
+    warnings: list[str] = []
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One series: its labels, and its values, or NaN, with their times in seconds."""
+
+    labels: dict[str, str]
+    times: Array
+    values: Array
 
 
 @explained
@@ -125,11 +158,6 @@ class Prometheus:
         for first in range(0, len(times), _MOST_POINTS):
             part = times[first : first + _MOST_POINTS]
             answered = self._matrix(what, query, part)
-            if len(answered) * len(times) > _MOST_VALUES:
-                raise InputError(
-                    f"{what}: {query!r} gives {len(answered)} series of {len(times)} samples, too "
-                    f"many to hold; ask for fewer series, as in sum({query}), or a shorter time"
-                )
             for points in answered:
                 one = series.setdefault(
                     frozenset(points.labels.items()),
@@ -194,22 +222,71 @@ class Prometheus:
             if attempt:
                 sleep(_WAIT * 2 ** (attempt - 1))
             try:
-                reply = receive(question, self.timeout)
-            except InputError:
-                raise
-            except (OSError, http.client.HTTPException, ValueError) as error:
+                return _receive(question, self.timeout)
+            except urllib.error.HTTPError as error:
+                trouble = f"HTTP {error.code}: {_explanation(error)}"
+                if error.code not in _PASSING:
+                    raise InputError(f"{about}: Prometheus says {trouble}") from None
+            except (OSError, http.client.HTTPException) as error:
                 trouble = str(getattr(error, "reason", error) or type(error).__name__)
-                continue
-            if reply.status == _FINE:
-                return reply.body
-            trouble = f"HTTP {reply.status}: {reply.explanation}"
-            if reply.status not in _PASSING:
-                raise InputError(f"{about}: Prometheus says {trouble}")
         tries = "once" if not self.retries else f"{self.retries + 1} times"
         raise ProgramError(
             f"no answer from the Prometheus at {self.address}, asked {tries}: {trouble}; is it "
             f"running, and is this its address?"
         )
+
+
+def _receive(question: urllib.request.Request, seconds: float) -> bytes:
+    """Send a question; return the answer if all of it arrives in time."""
+    end, body = monotonic() + seconds, bytearray()
+    with urllib.request.urlopen(question, timeout=seconds) as reply:  # noqa: S310 - as above
+        while chunk := reply.read1(_CHUNK):
+            body += chunk
+            if len(body) > _MOST_BYTES:
+                raise InputError(
+                    f"{question.full_url} answers with more than {_MOST_BYTES >> 20} MiB; ask for "
+                    f"fewer series, as in sum(...), or take a longer step"
+                )
+            if monotonic() > end:  # the time-out of a socket bounds the wait for the next byte only
+                raise TimeoutError(
+                    f"timed out, for the answer was not complete after {seconds:g} s (ask for less "
+                    f"time; 'stationary ingest prometheus' takes a longer --timeout)"
+                )
+        if reply.length:
+            raise http.client.IncompleteRead(b"", reply.length)
+    return bytes(body)
+
+
+def _explanation(error: urllib.error.HTTPError) -> str:
+    """Return Prometheus's own words about an error, where there are some."""
+    try:
+        text = str(json.loads(error.read1(_CHUNK))["error"])
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, RecursionError):
+        text = error.reason
+    return f"{text:.{_SHOWN}}"
+
+
+def parse_matrix(body: bytes, about: str, address: str) -> tuple[list[Series], list[str]]:
+    """Return the series of an answer to ``query_range``, and the warnings in it.
+
+    Errors name the question (``about``) or the address.
+    """
+    try:
+        answer = _Answer.model_validate_json(body)
+    except ValidationError:
+        raise InputError(
+            f"{address} does not answer as Prometheus does; got {body[:60]!r}: is this its address?"
+        ) from None
+    series = []
+    for entry in answer.data.result:
+        if entry.histograms and not entry.values:
+            raise InputError(
+                f"{about} is a native histogram; only classic ones, with buckets `le`, are read: "
+                f"scrape it as one, too"
+            )
+        times, values = np.array(entry.values).reshape(-1, 2).T
+        series.append(Series(entry.metric, times, values))
+    return series, [f"{note:.{_SHOWN}}" for note in answer.warnings]
 
 
 def in_utc(time: int) -> str:
