@@ -1,13 +1,13 @@
 """The sweep over requests, compiled: one pass that keeps only the requests in flight.
 
-Functions here change arrays in place. A function that runs out of room in one of them returns where
-it stopped and which one it was, and is called again from there with a larger one; `sweep` does so.
+Functions here change arrays in place, and put larger tables into the list of outputs.
 """
 
 from __future__ import annotations
 
 import numba
 import numpy as np
+from numba.typed import List
 
 PASSES, LOST, STAYS = 1, 2, 3
 """What a request does: it takes no time, it is lost, or it stays until its departure."""
@@ -42,8 +42,6 @@ SUBSLOTS = 16
     INTEGERS,
 ) = range(15)
 INSTANT, REALS = range(2)  # the time of the last arrival
-
-DONE, SYSTEM_FULL, OPEN_FULL, OUTPUT_FULL = range(4)
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
@@ -130,13 +128,44 @@ def _move(counts, row):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
+def outputs():  # type: ignore[no-untyped-def]
+    """Tables of levels, latencies, service times and windows, see `Swept`."""
+    return List([np.empty((1024, columns)) for columns in (6, 3, 5, 3 + SUBSLOTS)])
+
+
+@numba.njit(cache=True, nogil=True)
+def filled(outputs, ints):  # type: ignore[no-untyped-def]
+    """Rows of the tables that are filled."""
+    levels, latency, services, windows = outputs
+    return (
+        levels[: ints[LEVEL_ROWS]],
+        latency[: ints[LATENCY_ROWS]],
+        services[: ints[SERVICE_ROWS]],
+        windows[: ints[WINDOW_ROWS]],
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def _roomy(outputs, k, rows):  # type: ignore[no-untyped-def]
+    """Return a table with room for so many rows."""
+    table = outputs[k]
+    if rows > len(table):
+        made = np.empty((2 * rows, table.shape[1]))
+        made[: len(table)] = table
+        outputs[k] = made
+    return outputs[k]
+
+
+@numba.njit(cache=True, nogil=True)
 def close(ints, levels, latency, gaps, outputs, samples):  # type: ignore[no-untyped-def]
     """Write down the counts of the open window, and clear them."""
-    out_levels, out_latency, _, out_windows = outputs
     window = ints[WINDOW]
     if samples:
         _sample(ints, levels, ints[ARRIVED] - ints[LEFT], 1.0, samples)
     top = min(ints[HIGHEST] + 1, levels.shape[1])
+    out_levels = _roomy(outputs, 0, ints[LEVEL_ROWS] + 2 * top)
+    out_latency = _roomy(outputs, 1, ints[LATENCY_ROWS] + len(latency))
+    out_windows = _roomy(outputs, 3, ints[WINDOW_ROWS] + 1)
     for half in range(2):
         for level in range(top):
             if levels[half, level].any():
@@ -159,15 +188,10 @@ def close(ints, levels, latency, gaps, outputs, samples):  # type: ignore[no-unt
 
 @numba.njit(cache=True, nogil=True)
 def close_services(until, ints, service, outputs):  # type: ignore[no-untyped-def]
-    """Write down the service times of windows before ``until``, none of whose requests waits.
-
-    Returns whether there was room for them.
-    """
-    out = outputs[2]
+    """Write down the service times of windows before ``until``, none of whose requests waits."""
     slots, servers, columns = len(service), service.shape[1], service.shape[2]
     while ints[OLDEST] < until:
-        if ints[SERVICE_ROWS] + servers * columns > len(out):
-            return False
+        out = _roomy(outputs, 2, ints[SERVICE_ROWS] + servers * columns)
         slot = service[ints[OLDEST] & (slots - 1)]
         for m in range(servers):
             for column in range(columns):
@@ -177,42 +201,33 @@ def close_services(until, ints, service, outputs):  # type: ignore[no-untyped-de
                     _move(slot[m, column], row[2:])
                     ints[SERVICE_ROWS] += 1
         ints[OLDEST] += 1
-    return True
 
 
 @numba.njit(cache=True, nogil=True)
 def _enter(window, ints, levels, latency, gaps, outputs, samples):  # type: ignore[no-untyped-def]
-    """Go on to a window; return whether there was room to write down the one before."""
-    if window == ints[WINDOW]:
-        return True
-    if ints[WINDOW] >= 0:
-        out_levels, out_latency, _, out_windows = outputs
-        if (
-            ints[LEVEL_ROWS] + 2 * (ints[HIGHEST] + 2) > len(out_levels)
-            or ints[LATENCY_ROWS] + len(latency) > len(out_latency)
-            or ints[WINDOW_ROWS] == len(out_windows)
-        ):
-            return False
+    """Go on to a window, and write down the one before."""
+    if 0 <= ints[WINDOW] != window:
         close(ints, levels, latency, gaps, outputs, samples)
     ints[WINDOW] = window
-    return True
 
 
 @numba.njit(cache=True, nogil=True)
 def advance(begin, rows, place, servers, edges, state, outputs):  # type: ignore[no-untyped-def]
-    """Take in rows from ``begin`` on, sorted by arrival and departure; return where and why.
+    """Take in rows from ``begin`` on, sorted by arrival and departure; return where it stopped.
+
+    That is before the end where a ring of ``state`` must be larger.
 
     ``place`` has the start of the first window, the length of a window, the number of windows, and
     the regular samples in each (0: arrivals are the samples). A last row that arrives at infinity
     lets all requests go.
     """
     arrival, departure, response, lost = rows
-    ints, reals, heap, ring, ring_window, levels, latency, gaps, service, shortest = state
+    ints, reals, latency, gaps, shortest, heap, ring, ring_window, levels, service = state
     origin, length, windows, samples = place[0], place[1], int(place[2]), int(place[3])
     # What changes with every row is kept in registers, and written back before any other function
     # reads it.
     size, arrived, left = ints[HEAP], ints[ARRIVED], ints[LEFT]
-    mask, why, i = len(ring) - 1, DONE, begin
+    mask, i = len(ring) - 1, begin
     while i < len(arrival):
         now = arrival[i]
         # First those that left before, or in the same instant.
@@ -222,9 +237,7 @@ def advance(begin, rows, place, servers, edges, state, outputs):  # type: ignore
             window = int(passed) if passed < windows else windows
             if samples or window != ints[WINDOW]:
                 ints[ARRIVED], ints[LEFT] = arrived, left
-                if not _enter(window, ints, levels, latency, gaps, outputs, samples):
-                    why = OUTPUT_FULL
-                    break
+                _enter(window, ints, levels, latency, gaps, outputs, samples)
                 if samples and window < windows:
                     _sample(ints, levels, arrived - left, passed - window, samples)
             # Those that this request kept waiting start, one for each number of servers.
@@ -240,29 +253,24 @@ def advance(begin, rows, place, servers, edges, state, outputs):  # type: ignore
             left += 1
             _pop(heap, size)
             size -= 1
-        if why != DONE or now == np.inf:
+        if now == np.inf:
+            i = len(arrival)
             break
         passed = (now - origin) / length
         inside = passed < windows
         window = int(passed) if inside else windows
         level = arrived - left
         if level + 2 > len(ring):
-            why = SYSTEM_FULL
             break
         if window != ints[WINDOW]:
             ints[ARRIVED], ints[LEFT] = arrived, left
-            if not _enter(window, ints, levels, latency, gaps, outputs, samples):
-                why = OUTPUT_FULL
-                break
+            _enter(window, ints, levels, latency, gaps, outputs, samples)
         if window != ints[LAST_WINDOW]:
             # Windows whose requests still wait stay open.
             waits = left + servers[0]
             oldest = ring_window[waits & mask] if waits < arrived else window
-            if not close_services(min(oldest, window), ints, service, outputs):
-                why = OUTPUT_FULL
-                break
+            close_services(min(oldest, window), ints, service, outputs)
             if window - ints[OLDEST] >= len(service):
-                why = OPEN_FULL
                 break
             ints[LAST_WINDOW] = window
         elif inside:
@@ -313,7 +321,7 @@ def advance(begin, rows, place, servers, edges, state, outputs):  # type: ignore
             _push(heap, size, departure[i - 1])
             size += 1
     ints[HEAP], ints[ARRIVED], ints[LEFT] = size, arrived, left
-    return i, why
+    return i
 
 
 @numba.njit(cache=True, nogil=True)

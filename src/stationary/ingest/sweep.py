@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,49 +124,50 @@ class Sweep:
         self.ints = np.zeros(kernels.INTEGERS, dtype=np.int64)
         self.ints[[kernels.WINDOW, kernels.LAST_WINDOW]] = -1
         self.reals = np.full(kernels.REALS, -np.inf)
+        self.latency = np.zeros(len(EDGES) + 1, dtype=np.int64)
+        self.gaps = np.zeros(2 + kernels.SUBSLOTS)
+        self.shortest = np.zeros(40 * kernels.FINE, dtype=np.int64)  # up to a thousand seconds
         self.heap = np.empty(1024)
         self.ring, self.ring_window = np.empty(1024), np.empty(1024, dtype=np.int64)
         self.levels = np.zeros((2, 1024, 3), dtype=np.int64)
-        self.latency = np.zeros(len(EDGES) + 1, dtype=np.int64)
-        self.gaps = np.zeros(2 + kernels.SUBSLOTS)
-        self.service = np.zeros((4, len(self.servers), 2 * kernels.LEVELS, 3))
-        self.shortest = np.zeros(40 * kernels.FINE, dtype=np.int64)  # up to a thousand seconds
-        self._written: list[tuple[Any, ...]] = []
-        self.outputs: tuple[Any, ...] = ()
-        self._make_outputs()
+        self.service = np.zeros((4, len(self.servers), 2 * LEVELS, 3))
+        self.outputs = kernels.outputs()
 
     def add(self, rows: Requests) -> None:
         """Take rows in."""
-        begin, why = 0, -1
-        while why != kernels.DONE:
-            rings = self.heap, self.ring, self.ring_window
-            counts = self.levels, self.latency, self.gaps, self.service, self.shortest
-            state = self.ints, self.reals, *rings, *counts
-            begin, why = kernels.advance(
+        begin = 0
+        while begin < len(rows.arrival):
+            rings = self.heap, self.ring, self.ring_window, self.levels, self.service
+            state = self.ints, self.reals, self.latency, self.gaps, self.shortest, *rings
+            begin = kernels.advance(
                 begin, tuple(rows), self.place, self.servers, EDGES, state, self.outputs
             )
-            self._make_room(why)
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Double the rings that are full; either half of the larger one has all that was there."""
+        if self.ints[kernels.ARRIVED] - self.ints[kernels.LEFT] + 2 > len(self.ring):
+            self.heap, self.ring = np.tile(self.heap, 2), np.tile(self.ring, 2)
+            self.ring_window = np.tile(self.ring_window, 2)
+            self.levels = np.concatenate([self.levels, np.zeros_like(self.levels)], axis=1)
+        slots, oldest = len(self.service), self.ints[kernels.OLDEST]
+        if self.ints[kernels.WINDOW] - oldest >= slots:
+            self.service = np.concatenate([self.service, self.service])
+            self.service[np.arange(oldest + slots, oldest + 2 * slots) & (2 * slots - 1)] = 0.0
 
     def result(self) -> Swept:
         """Let all requests in flight go, and return what was found."""
         never = np.array([np.inf])
         self.add(Requests(never, never, never, np.array([True])))
-        self._make_room(kernels.OUTPUT_FULL)
         if 0 <= self.ints[kernels.WINDOW] < self.place[2]:
-            kernels.close(
-                self.ints, self.levels, self.latency, self.gaps, self.outputs, int(self.place[3])
-            )
-        while not kernels.close_services(
-            self.ints[kernels.LAST_WINDOW] + 1, self.ints, self.service, self.outputs
-        ):
-            self._make_room(kernels.OUTPUT_FULL)
-        self._make_room(kernels.OUTPUT_FULL)
-        levels, latency, services, windows = (
-            np.concatenate(part) for part in zip(*self._written, strict=True)
-        )
+            samples = int(self.place[3])
+            kernels.close(self.ints, self.levels, self.latency, self.gaps, self.outputs, samples)
+        last = self.ints[kernels.LAST_WINDOW]
+        kernels.close_services(last + 1, self.ints, self.service, self.outputs)
+        levels, latency, services, windows = kernels.filled(self.outputs, self.ints)
         return Swept(
-            levels,
-            latency,
+            levels.astype(np.int64),
+            latency.astype(np.int64),
             services[: np.searchsorted(services[:, 0], self.place[2])],
             windows,
             tuple(self.servers.tolist()),
@@ -179,44 +180,6 @@ class Sweep:
         """Return the share of negative service times of one server; None where it has none."""
         served = services[services[:, 1] < 2 * LEVELS, 2].sum() if self.servers[0] == 1 else 0
         return float(self.ints[kernels.NEGATIVE] / served) if served else None
-
-    def _make_room(self, why: int) -> None:
-        if why == kernels.SYSTEM_FULL:
-            arrived, left = self.ints[kernels.ARRIVED], self.ints[kernels.LEFT]
-            self.heap = np.concatenate([self.heap, np.empty_like(self.heap)])
-            self.levels = np.concatenate([self.levels, np.zeros_like(self.levels)], axis=1)
-            self.ring = _wider(self.ring, left, arrived)
-            self.ring_window = _wider(self.ring_window, left, arrived)
-            self._make_outputs()
-        elif why == kernels.OPEN_FULL:
-            oldest = self.ints[kernels.OLDEST]
-            self.service = _wider(self.service, oldest, oldest + len(self.service))
-        elif why == kernels.OUTPUT_FULL:
-            self._make_outputs()
-
-    def _make_outputs(self) -> None:
-        """Put what was written aside, and make room for more than one window."""
-        if self.outputs:
-            rows = self.ints[kernels.LEVEL_ROWS : kernels.WINDOW_ROWS + 1]
-            pairs = zip(self.outputs, rows.tolist(), strict=True)
-            self._written.append(tuple(array[:count].copy() for array, count in pairs))
-            self.ints[kernels.LEVEL_ROWS : kernels.WINDOW_ROWS + 1] = 0
-        room = 2**14
-        columns = self.service.shape[1] * self.service.shape[2]
-        self.outputs = (
-            np.empty((room + 4 * self.levels.shape[1], 6), dtype=np.int64),
-            np.empty((room, 3), dtype=np.int64),
-            np.empty((room + columns, 5)),
-            np.empty((room, 3 + kernels.SUBSLOTS)),
-        )
-
-
-def _wider(ring: Any, first: int, last: int) -> Any:
-    """Return a ring of twice the size with what the first had from one position to another."""
-    inside, size = np.arange(first, last), len(ring)
-    made = np.zeros((2 * size, *ring.shape[1:]), dtype=ring.dtype)
-    made[inside & (2 * size - 1)] = ring[inside & (size - 1)]
-    return made
 
 
 def _low_quantile(histogram: Whole) -> float | None:
