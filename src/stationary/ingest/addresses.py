@@ -10,8 +10,6 @@ from pathlib import Path
 from stationary.errors import InputError, hide_passwords
 
 _WRITTEN = "characters of a password such as @ / : # ? are written %40 %2F %3A %23 %3F"
-
-
 # SQLAlchemy's names of drivers, as in postgresql+psycopg://, mean the same server.
 _POSTGRES = re.compile(r"\s*postgres(?:ql)?(?:\+\w+)?://", re.IGNORECASE)
 _KEYWORDS = re.compile(
@@ -56,14 +54,6 @@ def parse_database(url: str) -> dict[str, str]:
             f"postgresql://user:password@host:5432/database, and {_WRITTEN}"
         )
     return parts
-
-
-def database_name(url: str) -> str:
-    """Return the name of the database for a message."""
-    try:
-        return parse_database(url).get("dbname", "the database")
-    except (ImportError, InputError):
-        return "the database"
 
 
 def parse_web(url: str, expected: str) -> tuple[str, dict[str, str]]:

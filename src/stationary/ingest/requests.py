@@ -1,13 +1,9 @@
-r"""Logs of requests in memory: the number in the system at each arrival.
+"""Logs of requests in memory: the number in the system at each arrival, found in two ways.
 
-A request that arrives at ``a`` and is answered after ``r`` was in the system from ``a`` to
-``a + r``. Two ways lead from such a log to the number of requests that an arriving one found:
-
-- *by counting* (`RequestLog.in_server`): earlier requests whose answer was still to come. Exact
-  where the log holds every request, for any number of servers and any order of service. The sender
-  also counts requests and answers that are on the way; with the propagation time taken off every
-  response, only those in the server are left.
-- *by the paper's formula* (`RequestLog.estimated`), for a log that holds some requests only. With
+- *By counting* (`RequestLog.in_server`): earlier requests whose answer was still to come. Exact
+  where the log holds every request. The sender also counts what is on the way; with the propagation
+  time taken off every response, only requests in the server are left.
+- *By the paper's formula* (`RequestLog.estimated`), for a log that holds some requests only. With
   ``response = propagation + queueing + processing`` and ``s`` the service time,
 
       size = queueing / s = (response - propagation) / s - 1, rounded.
@@ -15,12 +11,9 @@ A request that arrives at ``a`` and is answered after ``r`` was in the system fr
   Varying service times blur it: one long service looks like two short ones.
 
 `calibrate` finds both times of the formula in the log itself. While a single server is busy,
-replies are one service time apart, so their gaps have the distribution of the service time ``S``;
-and the response of a request that found an empty system takes ``propagation + S``. The propagation
-time is the difference of a low percentile of the two: low, because disturbances only add time.
-
-A request without an answer is one that found the system full. `stationary.ingest.events` makes
-windows of logs larger than memory.
+replies are one service time apart; and the response of a request that found an empty system takes
+``propagation + service``. The propagation time is the difference of a low percentile of the two:
+low, because disturbances only add time. A request without an answer found the system full.
 """
 
 from __future__ import annotations
@@ -105,9 +98,16 @@ class RequestLog:
                 f"arrival and response must be lists of the same length; got shapes "
                 f"{arrival.shape} and {response.shape}"
             )
-        _refuse("arrival", arrival, ~np.isfinite(arrival), "finite")
         wrong = (response < 0) | np.isinf(response)
-        _refuse("response", response, wrong, "zero or more, or NaN for a request without an answer")
+        for name, values, bad, expected in (
+            ("arrival", arrival, ~np.isfinite(arrival), "finite"),
+            ("response", response, wrong, "zero or more, or NaN for a request without an answer"),
+        ):
+            if bad.any():
+                at = int(np.argmax(bad))
+                raise InputError(
+                    f"request {at}: the {name} time is {values[at]}; it must be {expected}"
+                )
         order = np.argsort(arrival, kind="stable")
         self.arrival: Times = arrival[order]
         self.response: Times = response[order]
@@ -179,13 +179,6 @@ class RequestLog:
         return parts
 
 
-def _refuse(name: str, values: Times, wrong: NDArray[np.bool_], expected: str) -> None:
-    """Raise an error that names the first request with a wrong time."""
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise InputError(f"request {at}: the {name} time is {values[at]}; it must be {expected}")
-
-
 @explained
 def calibrate(
     logs: Iterable[RequestLog], service: float | None = None, percentile: float = 10.0
@@ -204,10 +197,9 @@ def calibrate(
     logs = list(logs)
     if not 0 <= percentile <= 100:
         raise InputError(f"percentile must lie in 0..100; got {percentile!r}")
-    gaps = np.concatenate([np.empty(0), *(log.service_gaps for log in logs)])
-    alone = np.concatenate(
-        [np.empty(0), *(log.response[log.answered & (log.in_system == 0)] for log in logs)]
-    )
+    gaps = np.concatenate([[], *(log.service_gaps for log in logs)])
+    alone = [log.response[log.answered & (log.in_system == 0)] for log in logs]
+    alone = np.concatenate([[], *alone])
     if not len(alone):
         raise InputError("no request in the log found the system empty and was answered")
     low = float(np.percentile(alone, percentile))
@@ -321,15 +313,10 @@ def windows_from_logs(
         rows.append(row)
     table = pd.DataFrame(rows)
     kept = table[table["sent"] > 0]
+    states, loads = range(capacity + 1), kept["load"].to_numpy()
     formula, counted = (
-        Windows(
-            kept["load"].to_numpy(),
-            kept[[f"{letter}={k}" for k in range(capacity + 1)]].to_numpy(),
-            range(capacity + 1),
-            Sampling.ARRIVAL,
-            duration=duration,
-        )
-        for letter in "QT"
+        Windows(loads, counts.to_numpy(), states, Sampling.ARRIVAL, duration=duration)
+        for counts in (kept.filter(like="Q="), kept.filter(like="T="))
     )
     return LogWindows(formula, counted, table, overall)
 

@@ -16,7 +16,7 @@ import ibis
 
 from stationary import words
 from stationary.errors import InputError, hide_passwords
-from stationary.ingest.addresses import check_no_password, database_name, is_postgres
+from stationary.ingest.addresses import check_no_password, is_postgres
 from stationary.ingest.columns import (
     Rows,
     check,
@@ -126,7 +126,7 @@ class Source:
         """The location for a message, without a password."""
         if not self.is_database:
             return hide_passwords(self.location)
-        return f"{self.table or 'the query'} in {database_name(self.location)}"
+        return f"{self.table or 'the query'} in the database"
 
     def files(self) -> list[str]:
         """Return the files, the oldest of rotated logs first; an address of a store as it is."""
@@ -145,14 +145,19 @@ class Source:
     @cached_property
     def found_format(self) -> tuple[str, Format | LogLines]:
         """The format of the files, by name: that which was asked for, or the one they look like."""
+        files = self.files()
+        local = "://" not in files[0]
+        heads = {file: found for file in files if local and (found := head(file, _HEAD))}
+        for file, found in heads.items():
+            if found.startswith(_OTHER_MARKS):
+                raise InputError(f"{file}: this is text in UTF-16 or UTF-32; save it as UTF-8")
         if self.format is not None:
             return self.format, load_format(self.format)
-        files = self.files()
-        if "://" in files[0]:
+        if not local:
             return format_of(files[0], None)
-        heads = {file: head for file in files if (head := _head(file)) is not None}
         if not heads:
             raise InputError(f"{self.name}: the file is empty")
+        heads = {file: _lines(file, found) for file, found in heads.items()}
         first, *others = heads
         name, kind = format_of(first, heads[first])
         for file in others:
@@ -170,17 +175,15 @@ class Source:
     def units(self) -> tuple[Unit | None, Unit | None]:
         """Return the units of times and of response times: the format's own, or the columns'."""
         unit, response_unit = self.columns.unit, self.columns.response_unit
-        if self.is_database:
-            return unit, response_unit or unit
-        name, kind = self.found_format
-        if kind.unit is None:
+        own = None if self.is_database else self.found_format[1].unit
+        if own is None:
             return unit, response_unit or unit
         if unit is not None or response_unit is not None:
             raise InputError(
-                f"{self.name}: the format {name!r} has units of its own; leave out the units "
-                f"of times"
+                f"{self.name}: the format {self.found_format[0]!r} has units of its own; leave out "
+                f"the units of times"
             )
-        return kind.unit, kind.unit
+        return own, own
 
     def check(self) -> None:
         """Raise unless the files are there, in a known format; of a database, look at nothing."""
@@ -189,10 +192,6 @@ class Source:
         if self.table is not None or self.query is not None:
             raise InputError("--table and --query go with a database, postgresql://user@host/name")
         check_no_password(self.location)
-        if self.format is not None:
-            load_format(self.format)
-        for file in self.files():
-            _check_encoding(file)
         _ = self.found_format
 
 
@@ -240,24 +239,15 @@ def condition_of(table: Any, text: str, where: str) -> Any:
         )
     name, sign, value = parts.groups()
     column = find(table, name, where)
-    if sign in ("~", "!~"):
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise InputError(
-                f"--where {text!r}: {value!r} is not a regular expression: {error}"
-            ) from None
+    if "~" in sign:
         found = column.cast("string").re_search(value).fill_null(False)
         return found if sign == "~" else ~found
     try:
-        number = float(value)
+        given = real(float(value))
+        column = column.try_cast("float64") if column.type().is_string() else column
     except ValueError:
         column, given = column.cast("string"), value
-    else:
-        is_text = column.type().is_string()
-        column, given = (column.try_cast("float64") if is_text else column), real(number)
-    made = _SIGNS[sign](column, given)
-    return made.fill_null(False)
+    return _SIGNS[sign](column, given).fill_null(False)
 
 
 def _age(path: str) -> tuple[str, float, str]:
@@ -268,11 +258,8 @@ def _age(path: str) -> tuple[str, float, str]:
     return stem, -float(number[1]) if number else 1.0, path
 
 
-def _head(path: str) -> bytes | None:
-    """Return the first lines of a file of text; no line of a Parquet file, None of an empty one."""
-    block = head(path, _HEAD)
-    if not block:
-        return None
+def _lines(path: str, block: bytes) -> bytes:
+    """Return the first lines of a file of text; no line of a Parquet file."""
     if block.startswith(b"PAR1"):
         return b""
     if b"\0" in block:
@@ -321,14 +308,6 @@ def _say_rejected(session: Session) -> None:
             f"left out {count} lines that do not fit the header; the first is line {number}: "
             f"{str(line)[:_SHOWN]!r}"
         )
-
-
-def _check_encoding(path: str) -> None:
-    """Raise where a file begins as text in UTF-16 or UTF-32 does."""
-    if Path(path).is_file():
-        with Path(path).open("rb") as file:
-            if file.read(4).startswith(_OTHER_MARKS):
-                raise InputError(f"{path}: this is text in UTF-16 or UTF-32; save it as UTF-8")
 
 
 def _open_database(session: Session, source: Source) -> Any:
