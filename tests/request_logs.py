@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 
-import stationary as st
 from stationary.ingest import RequestLog
 
 
@@ -28,9 +27,14 @@ def frame(arrival, response, seed=0):
 
 
 def counted(arrival, response, window, capacity):
-    """Load and counts of every whole window by `RequestLog`, which holds all in memory."""
-    made = st.ingest.windows_from_logs(RequestLog(arrival, response).cut(window), window, capacity)
-    return made.table[made.table["sent"] > 0], made.calibration.propagation
+    """States that requests found in every whole window, by `RequestLog`, all in memory."""
+    return [
+        np.bincount(
+            np.where(log.answered, np.minimum(log.in_system, capacity - 1), capacity),
+            minlength=capacity + 1,
+        )
+        for log in RequestLog(arrival, response).cut(window)
+    ]
 
 
 def counts(table):

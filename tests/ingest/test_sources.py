@@ -224,7 +224,7 @@ def test_bad_gauges(tmp_path):
     with pytest.raises(InputError, match="sampling must be 'time'"):
         windows_from_gauge(source, "value", Rate("rate"), Cut(2.0))
     with pytest.raises(InputError, match="taken already"):
-        windows_from_gauge(source, "value", Rate("rate"), replace(cut, propagation=1.0))
+        windows_from_gauge(source, "value", Rate("rate"), replace(cut, every=1.0))
 
 
 def loads_of(table, load, tmp_path, window=4.0):

@@ -41,8 +41,6 @@ class Cut:
         Windows that begin sooner after the first event are left out.
     align : bool
         Begin windows at whole multiples of their length since 1970, not at the first event.
-    propagation : float
-        Seconds of every response that were spent on the way, not in the system.
     lost_status : tuple of str
         Outcomes of lost requests, ``x`` standing for any digit: ``("5xx", "429")``. Requests
         without an answer are lost, too.
@@ -59,7 +57,6 @@ class Cut:
     most: int | None = None
     warm_up: float = 0.0
     align: bool = False
-    propagation: float = 0.0
     lost_status: tuple[str, ...] = ()
     steady_only: bool = False
     servers: tuple[int, ...] = ()
@@ -76,9 +73,8 @@ class Cut:
                 raise InputError(f"{name} must be a whole number from {least} up; got {value!r}")
         if self.capacity is not None and self.most is not None and self.most > self.capacity:
             raise InputError(f"most={self.most} lies above capacity={self.capacity}; leave it out")
-        for name in ("warm_up", "propagation"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise InputError(f"{name} must be zero or more; got {getattr(self, name)!r}")
+        if not 0 <= self.warm_up < math.inf:
+            raise InputError(f"warm_up must be zero or more; got {self.warm_up!r}")
         for number in self.servers:
             if not isinstance(number, int) or not 0 < number < 2**31:
                 raise InputError(f"servers must be whole numbers from 1 up; got {number!r}")

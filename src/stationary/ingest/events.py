@@ -15,7 +15,7 @@ from stationary.data.states import Sampling
 from stationary.errors import InputError
 from stationary.ingest.columns import Rows, find
 from stationary.ingest.cut import Cut, Grid, lay
-from stationary.ingest.engines import DuckDB, Engine, Postgres, Session, real
+from stationary.ingest.engines import DuckDB, Engine, Postgres, Session
 from stationary.ingest.lengths import choose
 from stationary.ingest.result import Ingested
 from stationary.ingest.sources import Source, open_requests, open_table
@@ -146,10 +146,7 @@ def _stream(
     lost = table.response.isnull()
     if cut.lost_pattern is not None:
         lost |= _has_status(table, cut.lost_pattern)
-    departure = table.departure
-    if cut.propagation:  # the time on the way
-        departure = table.arrival + (table.response - real(cut.propagation))
-    table = table.select("arrival", departure=departure, response=table.response, lost=lost)
+    table = table.select("arrival", "departure", "response", lost=lost)
     samples = cut.samples if cut.sampling is Sampling.TIME else 0
     falls = list[tuple[float, float]]()
     by_time = table.order_by("arrival")

@@ -135,10 +135,10 @@ def check_samples(cut: Cut, sampling: Sampling) -> None:
     """Raise an error where a cut asks of samples what only requests can give."""
     if cut.sampling is not sampling:
         raise InputError(f"a gauge is read at regular times: sampling must be {sampling.value!r}")
-    if cut.every is not None or cut.lost_status or cut.propagation:
+    if cut.every is not None or cut.lost_status:
         raise InputError(
-            "every, lost_status and propagation go with requests; the samples of a gauge are taken "
-            "already: leave them out"
+            "every and lost_status go with requests; the samples of a gauge are taken already: "
+            "leave them out"
         )
 
 

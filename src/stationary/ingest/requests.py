@@ -198,8 +198,8 @@ def calibrate(
     if not 0 <= percentile <= 100:
         raise InputError(f"percentile must lie in 0..100; got {percentile!r}")
     gaps = np.concatenate([[], *(log.service_gaps for log in logs)])
-    alone = [log.response[log.answered & (log.in_system == 0)] for log in logs]
-    alone = np.concatenate([[], *alone])
+    found_nobody = (log.response[log.answered & (log.in_system == 0)] for log in logs)
+    alone = np.concatenate([[], *found_nobody])
     if not len(alone):
         raise InputError("no request in the log found the system empty and was answered")
     low = float(np.percentile(alone, percentile))
@@ -313,9 +313,9 @@ def windows_from_logs(
         rows.append(row)
     table = pd.DataFrame(rows)
     kept = table[table["sent"] > 0]
-    states, loads = range(capacity + 1), kept["load"].to_numpy()
+    loads, observe = kept["load"].to_numpy(), range(capacity + 1)
     formula, counted = (
-        Windows(loads, counts.to_numpy(), states, Sampling.ARRIVAL, duration=duration)
+        Windows(loads, counts.to_numpy(), observe, Sampling.ARRIVAL, duration=duration)
         for counts in (kept.filter(like="Q="), kept.filter(like="T="))
     )
     return LogWindows(formula, counted, table, overall)
