@@ -18,6 +18,9 @@ EDGES = st.Edges.from_pairs([(0, 1), (1, 2), (2, 0)], 3)
 QUEUE = st.models.MMmK(servers=1, capacity=5, service_rate=20.0)
 WINDOWS = st.simulate(QUEUE, x=[5.0, 10.0, 15.0], duration=50.0)
 LOG = st.ingest.RequestLog(np.arange(200) * 0.1, np.full(200, 0.05))
+FIT = st.fit(QUEUE, WINDOWS)
+TIMES = st.simulation.Responses("x")
+CHANGED = FIT.having(discrepancy="x")
 FILE = "windows.csv"
 WRONG = (None, "x", object(), ["a"], [], {}, ("a", 1), math.nan, -2.5, True, torch.ones(2, 2, 5))
 
@@ -102,6 +105,7 @@ CALLS = [
     (st.ingest.calibrate, {"logs": [LOG]}),
     (st.ingest.windows_from_logs, {"logs": [LOG], "duration": 5.0, "capacity": 20}),
     (st.ingest.Cut, {}),
+    (st.ingest.Source, {"location": "access.log"}),
     (st.ingest.Prometheus, {"url": "http://localhost:1", "start": 0.0, "end": 10.0}),
     (st.ingest.load_format, {"name": "nginx"}),
 ]
@@ -134,7 +138,27 @@ SENTENCES = [
     (lambda: st.Windows([1.0], latency="x", edges=[1.0]), "latency must be a table.*'x'"),
     (lambda: st.read_windows(FILE, counts=3), "counts .*3"),
     (lambda: st.Generator(EDGES, [1.0, 2.0]), r"rates must be .*Tensor; got \[1.0, 2.0\]"),
+    (lambda: st.Edges.from_pairs([(0.5, 1)], 3), r"pairs of states.*got \[\(0.5, 1\)\]"),
+    (lambda: st.Edges.from_pairs([0, 1], 2), r"pairs of states.*got \[0, 1\]"),
+    (lambda: st.Edges.from_pairs([(0, 1)], 2.5), "a whole number of states.*got n=2.5"),
+    (lambda: st.compare({5: QUEUE}, WINDOWS), r"names of models must be texts; got \[5\]"),
+    (lambda: st.plan(st.ingest.Source(5)), "Source: location must be a text; got 5"),
+    # What was made wrong is named where it fails.
+    (lambda: st.simulate(QUEUE, [5.0], scheme=TIMES), "Responses: edges must be .*'x'"),
+    (lambda: CHANGED.forecast([5.0]), "Plan: discrepancy must be .*'x'"),
+    (lambda: FIT.report("r.html", observed="x", compare=False), "observed must be .*'x'"),
 ]
+
+
+def test_one_name_stands_for_a_list_of_one():
+    class Sticky(st.Model):
+        states, params, inputs = 2, {"wear": 1.0}, "load"
+
+        def rates(self, load, p):
+            return {(0, 1): load, (1, 0): p.wear}
+
+    assert (Sticky().inputs, Sticky().states) == (("load",), ("0", "1"))
+    assert WINDOWS.using("states") == WINDOWS.using(["states"])
 
 
 @pytest.mark.parametrize(("ask", "said"), SENTENCES)

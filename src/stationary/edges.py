@@ -38,8 +38,8 @@ class Edges:
     n: int
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise InputError(f"a chain needs at least one state; got n={self.n}")
+        if self.n < 1 or self.n != int(self.n):
+            raise InputError(f"a chain needs a whole number of states, 1 or more; got n={self.n}")
         if self.src.shape != self.dst.shape or self.src.ndim != 1:
             raise InputError(
                 f"edges must be two equally long index vectors; got shapes "
@@ -68,11 +68,14 @@ class Edges:
     def from_pairs(cls, pairs: Sequence[tuple[int, int]], n: int) -> Edges:
         """Edges from a list of ``(source, destination)`` pairs."""
         try:
-            index = torch.as_tensor(pairs, dtype=torch.long).reshape(-1, 2)
+            index = torch.as_tensor(pairs).reshape(len(pairs), 2)
         except (TypeError, ValueError, RuntimeError):
+            index = torch.ones(1)
+        if len(index) and index.is_floating_point():
             raise InputError(
-                f"edges are pairs of states, as in [(0, 1), (1, 0)]; got {pairs!r}"
-            ) from None
+                f"edges are pairs of states, as in [(0, 1), (1, 0)]; got {pairs!r:.80}"
+            )
+        index = index.long()
         return cls(index[:, 0].contiguous(), index[:, 1].contiguous(), n)
 
     @classmethod

@@ -297,6 +297,8 @@ def _by_name(models: Mapping[str, Model] | Sequence[Model]) -> Mapping[str, Mode
         if len(set(names)) < len(names):
             raise InputError(f"two models have the same name; pass a mapping of names: {names}")
         models = dict(zip(names, models, strict=True))
+    if not all(isinstance(name, str) for name in models):
+        raise InputError(f"names of models must be texts; got {list(models)}")
     taken = sorted(set(models) & set(BASELINES))
     if taken:
         raise InputError(f"a model cannot have the name of a baseline, {taken[0]!r}")

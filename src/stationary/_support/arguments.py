@@ -10,6 +10,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sized
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from functools import wraps
 from numbers import Integral, Real
 from types import NoneType, SimpleNamespace, UnionType
@@ -89,14 +90,23 @@ def _wrong_argument(
 ) -> str | None:
     """What to say of the first argument that is not of its declared type, if one is not."""
     owner, _, name = function.__qualname__.rpartition(".")
-    if name == "__post_init__":  # of a dataclass: what it was given is in its fields
-        function, kwargs = inspect.unwrap(type(args[0]).__init__), vars(args[0])
+    kind = type(args[0]) if owner and args else type
+    shown = kind.__name__ if owner and name.startswith("__") else name
+    wrong = None if name == "__post_init__" else _wrong_of(function, args, kwargs, shown)
+    if wrong is None and is_dataclass(kind):  # it may have been made from something wrong
+        made = {each.name: getattr(args[0], each.name, None) for each in fields(kind) if each.init}
+        wrong = _wrong_of(inspect.unwrap(kind.__init__), args[:1], made, kind.__name__)
+    return wrong
+
+
+def _wrong_of(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], shown: str
+) -> str | None:
     try:
         signature = inspect.signature(function)
         given = signature.bind_partial(*args, **kwargs).arguments
     except TypeError:  # the call itself does not fit, and the error says how
         return None
-    shown = type(args[0]).__name__ if owner and name.startswith("__") else name
     for argument, value in given.items():
         parameter = signature.parameters[argument]
         if parameter.annotation is parameter.empty or parameter.kind in _SEVERAL:

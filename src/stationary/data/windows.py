@@ -449,7 +449,8 @@ class Windows:
         return made if made.chosen else made._changed(chosen=True)
 
     def _keeping(self, kinds: Iterable[Observation | str]) -> Windows:
-        every, chosen = (*self.observations, *self.aside), list(kinds)
+        every = (*self.observations, *self.aside)
+        chosen = [kinds] if isinstance(kinds, str) else list(kinds)
         names = {kind.kind for kind in every}
         for kind in chosen:
             if isinstance(kind, str) and kind not in names:

@@ -6,6 +6,7 @@ import codecs
 import filecmp
 import glob
 import operator
+import os
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from typing import Any
 import ibis
 
 from stationary import words
+from stationary._support.arguments import explained
 from stationary.errors import InputError, hide_passwords
 from stationary.ingest.addresses import check_no_password, is_postgres
 from stationary.ingest.columns import (
@@ -90,6 +92,7 @@ class Columns:
             )
 
 
+@explained
 @dataclass(frozen=True)
 class Source:
     """Where requests, or samples of a gauge, are.
@@ -115,6 +118,9 @@ class Source:
     table: str | None = None
     query: str | None = None
     where: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "location", os.fspath(self.location))
 
     @property
     def is_database(self) -> bool:

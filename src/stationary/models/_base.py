@@ -113,7 +113,7 @@ class Model(Checked, NamedStates, nn.Module, metaclass=Constructed):
     def __init__(
         self,
         *,
-        states: Sequence[str | int] | None = None,
+        states: Sequence[str | int] | int | None = None,
         params: Mapping[str, float | Param] | None = None,
         edges: Edges | Iterable[tuple[int, int]] | None = None,
         inputs: Sequence[str] | None = None,
@@ -128,7 +128,8 @@ class Model(Checked, NamedStates, nn.Module, metaclass=Constructed):
         self._name_states(
             kind.states if states is None else states, kind.groups if groups is None else groups
         )
-        self.inputs = tuple(self.inputs if inputs is None else inputs)
+        inputs = self.inputs if inputs is None else inputs
+        self.inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs)
         if not len(self.states) or not self.inputs:
             raise InputError(f"{kind.__name__} must have at least one state and one input")
         self._declared = Parameters(kind.params if params is None else params)

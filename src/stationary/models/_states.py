@@ -25,7 +25,8 @@ class NamedStates:
     states: Sequence[Any]
     groups: Any
 
-    def _name_states(self, states: Sequence[Any], groups: Sequence[Any] | None) -> None:
+    def _name_states(self, states: Sequence[Any] | int, groups: Sequence[Any] | None) -> None:
+        states = range(states) if isinstance(states, int) else states
         if isinstance(states, list | tuple | range):
             states = tuple(map(str, states))
             if len(set(states)) != len(states):

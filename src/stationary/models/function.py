@@ -27,7 +27,7 @@ class _FromCode(Model):
         **declared: Any,
     ) -> None:
         self._own = dict(measures or {})
-        super().__init__(states=range(states) if isinstance(states, int) else states, **declared)
+        super().__init__(states=states, **declared)
 
     @property
     def changeable(self) -> dict[str, int | float]:

@@ -12,6 +12,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from stationary import words
+from stationary._support.arguments import explained
 from stationary._support.files import replacing
 from stationary.errors import InputError
 from stationary.output.report import figures, tables
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from stationary.facade import Plan
 
 
+@explained
 def write_report(
     plan: Plan,
     path: str | os.PathLike[str],
