@@ -18,7 +18,6 @@ from stationary._support.arguments import Checked
 from stationary._support.types import Array
 from stationary.data.windows import Windows
 from stationary.errors import InputError
-from stationary.learning.covariances import CovarianceKind
 from stationary.learning.inference import Covariance
 from stationary.learning.likelihood import Likelihood
 from stationary.models import Model
@@ -89,8 +88,8 @@ class Estimate:
         to all of them.
     heavy_tails : bool
         Whether the gradients of a stochastic fit had an infinite variance at the start.
-    solver, asked : Solver, CovarianceKind, optional
-        What the fit used, and refits use too. They are code, and not saved with a plan.
+    solver : Solver, optional
+        What the fit used, and refits use too. It is code, and not saved with a plan.
     """
 
     model: Model
@@ -104,8 +103,7 @@ class Estimate:
     below: float = math.inf
     heavy_tails: bool = False
     solver: Solver | None = None
-    asked: CovarianceKind | None = None
-    unsaved = ("solver", "asked")
+    unsaved = ("solver",)
 
     @property
     def theta(self) -> Tensor:

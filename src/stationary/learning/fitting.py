@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from stationary.errors import InputError, StationaryError
 from stationary.learning.covariances import CovarianceKind
 from stationary.learning.covariances import covariance as covariance_at
 from stationary.learning.estimate import Estimate, FitResult, Method
+from stationary.learning.inference import Covariance
 from stationary.learning.likelihood import Likelihood
 from stationary.learning.newton import Newton, as_result, minimise
 from stationary.models import Model
@@ -32,21 +32,21 @@ def estimate(
     """Fit a model to windows; return the estimate, and what the method found on the way."""
     likelihood = Likelihood(model, windows, solver)
     found = (method or Newton()).run(likelihood, windows, seed)
-    return recorded(likelihood, windows, found, covariance, seed), found
+    sure = covariance_at(likelihood, windows, found.theta, covariance)
+    return recorded(likelihood, found, sure, seed), found
 
 
 def recorded(
     likelihood: Likelihood,
-    windows: Windows,
     found: FitResult,
-    covariance: CovarianceKind | None = None,
+    covariance: Covariance,
     seed: int = 0,
     below: float = math.inf,
 ) -> Estimate:
     """Return the record of what a method found."""
     return Estimate(
         model=at(likelihood.model, found.theta),
-        covariance=covariance_at(likelihood, windows, found.theta, covariance),
+        covariance=covariance,
         nll=found.nll,
         ended=found.ended,
         gradient_norm=found.gradient_norm,
@@ -56,12 +56,14 @@ def recorded(
         below=below,
         heavy_tails=found.heavy_tails,
         solver=likelihood.solver,
-        asked=covariance,
     )
 
 
 def refit_below(whole: Estimate, windows: Windows, cut: float) -> Estimate | None:
-    """Refit a model to the windows up to a load, from its estimates; None if it cannot be."""
+    """Refit a model to the windows up to a load, from its estimates; None if it cannot be.
+
+    It is for predictions of heavier loads, and has no covariance.
+    """
     light = windows.between(None, cut)
     model = at(whole.model, restart(whole))
     likelihood = Likelihood(model, light, whole.solver)
@@ -69,11 +71,7 @@ def refit_below(whole: Estimate, windows: Windows, cut: float) -> Estimate | Non
         found = _from_here(likelihood) or Newton(starts=3).run(likelihood, light, whole.seed)
     except StationaryError:
         return None
-    # Fewer windows may not carry the covariance that was asked for.
-    for covariance in dict.fromkeys((whole.asked, None)):
-        with suppress(StationaryError):
-            return recorded(likelihood, light, found, covariance, whole.seed, cut)
-    return None
+    return recorded(likelihood, found, Covariance.none(likelihood.scale), whole.seed, cut)
 
 
 def refitted(estimate: Estimate, windows: Windows, weights: Tensor | None = None) -> Tensor | None:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from stationary.data.windows import Windows
 from stationary.errors import InputError
+from stationary.learning.covariances import covariance
 from stationary.learning.estimate import End, Ended, Estimate
 from stationary.learning.fitting import recorded
 from stationary.learning.likelihood import Likelihood
@@ -59,4 +60,4 @@ def conditional_least_squares(
         optimiser.step()
     theta = exact.scale.natural(z.detach())
     found = judged(exact, theta, Ended(End.FOUND, False), steps)
-    return recorded(exact, windows, found)
+    return recorded(exact, found, covariance(exact, windows, found.theta))
