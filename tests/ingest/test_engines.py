@@ -119,8 +119,8 @@ def assert_same(found, expected):
         assert len(one.table) > 3
 
 
-def test_duckdb_in_one_thread_and_little_memory(files, expected):
-    assert_same(made(*sources(files), DuckDB("100MB", threads=1)), expected)
+def test_duckdb_in_little_memory(files, expected):
+    assert_same(made(*sources(files), DuckDB("100MB")), expected)
 
 
 def test_what_a_gauge_shows_is_what_the_clock_sees(files, tables, expected):

@@ -170,7 +170,7 @@ def test_more_than_the_memory(tmp_path):
     made = windows_from_events(
         Source(str(tmp_path / "large.parquet")),
         Cut(10.0),
-        DuckDB(memory="200MB", folder=str(spill), threads=2),
+        DuckDB(memory="200MB", folder=str(spill)),
     )
     window = np.floor((arrival - arrival[0]) / 10.0).astype(int)
     width = counts(made.table).shape[1]

@@ -219,7 +219,6 @@ def test_without_busy_periods_the_response_is_the_service():
         (lambda: windows_from_logs([RequestLog([0], [1])], 1.0, 0), "capacity must be"),
         (lambda: windows_from_logs([RequestLog([0], [1])], -1.0, 5), "duration must be"),
         (lambda: calibrate([RequestLog([0], [np.nan])]), "found the system empty"),
-        (lambda: calibrate([RequestLog([0], [1])], percentile=101), "percentile"),
         (lambda: Calibration(-1.0, 1.0), "propagation must be"),
         (lambda: Calibration(0.0, 0.0), "service must be"),
     ],

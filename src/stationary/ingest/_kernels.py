@@ -88,19 +88,6 @@ def _pop(heap, size):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def _bucket(edges, value):  # type: ignore[no-untyped-def]
-    """Position of the first edge that is not below a value."""
-    low, high = 0, len(edges)
-    while low < high:
-        middle = (low + high) >> 1
-        if edges[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
 def _note(service, window, servers, column, seconds):  # type: ignore[no-untyped-def]
     slot = window & (len(service) - 1)
     service[slot, servers, column, 0] += 1.0
@@ -300,7 +287,7 @@ def advance(begin, rows, place, servers, edges, state, outputs):  # type: ignore
             continue
         took = response[i - 1]
         if inside:
-            latency[_bucket(edges, took)] += 1
+            latency[np.searchsorted(edges, took)] += 1
         if found == 0:
             octave = np.log2(took) if took > 0 else float(FINEST)
             fine = int(np.floor((octave - FINEST) * FINE))
@@ -322,22 +309,3 @@ def advance(begin, rows, place, servers, edges, state, outputs):  # type: ignore
             size += 1
     ints[HEAP], ints[ARRIVED], ints[LEFT] = size, arrived, left
     return i
-
-
-@numba.njit(cache=True, nogil=True)
-def in_order(arrival, departure):  # type: ignore[no-untyped-def]
-    """Whether rows are sorted by arrival, and by departure where arrivals are equal."""
-    for i in range(1, len(arrival)):
-        if arrival[i] < arrival[i - 1]:
-            return False
-        if arrival[i] == arrival[i - 1] and departure[i] < departure[i - 1]:
-            return False
-    return True
-
-
-@numba.njit(cache=True, nogil=True)
-def add_up(rows, columns, values, out):  # type: ignore[no-untyped-def]
-    """Add values to rows and columns of a table; rows below zero are left out."""
-    for i in range(len(rows)):
-        if rows[i] >= 0:
-            out[rows[i], columns[i]] += values[i]

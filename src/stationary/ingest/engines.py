@@ -147,13 +147,10 @@ class DuckDB(Engine):
         Most memory it takes, as in ``4GB``; four fifths of the machine's by default.
     folder : str, optional
         Where it puts what does not fit; a temporary folder by default.
-    threads : int, optional
-        All cores by default.
     """
 
     memory: str | None = None
     folder: str | None = None
-    threads: int | None = None
 
     @contextmanager
     def open(self) -> Iterator[Session]:
@@ -161,14 +158,9 @@ class DuckDB(Engine):
         import duckdb
 
         with tempfile.TemporaryDirectory(prefix="stationary-", dir=self.folder) as folder:
-            settings = {
-                "temp_directory": folder,
-                "memory_limit": self.memory,
-                "threads": self.threads,
-            }
-            given = {name: value for name, value in settings.items() if value is not None}
+            limit = {} if self.memory is None else {"memory_limit": self.memory}
             try:
-                backend = ibis.duckdb.connect(**given)
+                backend = ibis.duckdb.connect(temp_directory=folder, **limit)
             except duckdb.Error as error:
                 raise InputError(
                     f"DuckDB cannot start with memory {self.memory!r}: {error}"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _FAILURES = "^(5[0-9][0-9]|429)$"
 
+_MOST_CLASSES = 10
 _STEP = 1.0
 """Seconds that times must step back by, in the order of rows, for a clock to have been set back."""
 _MOST_FALLS = 10
@@ -75,7 +76,6 @@ def windows_by(
     column: str,
     engine: Engine | None = None,
     progress: Progress | None = None,
-    most: int = 10,
 ) -> tuple[pd.DataFrame, dict[str, Ingested]]:
     """Make windows of each class of requests, such as each endpoint.
 
@@ -83,7 +83,7 @@ def windows_by(
     for one another.
 
     Returns a row per class, busiest first, with ``requests``, ``seconds`` in the system, and the
-    ``share`` of these; and the windows of the ``most`` busy classes.
+    ``share`` of these; and the windows of the ten busiest.
     """
     report = progress or (lambda _: None)
     with engine_for(source, engine).open() as session:
@@ -103,7 +103,7 @@ def windows_by(
         found = found.sort_values(["seconds", "requests"], ascending=False)
         found["share"] = found["seconds"] / max(found["seconds"].sum(), 1e-300)
         made, said = dict[str, Ingested](), list(session.notes)
-        for each in found.index[:most]:
+        for each in found.index[:_MOST_CLASSES]:
             session.notes[:] = said
             part = raw.filter(raw.class_ == each)
             try:

@@ -42,6 +42,8 @@ Times = NDArray[np.float64]
 Sizes = NDArray[np.int64]
 
 _MOST_WINDOWS = 1_000_000
+_LOW = 10.0
+"""Percentile at which response times in an empty system are compared with service times."""
 _ENOUGH_GAPS = 50
 """Gaps between replies from which a window gets a service time of its own."""
 
@@ -180,9 +182,7 @@ class RequestLog:
 
 
 @explained
-def calibrate(
-    logs: Iterable[RequestLog], service: float | None = None, percentile: float = 10.0
-) -> Calibration:
+def calibrate(logs: Iterable[RequestLog], service: float | None = None) -> Calibration:
     """Find the propagation and service times of a single server in its own logs.
 
     Parameters
@@ -191,20 +191,16 @@ def calibrate(
         Stretches of time, some of them lightly loaded.
     service : float, optional
         The mean service time, if known; otherwise the mean gap between replies in busy periods.
-    percentile : float
-        Where response times in an empty system are compared with service times.
     """
     logs = list(logs)
-    if not 0 <= percentile <= 100:
-        raise InputError(f"percentile must lie in 0..100; got {percentile!r}")
     gaps = np.concatenate([[], *(log.service_gaps for log in logs)])
     found_nobody = (log.response[log.answered & (log.in_system == 0)] for log in logs)
     alone = np.concatenate([[], *found_nobody])
     if not len(alone):
         raise InputError("no request in the log found the system empty and was answered")
-    low = float(np.percentile(alone, percentile))
+    low = float(np.percentile(alone, _LOW))
     if len(gaps):
-        propagation = max(0.0, low - float(np.percentile(gaps, percentile)))
+        propagation = max(0.0, low - float(np.percentile(gaps, _LOW)))
         return Calibration(propagation, float(gaps.mean()) if service is None else service)
     if service is None:
         warnings.warn(

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,6 @@ from stationary.data.latency import bucket_names
 from stationary.data.service_times import SUMS, Cell
 from stationary.data.states import Sampling
 from stationary.errors import InputError, ProgramError
-from stationary.ingest._kernels import add_up
 from stationary.ingest.columns import Rows
 from stationary.ingest.cut import Cut, Grid
 from stationary.ingest.lengths import gaps_touch, load_changes
@@ -236,11 +236,12 @@ def _tables(
             f"{rows.name}: a table of {len(frame)} windows with {len(labels)} columns is too "
             f"large; take longer windows (--window), or let large states share a column (--most)"
         )
-    sums = np.zeros((len(frame), len(labels)), dtype=np.int64)
-    np.add.at(sums, (place, level), seen)
+    shape = len(frame), len(labels)
+    sums = _sums(place, level, seen, shape)
     if cut.capacity is not None and cut.sampling is Sampling.ARRIVAL:
-        np.add.at(sums, (place, len(labels) - 1), lost)
-    parts = [pd.DataFrame(sums, columns=[f"Q={label}" for label in labels]), *latencies]
+        sums += _sums(place, np.full(len(place), len(labels) - 1), lost, shape)
+    states = pd.DataFrame(sums.astype(np.int64), columns=[f"Q={label}" for label in labels])
+    parts = [states, *latencies]
     if len(swept.services):
         parts += _services(len(frame), row_of, swept, cut)
     return parts
@@ -259,8 +260,7 @@ def _latencies(rows: int, row_of: Whole, latency: Whole, step: float) -> pd.Data
         edges, merged = np.unique(rounded, return_inverse=True)
         bucket = np.append(merged, len(edges))[bucket]
     first, last = max(int(bucket.min()) - 1, 0), min(int(bucket.max()), len(edges) - 1)
-    sums = np.zeros((rows, len(edges) + 1), dtype=np.int64)
-    add_up(row_of[window], bucket, count, sums)
+    sums = _sums(row_of[window], bucket, count, (rows, len(edges) + 1)).astype(np.int64)
     chosen = [*range(first, last + 1), len(edges)]
     return pd.DataFrame(sums[:, chosen], columns=bucket_names([*edges[chosen[:-1]], np.inf]))
 
@@ -280,12 +280,18 @@ def _services(rows: int, row_of: Whole, swept: Swept, cut: Cut) -> list[pd.DataF
         names.append(str(Cell(int(servers[m]), not waited, lowest_level(level))))
     at = np.where(used, np.cumsum(used) - 1, len(names))[code]
     for values, what in zip(swept.services[:, 2:].T, SUMS, strict=True):
-        sums = np.zeros((rows, len(names) + 1), dtype=np.int64 if what == "n" else np.float64)
-        add_up(row_of[window], at, values, sums)
-        parts.append(
-            pd.DataFrame(sums[:, :-1], columns=[f"{name}.{what}" for name in names], copy=False)
-        )
+        sums = _sums(row_of[window], at, values, (rows, len(names) + 1))[:, :-1]
+        sums = sums.astype(np.int64 if what == "n" else np.float64)
+        parts.append(pd.DataFrame(sums, columns=[f"{name}.{what}" for name in names], copy=False))
     return parts
+
+
+def _sums(rows: Whole, columns: Whole, values: Any, shape: tuple[int, int]) -> Reals:
+    """Add values to rows and columns of a table; rows below zero are left out."""
+    inside = rows >= 0
+    place = rows[inside] * shape[1] + columns[inside]
+    sums: Reals = np.bincount(place, values[inside], shape[0] * shape[1]).reshape(shape)
+    return sums
 
 
 def _about_losses(level: Whole, seen: Whole, losses: Whole, cut: Cut) -> list[str]:
