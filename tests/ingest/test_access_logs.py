@@ -12,7 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st_
 
-import stationary as st
+from request_logs import (
+    ALB,
+    CADDY,
+    COMBINED,
+    ENVOY,
+    HAPROXY,
+    HEAD,
+    LOGGED,
+    MSEC,
+    TRAEFIK,
+    TRAEFIK_COMMON,
+)
 from stationary.errors import DataWarning, InputError
 from stationary.ingest import Columns, Cut, DuckDB, Source, Unit, windows_from_events
 from stationary.ingest.formats import _lines, _scan, load_format
@@ -25,16 +36,6 @@ apache_seconds = (
 
 # The latest Ibis still calls DuckDB by a name that the latest DuckDB deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
-
-HEAD = '203.0.113.7 - - [10/Oct/2000:13:55:36 -0700] "GET /a?b=1,2 HTTP/1.1" 200 2326'
-COMBINED = f'{HEAD} "http://example.org/" "Mozilla/5.0 (X11; Linux x86_64)"'
-LOGGED = 971_211_336_000_000  # that moment, in microseconds since 1970
-MSEC = "971211336.789"
-ENVOY = (
-    '[2016-04-15T20:17:00.310Z] "POST /api/v1/locations HTTP/2" 204 - 154 0 226 100 '
-    '"10.0.35.28" "nsq2http" "cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2" "locations" '
-    '"tcp://10.0.2.1:80"'
-)
 
 
 @pytest.fixture
@@ -109,26 +110,8 @@ def test_lines_that_are_hard_to_read(rows):
 def test_apache_logs_when_a_request_came(rows):
     line = COMBINED.replace(":36 -", ":36.250000 -")
     assert rows(apache, f"{line} 1500") == [(LOGGED + 250_000, 1500, "200")]
-    seconds = rows(apache_seconds, f"{line} 3")
-    assert seconds == [(LOGGED + 250_000, 3_000_000, "200")]
     common = HEAD.replace(":36 -", ":36.5 -")
     assert rows(apache, f"{common} 1500") == [(LOGGED + 500_000, 1500, "200")]
-
-
-def test_apache_as_it_is_out_of_the_box(rows):
-    with (
-        pytest.warns(DataWarning, match="whole seconds"),
-        pytest.raises(InputError, match=r"1 of 1 lines have no response time.*add %D"),
-    ):
-        rows(apache, COMBINED)
-
-
-@pytest.mark.parametrize("hours", [-9.5, -7, 0, 1, 5.75])
-def test_zones(rows, hours):
-    moment = datetime(2024, 2, 29, 23, 59, 59, 125000, timezone(timedelta(hours=hours)))
-    stamp = moment.strftime("%d/%b/%Y:%H:%M:%S.%f %z")
-    [(arrival, _, _)] = rows(apache, f'h - - [{stamp}] "GET /" 200 - "-" "-" 10')
-    assert arrival == round(moment.timestamp() * 1e6)
 
 
 # Envoy.
@@ -166,47 +149,6 @@ def test_files_of_another_format(rows, reader):
 def test_files_without_lines(rows):
     with pytest.raises(InputError, match="has no lines"):
         rows(nginx)
-
-
-def test_files_that_are_not_there(tmp_path):
-    with pytest.raises(InputError, match=r"nowhere\.log: there is no such file"):
-        windows_from_events(Source(str(tmp_path / "nowhere.log")), Cut(1.0))
-
-
-# A log of a system that is known.
-
-
-@pytest.mark.slow
-def test_the_queue_of_a_generated_log(tmp_path):
-    """One server, first come first served: from its logs, packed, back to its rate."""
-    random = np.random.default_rng(3)
-    count, begin = 4000, 1_700_000_000.0
-    arrival = begin + np.cumsum(random.exponential(1 / 50, count))
-    free, response = 0.0, np.empty(count)
-    for k, takes in enumerate(random.exponential(1 / 80, count)):
-        free = max(free, arrival[k]) + takes
-        response[k] = free - arrival[k]
-    order = np.argsort(arrival + response)  # as nginx writes them
-    half = count // 2
-    for name, part in (("access.log.2.gz", order[:half]), ("access.log.1.gz", order[half:])):
-        with gzip.open(tmp_path / name, "wt") as file:
-            for k in part:
-                done = arrival[k] + response[k]
-                stamp = datetime.fromtimestamp(done, UTC).strftime("%d/%b/%Y:%H:%M:%S %z")
-                head = f'h - - [{stamp}] "GET / HTTP/1.1" 200 1 "-" "-"'
-                file.write(f"{head} {response[k]:.3f} {done:.3f}\n")
-    with DuckDB().open() as session:
-        source = Source(str(tmp_path / "access.log.*.gz"))
-        table = open_table(session, source).to_pyarrow()
-    came = table["arrival"].to_numpy() / 1e6
-    took = table["response"].to_numpy()[np.argsort(came, kind="stable")] / 1e6
-    # Milliseconds are rounded twice, and neighbours may change places.
-    assert np.abs(np.sort(came) - arrival).max() <= 1.001e-3
-    assert np.sort(took) == pytest.approx(np.sort(response), abs=0.501e-3)
-    log = st.ingest.RequestLog(came, table["response"].to_numpy() / 1e6)
-    windows = st.ingest.windows_from_logs(log.cut(10.0), duration=10.0, capacity=40).counted
-    fit = st.fit(st.models.MMmK(servers=1, capacity=40), windows.observing(range(4)))
-    assert fit.estimates["service_rate"] == pytest.approx(80.0, rel=0.1)
 
 
 def closed_loop(count, seed):
@@ -253,35 +195,9 @@ def test_a_format_has_its_own_unit(tmp_path):
 
 # Other servers, on lines written from their documentation.
 
-HAPROXY = (
-    "Feb  6 12:14:14 localhost haproxy[14389]: 10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in "
-    'static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {1wt.eu} {} "GET /index.html '
-    'HTTP/1.1"'
-)
 DENIED = (
     "10.0.1.2:33318 [06/Feb/2009:12:14:14.655] http-in static/<NOSRV> 0/-1/-1/-1/0 503 212 - - "
     'SQ-- 1/1/1/0/0 0/3 "GET /full HTTP/1.1"'
-)
-CADDY = (
-    '{"level":"info","ts":1646861401.524102,"logger":"http.log.access","msg":"handled request",'
-    '"request":{"remote_ip":"127.0.0.1","method":"GET","host":"localhost","uri":"/a?b=1",'
-    '"headers":{"User-Agent":["curl/7.82.0"]}},"duration":0.000929675,"size":10900,"status":200}'
-)
-TRAEFIK_COMMON = (
-    '10.0.0.1 - - [06/Feb/2009:12:14:14 +0000] "GET /x HTTP/1.1" 200 5 "-" "-" 7 "r@docker" '
-    '"http://10.0.0.9:80" 12ms'
-)
-TRAEFIK = (
-    '{"ClientHost":"10.0.0.1","DownstreamStatus":200,"Duration":1234567,"RequestMethod":"GET",'
-    '"RequestPath":"/api?x=1","ServiceName":"app@docker","StartUTC":"2023-07-12T14:05:02.123456789Z",'
-    '"time":"2023-07-12T14:05:02Z"}'
-)
-ALB = (
-    "http 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 "
-    '10.0.0.1:80 0.000 0.001 0.000 200 200 34 366 "GET http://www.example.com:80/a?b HTTP/1.1" '
-    '"curl/7.46.0" - - arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/t/73e2 '
-    '"Root=1-58337262-36d228ad5d99923122bbe354" "-" "-" 0 2018-07-02T22:22:48.364000Z "forward" '
-    '"-" "-" "10.0.0.1:80" "200" "-" "-"'
 )
 
 
@@ -343,47 +259,40 @@ def test_a_line_whose_status_is_no_number_is_left_out(rows, status):
 
 
 @pytest.mark.parametrize(
-    ("form", "line"),
+    ("form", "line", "arrival", "response"),
     [
         (
             '$remote_addr "$request" $status $request_time [$time_local] $msec "$http_x"',
             '::1 "GET /a?b HTTP/1.1" 200 0.250 [10/Oct/2000:13:55:36 -0700] 971211336.250 "x y"',
+            *(LOGGED, 250_000),
         ),
         (
             "$time_iso8601 $status $request_time $uri",
             "2000-10-10T13:55:36.25-07:00 200 0.250 /a",
+            *(LOGGED, 250_000),
         ),
         *(
-            ("$upstream_response_time $request_time $status $msec", f"{up} 0.250 200 971211336.250")
+            (
+                "$upstream_response_time $request_time $status $msec",
+                f"{up} 0.250 200 971211336.250",
+                *(LOGGED, 250_000),
+            )
             for up in ("0.003", "0.003, 0.004", "-", "0.003, 0.004 : -, 0.005 : 0.006")
         ),
+        ("%h %{msec}t %>s %D %^FU", "h 971211336250 200 7 22", LOGGED + 250_000, 7),
+        ("%h %{usec}t %>s %D", "h 971211336250000 200 7", LOGGED + 250_000, 7),
+        (apache_seconds, COMBINED.replace(":36 -", ":36.25 -") + " 3", LOGGED + 250_000, 3_000_000),
+        (
+            r"%h %t \"%r\" %>s %{ms}T",
+            'h [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.1" 200 7',
+            *(LOGGED, 7000),
+        ),
+        ("%v %t %>s %U %D", "example.org [10/Oct/2000:13:55:36 -0700] 200 /a 7", LOGGED, 7),
     ],
 )
-def test_format_strings_of_nginx(rows, form, line):
-    assert rows(form, line) == [(LOGGED, 250_000, "200")]
-
-
-@pytest.mark.parametrize(
-    ("form", "line", "response"),
-    [
-        (r"%h %t \"%r\" %>s %{ms}T", 'h [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.1" 200 7', 7000),
-        ("%v %t %>s %U %D", "example.org [10/Oct/2000:13:55:36 -0700] 200 /a 7", 7),
-    ],
-)
-def test_format_strings_of_apache(rows, form, line, response):
-    with pytest.warns(DataWarning, match="whole seconds"):
-        assert rows(form, line) == [(LOGGED, response, "200")]
-
-
-@pytest.mark.parametrize(
-    ("form", "line"),
-    [
-        ("%h %{msec}t %>s %D %^FU", "h 971211336250 200 7 22"),
-        ("%h %{usec}t %>s %D", "h 971211336250000 200 7"),
-    ],
-)
-def test_times_since_1970_of_apache(rows, form, line):
-    assert rows(form, line) == [(LOGGED + 250_000, 7, "200")]
+@pytest.mark.filterwarnings("ignore:.*whole seconds")
+def test_format_strings_of_nginx_and_apache(rows, form, line, arrival, response):
+    assert rows(form, line) == [(arrival, response, "200")]
 
 
 def test_format_strings_need_a_time_a_response_time_and_a_status(rows):

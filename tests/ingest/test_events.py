@@ -68,21 +68,6 @@ def test_ties_of_whole_milliseconds(made_of):
         assert made.table["start"][0] == arrival[0] / 1000
 
 
-def test_timestamps_are_what_numbers_are(log, file, made_of):
-    arrival, response = log
-    micros = np.rint(arrival * 1e6).astype(np.int64)
-    table = pd.DataFrame({"response": np.rint(response * 1e6) / 1e6, "us": micros})
-    table["arrival"] = pd.to_datetime(micros + 1_600_000_000_000_000, unit="us")
-    stamped = made_of(table, Cut(50.0, capacity=K))
-    micro = Columns("us", unit=Unit.US, response="response", response_unit=Unit.S)
-    numbered = made_of(table, Cut(50.0, capacity=K), micro)
-    assert_array_equal(counts(stamped.table), counts(numbered.table))
-    assert_array_equal(
-        counts(stamped.table), counts(windows_from_events(file, Cut(50.0, capacity=K)).table)
-    )
-    assert stamped.table["start"][0] == pytest.approx(1.6e9 + arrival[0], abs=1e-5)
-
-
 def test_the_clock_sees_what_brute_force_sees(log, file):
     arrival, response = log
     made = windows_from_events(

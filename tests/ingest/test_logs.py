@@ -10,6 +10,7 @@ from hypothesis import strategies as st_
 from numpy.testing import assert_allclose, assert_array_equal
 
 import stationary as st
+from request_logs import fifo
 from stationary.errors import DataWarning, InputError
 from stationary.ingest import Calibration, RequestLog, calibrate, windows_from_logs
 
@@ -17,29 +18,12 @@ PROPAGATION = 50e-6
 SERVICE = 330e-6
 
 
-def fifo(arrivals, services, capacity, propagation=0.0):
-    """One server, in order of arrival: who found how many, and how long answers took.
-
-    Event by event, with a list of departures; nothing of it is how the package counts.
-    """
-    found, response, departures = [], [], []
-    for arrival, service in zip(arrivals, services, strict=True):
-        departures = [d for d in departures if d > arrival]
-        found.append(len(departures))
-        if len(departures) >= capacity:
-            response.append(np.nan)
-            continue
-        start = departures[-1] if departures else arrival
-        departures.append(start + service)
-        response.append(start + service - arrival + propagation)
-    return np.array(found), np.array(response)
-
-
 def sample(rate, seconds, capacity, exponential, seed, propagation=0.0):
     rng = np.random.default_rng(seed)
     arrivals = np.sort(rng.uniform(0, seconds, rng.poisson(rate * seconds)))
     services = rng.exponential(SERVICE, len(arrivals)) if exponential else [SERVICE] * len(arrivals)
-    return arrivals, *fifo(arrivals, services, capacity, propagation)
+    found, response = fifo(arrivals, services, capacity)
+    return arrivals, found, response + propagation
 
 
 def mm1k(rho, capacity):

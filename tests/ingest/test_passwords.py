@@ -5,9 +5,14 @@ import pytest
 from stationary import read_windows
 from stationary.cli._options import command_line
 from stationary.errors import InputError, hide_passwords
-from stationary.ingest import Cut, Source, windows_from_events
+from stationary.ingest import Cut, Postgres, Source, windows_from_events
 
 ADDRESSES = [
+    "postgresql://me:pass@secret@host/base",
+    "postgresql://me:pass/secret@host/base",
+    "postgresql://me:secret%zz@host/base",
+    "postgresql://me:secret@host/base?nonsense=1",
+    "postgresql://me:s%40secret@/base?host=/nowhere",
     "postgresql://me:secret@host/base",
     "POSTGRESQL://me:secret@host/base",
     "postgresql+psycopg://me:secret@host/base",
@@ -46,10 +51,10 @@ def test_other_texts_stay(text):
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_sources_do_not_show_them(address):
     source = Source(address, table="t", format="csv")
-    assert "secret" not in f"{source} {source.name}"
+    assert "secret" not in f"{source} {source.name} {Postgres(address)}"
     with pytest.raises(InputError) as caught:
         windows_from_events(source, Cut(1.0))
-    assert "secret" not in str(caught.value)
+    assert "secret" not in f"{caught.value} {caught.value.__cause__}"
     with pytest.raises(InputError) as caught:
         read_windows(address)
     assert "secret" not in str(caught.value)

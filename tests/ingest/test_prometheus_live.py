@@ -115,16 +115,6 @@ def test_a_gauge_is_counted_as_the_queue_told_it(recorded):
     assert abs(windows.counts.sum() - np.sum(expected)) <= 2
 
 
-def test_looks_at_the_pace_of_scrapes_lose_little(recorded):
-    windows = read(recorded, gauge="inflight")
-    expected = np.concatenate(told(recorded[1], recorded[2], ["inflight"]))
-    # A look loses a scrape only where two of them came in one step.
-    moments = np.array([moment for moment, _ in recorded[1].scrapes])
-    inside = moments[(moments > recorded[2]) & (moments <= recorded[2] + WINDOWS * WINDOW)]
-    steps = np.unique(np.ceil((inside - recorded[2]) / SCRAPE))
-    assert windows.counts.sum() >= len(steps) - 0.1 * len(expected)
-
-
 def test_the_load_is_that_of_the_queue(recorded):
     windows = read(recorded, histogram="found_bucket", capacity=6)
     scrapes = recorded[1].scrapes

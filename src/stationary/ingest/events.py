@@ -21,7 +21,6 @@ from stationary.ingest.result import Ingested
 from stationary.ingest.sources import Source, open_requests, open_table
 from stationary.ingest.sweep import SERVERS, OutOfOrderError, Requests, Sweep, Swept, in_order
 from stationary.ingest.tally import tally
-from stationary.terms.spans import Unit
 from stationary.words import seconds
 
 if TYPE_CHECKING:
@@ -82,8 +81,8 @@ def windows_by(
     The system of a class holds the requests of this class only. Numbers in a ``path`` are taken
     for one another.
 
-    Returns a row per class, busiest first, with ``requests``, ``seconds`` in the system, and the
-    ``share`` of these; and the windows of the ten busiest.
+    Returns a row per class, busiest first, with ``requests`` and their ``share`` of the time in the
+    system; and the windows of the ten busiest.
     """
     report = progress or (lambda _: None)
     with engine_for(source, engine).open() as session:
@@ -96,12 +95,11 @@ def windows_by(
         name = source.columns.response or "response"
         timed = name in raw.columns and raw[name].type().is_numeric()
         time = raw[name].sum() if timed else raw.count()
-        sums = raw.group_by("class_").aggregate(requests=raw.count(), seconds=time)
+        sums = raw.group_by("class_").aggregate(requests=raw.count(), share=time)
         found = session.fetch(sums, source.name).dropna(subset="class_").set_index("class_")
-        unit = (source.units()[1] if timed else None) or Unit.S
-        found["seconds"] = found["seconds"].fillna(0).astype(float) / unit.per_second
-        found = found.sort_values(["seconds", "requests"], ascending=False)
-        found["share"] = found["seconds"] / max(found["seconds"].sum(), 1e-300)
+        found["share"] = found["share"].fillna(0).astype(float)
+        found["share"] /= max(found["share"].sum(), 1e-300)
+        found = found.sort_values(["share", "requests"], ascending=False)
         made, said = dict[str, Ingested](), list(session.notes)
         for each in found.index[:_MOST_CLASSES]:
             session.notes[:] = said
