@@ -286,12 +286,11 @@ def _services(rows: int, row_of: Whole, swept: Swept, cut: Cut) -> list[pd.DataF
     return parts
 
 
-def _sums(rows: Whole, columns: Whole, values: Any, shape: tuple[int, int]) -> Reals:
+def _sums(rows: Whole, columns: Whole, values: Any, shape: tuple[int, int]) -> Any:
     """Add values to rows and columns of a table; rows below zero are left out."""
     inside = rows >= 0
     place = rows[inside] * shape[1] + columns[inside]
-    sums: Reals = np.bincount(place, values[inside], shape[0] * shape[1]).reshape(shape)
-    return sums
+    return np.bincount(place, values[inside], shape[0] * shape[1]).reshape(shape)
 
 
 def _about_losses(level: Whole, seen: Whole, losses: Whole, cut: Cut) -> list[str]:
