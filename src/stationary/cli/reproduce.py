@@ -10,8 +10,8 @@ import typer
 
 from stationary.cli._options import command_of, refuse
 from stationary.cli._say import say
-from stationary.cli._show import progress_bar, table
-from stationary.errors import InputError
+from stationary.cli._show import progress_bar
+from stationary.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from stationary.paper.plan import Part
@@ -28,16 +28,14 @@ def reproduce(
     quick: bool = False,
     repeats: int | None = None,
     row: list[str] | None = None,
-    rows: bool = False,
     recording: Path | None = None,
     jobs: int = -1,
     cluster: str | None = None,
-    again: bool = False,
 ) -> None:
     """Run the paper's experiments and set every printed number beside ours.
 
-    Finished tasks are kept: an interrupted run goes on where it was. The full setting takes
-    under half an hour on two cores, --quick under three minutes.
+    Finished tasks are kept: an interrupted run goes on where it was, and another folder begins
+    anew. The full setting takes under half an hour on two cores, --quick under three minutes.
 
     stationary reproduce mape --quick
 
@@ -52,11 +50,9 @@ def reproduce(
         default.
     quick: Few repeats and epochs: minutes, not the paper.
     repeats: Repeats of every run; the paper's 20, or 3 with --quick.
-    row: Only this row; may be given several times. See --rows.
-    rows: List the rows and exit.
+    row: Only this row, as in gap-mm1k; may be given several times.
     recording: The paper's testbed recording, a CSV that is not shipped; STATIONARY_RECORDING in the
         environment by default.
-    again: Make all runs again, even those that are kept.
     """
     from stationary.paper import chains, plan, runner, testbed
     from stationary.paper.page import Page
@@ -64,9 +60,6 @@ def reproduce(
 
     if repeats is not None and repeats < 1:
         raise InputError(f"--repeats must be at least 1; got {repeats}")
-    if rows:
-        _list_rows()
-        return
     names = row or []
     wanted = _checked(part, names, jobs)
     folder = output or Path("results-quick" if quick else "results")
@@ -80,14 +73,14 @@ def reproduce(
         repeats=repeats,
         recorded=testbed.problems(data) if data is not None else None,
     )
-    missing = [task for task in tasks if again or not task.kept(folder)]
+    missing = [task for task in tasks if not task.kept(folder)]
     kept = len(tasks) - len(missing)
     if kept:
         say(f"{kept} of {len(tasks)} tasks are kept from before", err=True)
     if missing:
         say(f"{len(missing)} tasks to run; results go to {folder}", err=True)
     try:
-        with progress_bar("tasks", len(missing), at_once=bool(missing)) as bar:
+        with progress_bar("tasks", len(missing)) as bar:
             runner.run(missing, folder, jobs, cluster, bar)
         with progress_bar("testbed ladder", len(chains.candidates())) as bar:
             page = Page(folder, "" if wanted is plan.Part.ALL else str(wanted))
@@ -105,18 +98,21 @@ def _checked(part: str, names: list[str], jobs: int) -> Part:
     """Return the part, once it, the rows and the number of processes make sense."""
     from stationary.paper import plan, settings
 
-    unknown = sorted(set(names) - set(settings.rows()))
+    unknown = next((name for name in names if name not in settings.rows()), None)
     refuse(
         (
             part not in list(plan.Part),
             f"there is no part {part!r}; choose one of {', '.join(plan.Part)}",
         ),
-        (unknown, f"there is no row {', '.join(map(repr, unknown))}; `--rows` lists them"),
+        (
+            unknown is not None,
+            f"there is no row {unknown!r}{did_you_mean(str(unknown), settings.rows())}",
+        ),
         (jobs == 0, "--jobs must be a number of processes, or -1 for one per core; got 0"),
     )
     wanted = plan.Part(part)
     if names and not any(plan.rows_of(each, names) for each in plan.parts(wanted)):
-        raise InputError(f"{part} has none of these rows: {', '.join(names)}; see `--rows`")
+        raise InputError(f"{part} has none of these rows: {', '.join(names)}")
     return wanted
 
 
@@ -139,13 +135,3 @@ def _recording(file: Path | str | None, part: Part, names: list[str]) -> Recordi
         raise InputError(f"{', '.join(needed)}: {hint}")
     say(f"without the testbed rows: {hint}", err=True)
     return None
-
-
-def _list_rows() -> None:
-    from stationary.paper import plan, settings
-
-    lines = []
-    for row in settings.rows().values():
-        shown = [p for p in plan.parts(plan.Part.ALL) if row in plan.rows_of(p, [row.name])]
-        lines.append([row.name, row.title, ", ".join(shown), row.source])
-    table("Rows for --row", ["row", "what it is", "parts", "settings from"], lines, left=4)

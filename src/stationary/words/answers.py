@@ -230,13 +230,11 @@ def change(made: Change) -> str:
 def _changed(name: str, before: float, after: float) -> str:
     if name == "servers":
         return f"{plural(int(after), 'server')} instead of {before}"
-    now, then = (_option(name, value) for value in (after, before))
-    return f"{plain(name)} {now} instead of {then}"
+    show = _patience if name == "patience" else str
+    return f"{plain(name)} {show(after)} instead of {show(before)}"
 
 
-def _option(name: str, value: float) -> str:
-    if name != "patience":
-        return str(value)
+def _patience(value: float) -> str:
     return "without end" if value == math.inf else seconds(value)
 
 
