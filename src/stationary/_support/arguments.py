@@ -36,8 +36,6 @@ def explained(what: Explained) -> Explained:
 
     Where a call fails and an argument is not of its declared type, a `WrongTypeError` says which.
 
-    Examples
-    --------
     >>> @explained
     ... def wait(seconds: float, why: str | None = None) -> float:
     ...     return 2 * seconds + 1

@@ -17,8 +17,6 @@ _MOST = 5  # numbers of a range that are tried: they differ little from their ne
 def as_candidates(value: Any, name: str) -> tuple[int, ...]:
     """Return the numbers that a user means: a number, a list of them, or the ends of a range.
 
-    Examples
-    --------
     >>> as_candidates(4, "servers"), as_candidates([1, 2, 4], "servers")
     ((4,), (1, 2, 4))
     >>> as_candidates((14, 20), "capacity")
@@ -45,8 +43,6 @@ def as_candidates(value: Any, name: str) -> tuple[int, ...]:
 def parse_candidates(text: str, name: str) -> tuple[int, ...]:
     """Return the numbers in a text such as ``4``, ``1,2,4`` or ``17-21``.
 
-    Examples
-    --------
     >>> parse_candidates("17-19", "--capacity"), parse_candidates("1,4", "--servers")
     ((17, 18, 19), (1, 4))
     """
@@ -70,8 +66,6 @@ def parse_system(
 
     ``mark`` stands before a name in messages, such as ``--`` on the command line.
 
-    Examples
-    --------
     >>> parse_system("4", "17-19", "30s")
     {'servers': [4], 'capacity': [17, 18, 19], 'patience': 30.0}
     """

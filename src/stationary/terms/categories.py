@@ -174,8 +174,6 @@ def parse_counts(text: str) -> str | dict[str, Observed]:
     cut at the last ``=`` because columns may be called ``Q=21``; states are ``3``, ``overload``,
     ``1-20``, ``1..20`` or ``1+2+3``, or a condition in parentheses.
 
-    Examples
-    --------
     >>> parse_counts("Q=0=0,Q=21=overload,busy=1-3")
     {'Q=0': 0, 'Q=21': 'overload', 'busy': (1, 2, 3)}
     >>> parse_counts("idle=(q1 + q2 = 0),full=(min(q1, q2) >= 5)")
@@ -200,8 +198,6 @@ def parse_counts(text: str) -> str | dict[str, Observed]:
 def parse_observe(text: str) -> list[Observed]:
     """Read the command line's ``--observe``: states separated by commas, ``2-5`` for four of them.
 
-    Examples
-    --------
     >>> parse_observe("0,2-5,overload")
     [0, 2, 3, 4, 5, 'overload']
     >>> parse_observe("q1 + q2 = 0, q1 > 0 & q2 = 0")

@@ -16,8 +16,6 @@ _DAYS = {"day": 1.0, "week": 7.0, "month": 365.25 / 12, "quarter": 365.25 / 4, "
 class Growth:
     """By how much the load grows in each period of time, on top of what it is then.
 
-    Examples
-    --------
     >>> Growth.parse("3%/month")
     Growth(share=0.03, period='month')
     >>> round(Growth(1.0, "week").days_until(8.0), 6)

@@ -47,8 +47,6 @@ class Unit(StrEnum):
 def parse_span(text: str, what: str) -> float:
     """Return the seconds in a text such as ``10ms`` or ``1h30m``; a bare number is seconds.
 
-    Examples
-    --------
     >>> parse_span("1.5m", "--window"), parse_span("1h30m", "--window")
     (90.0, 5400.0)
     """

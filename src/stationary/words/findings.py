@@ -27,8 +27,6 @@ Clauses = tuple[str, ...]
 def finding(found: Finding) -> str:
     """Return what a check found, in one or more sentences.
 
-    Examples
-    --------
     >>> from stationary.terms.findings import Finding, Verdict
     >>> finding(Finding("drift", Verdict.OK, "no_drift", {"windows": 60}, 0.4))
     'Nothing drifts from the first to the last of 60 windows.'

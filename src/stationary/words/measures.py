@@ -36,8 +36,6 @@ _SMALL, _NEVER = 1e-5, 1e-9
 def value(measure: str, size: float, timed: bool = True, digits: int = 3) -> str:
     """Return the value of a measure in its unit; of times only where they are in seconds.
 
-    Examples
-    --------
     >>> value("p99", 0.2), value("loss", 0.0123), value("loss", 1e-30), value("mean_queue", 2.5)
     ('200 ms', '1.23%', '< 10⁻⁷%', '2.5')
     """
@@ -54,8 +52,6 @@ def value(measure: str, size: float, timed: bool = True, digits: int = 3) -> str
 def ends(measure: str, low: float, high: float, timed: bool = True) -> str:
     """Return an interval of a measure, with its unit once where both ends have it.
 
-    Examples
-    --------
     >>> ends("p99", 0.143, 0.168), ends("p99", 0.9, 1.2), ends("loss", 1e-20, 1e-12)
     ('143 to 168 ms', '900 ms to 1.2 s', '< 10⁻⁷%')
     """
@@ -69,8 +65,6 @@ def ends(measure: str, low: float, high: float, timed: bool = True) -> str:
 def bound(given: Slo) -> str:
     """Return an SLO as people write it: ``loss < 0.1%``, ``p99 < 200 ms``.
 
-    Examples
-    --------
     >>> from stationary.terms.slo import Slo
     >>> bound(Slo.parse("loss<0.1%")), bound(Slo.parse("p99<200ms")), bound(Slo("mean_queue", 5))
     ('loss < 0.1%', 'p99 < 200 ms', 'mean queue < 5')

@@ -14,8 +14,6 @@ _MINUS = "−"  # noqa: RUF001
 def number(value: float, digits: int = 4) -> str:
     """Return a number to some significant digits, with powers of ten written out.
 
-    Examples
-    --------
     >>> [number(v) for v in (156.72, 1.2e-5, -1234567.0, 1e-9, 45609.0, float("inf"), 0.0)]
     ['156.7', '1.2 × 10⁻⁵', '−1.235 × 10⁶', '10⁻⁹', '45609', '∞', '0']
     """
@@ -38,8 +36,6 @@ def number(value: float, digits: int = 4) -> str:
 def percent(share: float) -> str:
     """Return a share as a percentage of three digits.
 
-    Examples
-    --------
     >>> percent(0.2049), percent(0.00012)
     ('20.5%', '0.012%')
     """
@@ -49,8 +45,6 @@ def percent(share: float) -> str:
 def about(share: float) -> str:
     """Return a result as a percentage of no more digits than anyone would act on.
 
-    Examples
-    --------
     >>> [about(share) for share in (0.00451, 0.0573, 0.1248, 1.4151, math.inf)]
     ['0.5%', '6%', '12%', '142%', '∞']
     """
@@ -62,8 +56,6 @@ def about(share: float) -> str:
 def seconds(value: float) -> str:
     """Return a time in the unit that suits it.
 
-    Examples
-    --------
     >>> [seconds(v) for v in (0.0002, 0.2, 1.5, 300.0)]
     ['0.2 ms', '200 ms', '1.5 s', '5 min']
     """
@@ -74,8 +66,6 @@ def seconds(value: float) -> str:
 def load_range(low: float, high: float) -> str:
     """Return the loads of a group of windows.
 
-    Examples
-    --------
     >>> load_range(11.0, 12.5), load_range(11.0, 11.0)
     ('11 to 12.5', '11')
     """
@@ -85,8 +75,6 @@ def load_range(low: float, high: float) -> str:
 def plural(count: int, what: str) -> str:
     """Return a count of things.
 
-    Examples
-    --------
     >>> plural(1, "window"), plural(3, "window")
     ('1 window', '3 windows')
     """
@@ -98,8 +86,6 @@ def sentence(clause: str) -> str:
 
     A name from a program, such as ``p_0`` or ``p99``, stays as it is.
 
-    Examples
-    --------
     >>> sentence("the fit did not converge"), sentence("p_0 falls"), sentence("p99 is missed")
     ('The fit did not converge.', 'p_0 falls.', 'p99 is missed.')
     """
@@ -113,8 +99,6 @@ def sentence(clause: str) -> str:
 def listed(names: Sequence[str], most: int = 4) -> str:
     """Return names as a list; beyond ``most`` of them, the last ones are only counted.
 
-    Examples
-    --------
     >>> listed(["a", "b", "c"]), listed(["a", "b", "c", "d", "e"])
     ('a, b and c', 'a, b, c and 2 more')
     """
@@ -128,8 +112,6 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 def plain(name: str) -> str:
     """Return the name of a parameter or a measure as words; ``p_0`` is a state's and stays.
 
-    Examples
-    --------
     >>> plain("service_rate"), plain("p_0"), plain("response_time")
     ('service rate', 'p_0', 'mean response time')
     """
