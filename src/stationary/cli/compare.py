@@ -40,7 +40,6 @@ def compare(
     seed: int = 0,
     jobs: int = -1,
     cluster: str | None = None,
-    wide: bool = False,
     json: bool = False,
 ) -> None:
     """Compare models: fit each to the lightest loads, and score it on the heaviest measured.
@@ -111,22 +110,19 @@ def compare(
     if json:
         say(as_json(comparison_record(plan, frame, limit)))
     else:
-        _show(plan, frame, limit, wide)
+        _show(plan, frame, limit)
         if folder.output is not None:
             say(f"\nsaved in {folder.output}; next: stationary report {folder.output}")
     if plan.recommended is None or (limit is not None and not limit.holds):
         raise typer.Exit(1)
 
 
-def _show(plan: st.Plan, frame: pd.DataFrame | None, limit: st.Limit | None, wide: bool) -> None:
+def _show(plan: st.Plan, frame: pd.DataFrame | None, limit: st.Limit | None) -> None:
     ranking = plan.ranking()
     best = ranking["backtest"].min()
-    rows = [[row["model"], row["kind"], *_cells(row, best)] for row in ranking.to_dict("records")]
-    columns = [
-        *("model", "kind", "parameters", "nll", "aic", "bic"),
-        *("nats per count behind", "misplaced", "weight"),
-    ]
-    table("Fitted to light load, scored on heavier", columns, rows, 2, wide, more=columns[1:6])
+    rows = [[row["model"], *_cells(row, best)] for row in ranking.to_dict("records")]
+    columns = ["model", "nats per count behind", "misplaced", "weight"]
+    table("Fitted to light load, scored on heavier", columns, rows)
     for name, note in zip(ranking["model"], ranking["note"], strict=True):
         if note:
             prose(f"{name}: {note}.")
@@ -136,7 +132,7 @@ def _show(plan: st.Plan, frame: pd.DataFrame | None, limit: st.Limit | None, wid
     if frame is not None:
         say()
         title = f"Pooled forecast with {100 * plan.question.level:g}% intervals"
-        forecast_table(frame, title, wide)
+        forecast_table(frame, title)
     if limit is not None:
         answering = [name for name, weight in plan.weights.items() if weight > 0]
         say()
@@ -160,7 +156,6 @@ def _cells(row: Mapping[str, float], best: float) -> list[str]:
         return "equal" if gap < 1e-6 else f"{gap:.2g} +- {row['backtest_error']:.1g}"
 
     return [
-        *(shown(name, words.number) for name in ("parameters", "nll", "aic", "bic")),
         shown("backtest", behind),
         shown("misplaced", "{:.1%}".format),
         shown("weight", "{:.2f}".format),

@@ -73,8 +73,7 @@ class Studio:
         self.scratch = tempfile.TemporaryDirectory(prefix="stationary-studio-")
         self.uploads = Uploads(Path(self.scratch.name))
         self.source = source
-        self.offered: dict[str, Any] | None = None
-        self.looking = asyncio.Lock()
+        self.offered = self._offer()
         self.quick = asyncio.Lock()  # two curves side by side would each take twice as long
         self.templates = Environment(
             loader=PackageLoader("stationary.studio"),
@@ -201,9 +200,6 @@ class Studio:
 
     async def new(self, request: Request) -> Response:
         """Show where a plan is made."""
-        async with self.looking:
-            if self.offered is None:
-                self.offered = await run_in_threadpool(self._offer)
         known = {"most": MOST, "too_large": TOO_LARGE, "job": self.jobs.running, **self.offered}
         return self.render(request, "new", data=known)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import threading
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from stationary.errors import RunError
@@ -12,16 +12,12 @@ from stationary.output.folders import JSON
 from stationary.planner import load
 from stationary.studio.answers import View
 
-_MOST = 8  # plans that are kept in memory
-
 
 class Library:
     """Saved plans: those below the folder where new ones go, and the one that was opened."""
 
     def __init__(self, folder: Path, opened: Path | None = None) -> None:
         self.folder, self.opened = folder.resolve(), None if opened is None else opened.resolve()
-        self._known: dict[tuple[Path, int], View] = {}
-        self._lock = threading.Lock()
 
     def places(self) -> dict[str, Path]:
         """Return the folder of every plan by name, the newest first."""
@@ -45,13 +41,7 @@ class Library:
     def view(self, name: str) -> View:
         """Return a plan as pages show it; it is read again where its folder was written anew."""
         place = self.place(name)
-        key = place, stamp(place)
-        with self._lock:
-            if key not in self._known:
-                self._known[key] = View(load(place))
-                while len(self._known) > _MOST:
-                    self._known.pop(next(iter(self._known)))
-            return self._known[key]
+        return view_of(place, stamp(place))
 
     def new(self, title: str) -> Path:
         """Return a folder of its own for a new plan."""
@@ -65,6 +55,13 @@ class Library:
                 return place
             except FileExistsError:
                 taken[place.name] = place
+
+
+@lru_cache(maxsize=8)
+def view_of(place: Path, written: int) -> View:
+    """Return the plan that was written in a folder at that time."""
+    del written
+    return View(load(place))
 
 
 def stamp(place: Path) -> int:

@@ -14,15 +14,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from stationary.errors import InputError, RunError, StationaryError
 from stationary.output.alerts import alert_rules
-from stationary.planner import load
 from stationary.studio.answers import Asked, View
-from stationary.studio.library import stamp
+from stationary.studio.library import stamp, view_of
 
 _ROWS, _KEPT = 25, 64  # rows of a table; answers that are kept
 
@@ -46,7 +44,7 @@ class Slow:
         earlier = self._waiting.pop(key, None)
         if earlier is not None:
             earlier.cancel()
-        question = str(place), stamp(place), function, given
+        question = place, stamp(place), function, given
         if question in self._answered:
             return self._answered[question]
         pool, asked = self.pool, None
@@ -111,14 +109,8 @@ def _begin() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-@lru_cache(maxsize=4)
-def _view(place: str, stamp: int) -> View:
-    del stamp  # a folder that was written anew is read again
-    return View(load(place))
-
-
-def _answer(place: str, stamp: int, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+def _answer(place: Path, stamp: int, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
     try:
-        return function(_view(place, stamp), *given)
+        return function(view_of(place, stamp), *given)
     except StationaryError as error:  # one with more than a text may not survive the way back
         raise InputError(str(error)) from None

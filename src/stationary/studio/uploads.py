@@ -128,17 +128,16 @@ class Uploads:
 
 def _first(path: Path) -> tuple[list[str], list[list[str]], str]:
     """Return columns and rows of a table, or no columns and the lines of a log; and the format."""
-    with path.open("rb") as file:
-        head = file.read(8)
-    if not head:
-        raise InputError(f"{path}: the file is empty")
-    for begin, packed in _ARCHIVES.items():
-        if head.startswith(begin):
-            raise InputError(
-                f"{path}: this is a {packed} archive; unpack it, and send the log itself"
-            )
-    kind = str(Source(str(path)).found_format[0])
     try:
+        with path.open("rb") as file:
+            begin = file.read(8)
+        if not begin:
+            raise InputError(f"{path}: the file is empty")
+        for packed in filter(begin.startswith, _ARCHIVES):
+            raise InputError(
+                f"{path}: this is a {_ARCHIVES[packed]} archive; unpack it, and send the log itself"
+            )
+        kind = str(Source(str(path)).found_format[0])
         if kind == "parquet":
             table = pq.ParquetFile(path)
             batch = next(table.iter_batches(_ROWS), None)

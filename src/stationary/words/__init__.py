@@ -52,9 +52,11 @@ from stationary.words.headlines import (
     untrusted,
 )
 from stationary.words.identifiability import direction, directions, identifiability
-from stationary.words.measures import bound, bounds, ends, unit_of, value
 from stationary.words.numbers import (
     about,
+    bound,
+    bounds,
+    ends,
     listed,
     load_range,
     number,
@@ -63,6 +65,8 @@ from stationary.words.numbers import (
     plural,
     seconds,
     sentence,
+    unit_of,
+    value,
 )
 from stationary.words.plans import (
     AT_LOAD,

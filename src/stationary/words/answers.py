@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stationary.words.findings import clause
-from stationary.words.measures import bound, bounds
 from stationary.words.numbers import (
     about,
+    bound,
+    bounds,
     listed,
     load_range,
     number,
@@ -65,9 +66,8 @@ _NONE = {
 """Why none of them is to be trusted."""
 
 RANKED = (
-    "nll, aic and bic are of all windows and take counts as independent. Models are ranked on the "
-    "held-out windows: by log-likelihood per count behind the best (in nats), and by the share of "
-    "counts that a model misplaces."
+    "Models are ranked on the held-out windows: by log-likelihood per count behind the best (in "
+    "nats), and by the share of counts that a model misplaces."
 )
 """What the columns of a ranking are."""
 

@@ -8,8 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from stationary.words.answers import choice, doubt, interval, whose
-from stationary.words.measures import bounds
-from stationary.words.numbers import about, listed, number, percent, plain, plural, sentence
+from stationary.words.numbers import about, bounds, listed, number, percent, plain, plural, sentence
 
 if TYPE_CHECKING:
     from stationary.planning.limits import Limit

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from stationary.words import answers, headlines, measures
+from stationary.words import answers, headlines
 from stationary.words.findings import clause
 from stationary.words.numbers import (
     about,
@@ -20,6 +20,7 @@ from stationary.words.numbers import (
     plural,
     seconds,
     sentence,
+    value,
 )
 
 if TYPE_CHECKING:
@@ -136,9 +137,7 @@ def service(found: Plan) -> str:
         return ""
     mean, overhead = 1 / known["service_rate"], known.get("overhead", 0.0)
     sizes = (mean, mean * math.sqrt(known["variability"]), overhead)
-    took, spread, outside = (
-        measures.value("response_time", size, found.in_seconds) for size in sizes
-    )
+    took, spread, outside = (value("response_time", size, found.in_seconds) for size in sizes)
     text = f"serving a request takes {took} (standard deviation {spread})"
     if overhead < _FELT_OVERHEAD * mean:
         return text
