@@ -63,6 +63,9 @@ def test_check_of_a_run_is_the_librarys_answer(call, data, tmp_path):
     assert answer["ranges"] == known.ranges.to_dict("records")
     assert answer["determined"]
     assert answer["horizon"]["load"] == fit.horizon.load
+    for option in (("--model", MODEL), ("--observe", "0,1")):  # a run has its own
+        code, _, err = call("check", tmp_path / "run", *option)
+        assert (code, "leave out --model" in err) == (2, True)
 
 
 def test_check_of_the_recording_warns(call, recording):
@@ -104,14 +107,6 @@ def test_bad_input_is_one_message(call, data, args, words):
     assert err.startswith("error: ")
     assert words in err
     assert out == ""
-
-
-def test_a_run_has_its_model(call, data, tmp_path):
-    assert call("fit", data, "--model", MODEL, "-o", tmp_path / "run")[0] == 0
-    code, _, err = call("check", tmp_path / "run", "--model", MODEL)
-    assert code == 2
-    assert "leave out --model" in err
-    assert call("check", tmp_path / "run", "--observe", "0,1")[0] == 2
 
 
 @pytest.mark.parametrize("loads", ["6:6", "6:6.5"])
