@@ -80,7 +80,6 @@ CALLS = [
     (st.solvers.SparseLU, {}),
     (st.covariances.Sandwich, {}),
     (st.optimisers.Adam, {}),
-    (st.optimisers.RobbinsMonro, {}),
     (st.Newton, {}),
     (st.Stochastic, {}),
     (st.Param, {"value": 1.0}),

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -108,24 +107,6 @@ class Part:
             return self._curves(names).values(x, theta, names)
         return _solvable(self.model, x.expand(len(theta), -1, -1), theta, names)
 
-    def in_two(
-        self, x: Tensor, names: Sequence[str], slow: Sequence[str], few: int
-    ) -> tuple[Array, Array]:
-        """Measures of every draw, and slow ones of the first few, no chain solved twice."""
-        if names and slow and not self.costly:
-            theta = self.theta[:few, None]
-            with suppress(*UNSOLVABLE):  # below, a measure that fails takes no other with it
-                both = _measured(self.model, x.expand(len(theta), -1, -1), theta, [*names, *slow])
-                every = [both[..., : len(names)]]
-                if few < len(self.theta):
-                    every.append(self.drawn(x, names, np.arange(few, len(self.theta))))
-                return np.concatenate(every), both[..., len(names) :]
-        none = np.empty((0, x.shape[1], 0))
-        return (
-            self.drawn(x, names) if names else none,
-            self.first(few).drawn(x, slow) if slow else none,
-        )
-
     def _curves(self, names: Sequence[str]) -> Curves:
         return Curves.of(self.model, tuple(names), self.scale, self.theta)
 
@@ -170,13 +151,9 @@ class Draws:
         """Measures ``[G, K]`` of the estimates, if of one model."""
         return None if len(self.parts) > 1 else self.parts[0].centre(x[None], names)[0]
 
-    def values(
-        self, x: Tensor, names: Sequence[str], slow: Sequence[str], few: int
-    ) -> tuple[Array, Array]:
-        """Measures ``[B, G, K]`` of all draws, and slow ones of the first few of each model."""
-        pairs = (part.in_two(x[None], names, slow, few) for part in self.parts)
-        every, some = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
-        return every, some
+    def values(self, x: Tensor, names: Sequence[str]) -> Array:
+        """Measures ``[B, G, K]`` of all draws."""
+        return np.concatenate([part.drawn(x[None], names) for part in self.parts])
 
 
 def from_estimate(estimate: Estimate, weight: float = 1.0, seed: int = 0, name: str = "") -> Part:

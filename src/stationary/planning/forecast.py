@@ -95,13 +95,10 @@ def forecast(
     slow = np.array([measure.share is not None for measure in shown])
     value, low, high, lost = np.empty((4, len(inputs), len(names)))
     failed = 0
-    split = [[names[k] for k in np.flatnonzero(which)] for which in (~slow, slow)]
-    drawn = draws.values(inputs, split[0], split[1], _FEWER)
-    for which, some, chosen, values in zip(
-        (~slow, slow), (draws, draws.thinned(_FEWER)), split, drawn, strict=True
-    ):
-        if chosen:
-            *found, unsolved = _summary(some, inputs, chosen, values, level)
+    for which, some in ((~slow, draws), (slow, draws.thinned(_FEWER))):
+        if which.any():
+            chosen = [names[k] for k in np.flatnonzero(which)]
+            *found, unsolved = _summary(some, inputs, chosen, level)
             value[:, which], low[:, which], high[:, which], lost[:, which] = found
             failed = max(failed, unsolved)
     links = [Link(measure) for measure in shown]
@@ -129,10 +126,11 @@ def forecast(
 
 
 def _summary(
-    draws: Draws, inputs: Tensor, names: Sequence[str], values: Array, level: float
+    draws: Draws, inputs: Tensor, names: Sequence[str], level: float
 ) -> tuple[Array, Array, Array, Array, int]:
     """Value, ends and weight of unsolved draws ``[G, K]``, and how many draws were not solved."""
-    centre = draws.centre(inputs, names)
+    values = draws.values(inputs, names)
+    centre = draws.centre(inputs, names)  # which curves of a large chain know by now
     shown = [draws.first.measure(name) for name in names]
     lowest, highest = (np.array([getattr(m, end) for m in shown]) for end in ("low", "high"))
     low, middle, high = quantiles(values, draws.weights, three(level), lowest, highest)
