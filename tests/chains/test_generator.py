@@ -39,15 +39,6 @@ def test_views_agree(batch):
     assert sparse.format == "csr"
 
 
-def test_sparse_stores_the_edges_and_the_diagonal_only():
-    assert cycle(1.0, 2.0, 3.0).sparse().nnz == 6
-    assert cycle(1.0, 2.0, 3.0).sparse().toarray().tolist() == [
-        [-1.0, 1.0, 0.0],
-        [0.0, -2.0, 2.0],
-        [3.0, 0.0, -3.0],
-    ]
-
-
 def test_sparse_needs_one_chain():
     gen = st.Generator.from_dense(problems.random_rates(2, n=3, seed=0))
     with pytest.raises(InputError, match=r"index in the batch \(2,\)"):
@@ -66,12 +57,6 @@ def test_the_dense_view_carries_gradients():
     rates = tensor(1.0, 2.0, 3.0).requires_grad_()
     st.Generator(st.Edges.from_pairs(CYCLE, 3), rates).dense()[0, 0].backward()
     assert rates.grad.tolist() == [-1.0, 0.0, 0.0]
-
-
-def test_complete_edges_run_row_by_row():
-    edges = st.Edges.complete(3)
-    pairs = list(zip(edges.src.tolist(), edges.dst.tolist(), strict=True))
-    assert pairs == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
 
 
 def test_birth_death_edges_are_recognised_in_any_order_of_listing():

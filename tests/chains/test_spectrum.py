@@ -88,9 +88,3 @@ def test_a_single_state_is_mixed_at_once(batch):
     gen = st.Generator.from_dense(torch.zeros(*batch, 1, 1, dtype=torch.float64))
     assert torch.equal(st.mixing_time(gen), torch.ones(batch, dtype=torch.long))
     assert torch.equal(st.spectral_gap(gen), torch.ones(batch, dtype=torch.float64))
-
-
-def test_an_empty_batch_has_no_gaps():
-    gen = st.Generator.from_dense(torch.zeros(0, 3, 3, dtype=torch.float64))
-    assert st.spectral_gap(gen).shape == (0,)
-    assert st.mixing_time(gen).shape == (0,)

@@ -135,19 +135,6 @@ def test_pooled_draws_weigh_as_their_models(pool):
     assert set(pool.draws.measures) <= set(pool.fitted["slowing"].model.measures)
 
 
-def test_a_pool_lies_between_its_models(pool):
-    each = [
-        forecast(
-            Draws((replace(part, weights=part.weights / part.weights.sum()),)), [25.0], ["loss"]
-        )
-        for part in pool.draws.parts
-    ]
-    found = forecast(pool.draws, [25.0], ["loss"])
-    for name in ("low", "high"):
-        ends = [getattr(one, name)[0, 0] for one in each]
-        assert min(ends) * 0.999 <= getattr(found, name)[0, 0] <= max(ends) * 1.001
-
-
 def test_a_what_if_keeps_the_draws(fit):
     (now,), (then,) = fit.draws.parts, fit.what_if(servers=2, faster=1.5).draws.parts
     torch.testing.assert_close(then.theta, 1.5 * now.theta, rtol=1e-14, atol=0)

@@ -87,7 +87,7 @@ def test_penalties_add_up_over_an_epoch():
 
 
 def test_parameters_stay_above_the_floor_and_gradients_are_clipped():
-    training = st.Stochastic(epochs=2, rule=Adam(lr=1e3), clip=1.0, floor=0.5)
+    training = st.Stochastic(epochs=2, rule=Adam(lr=1e3), clip=1.0, floor=0.5, start=60.0)
     trainer = Trainer(MODEL, WINDOWS, training)
     trainer.run()
     frame = trainer.frame()

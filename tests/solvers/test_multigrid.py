@@ -1,7 +1,5 @@
 """Multigrid beyond the battery of `test_large.py`: random, long and slow chains, and starts."""
 
-import itertools
-
 import numpy as np
 import pytest
 import scipy.sparse.linalg
@@ -75,25 +73,6 @@ def test_errors_not_only_residuals_are_small_where_the_chain_hardly_mixes(capaci
     ours = factor.rate_gradient(torch.from_numpy(g)).numpy()
     exact = reference.elasticities(g)
     assert np.abs(ours - exact).sum() < 1e-9 * np.abs(exact).sum()
-
-
-def test_independent_queues_have_a_product_form():
-    sizes, loads = (12, 15, 9), (0.5, 0.9, 1.1)
-    states = list(itertools.product(*(range(size) for size in sizes)))
-    place = {state: k for k, state in enumerate(states)}
-    pairs, rates = [], []
-    for state, k in itertools.product(states, range(3)):
-        up = (*state[:k], state[k] + 1, *state[k + 1 :])
-        if up in place:
-            pairs += [(place[state], place[up]), (place[up], place[state])]
-            rates += [loads[k], 1.0]
-    chain = st.Generator(
-        st.Edges.from_pairs(pairs, len(states)), torch.tensor(rates, dtype=torch.float64)
-    )
-    exact = np.array(
-        [np.prod([r**m for r, m in zip(loads, state, strict=True)]) for state in states]
-    )
-    assert error(st.solvers.Multigrid().factor(chain).pi, exact / exact.sum()) < 1e-12
 
 
 @pytest.mark.parametrize(("each", "decades"), [(1, 1.0), (3, 6.0), (8, 3.0)])

@@ -149,13 +149,3 @@ def test_chains_too_large_for_elimination():
     torch.testing.assert_close(*slopes, rtol=1e-8, atol=1e-10)
     with pytest.raises(SolverError, match="transient"):
         st.steady_state(generator, Multigrid())
-
-
-def test_auto_goes_on_where_multigrid_refuses(monkeypatch):
-    monkeypatch.setattr(st.solvers.auto, "_entrywise", lambda edges: [])
-    monkeypatch.setattr(st.solvers.auto, "_plane", lambda generator: False)
-    Q = torch.zeros(400, 400, dtype=torch.float64)
-    Q[:, 399] = Q[399, 1:300] = 1.0
-    state = st.steady_state(Q)
-    assert isinstance(state.solver, st.solvers.SparseLU)
-    assert state.pi.count_nonzero() == 300

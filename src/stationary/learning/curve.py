@@ -129,18 +129,6 @@ class Curves:
         else:
             around = self._around(x[0].numpy())
             levels = np.stack([each.levels(moved[:, g]) for g, each in enumerate(around)], 1)
-        return self._back(levels, names)
-
-    def at_centre(self, x: Tensor, names: Sequence[str]) -> Array | None:
-        """Measures ``[G, K]`` of the estimates at inputs ``[G, d]``, if they were solved."""
-        known = [self._known.get(row.tobytes()) for row in x.numpy()]
-        levels = [each.level for each in known if each is not None]
-        if len(levels) < len(known) or np.isnan(levels).any():
-            return None
-        return self._back(np.stack(levels), names)
-
-    def _back(self, levels: Array, names: Sequence[str]) -> Array:
-        """Measures of these names from the levels of all."""
         each = [(*self.pairs[k], k) for k in map(self.names.index, names)]
         found = [
             np.clip(link.back(levels[..., k]), measure.low, measure.high)

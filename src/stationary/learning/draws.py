@@ -82,12 +82,13 @@ class Part:
 
     def centre(self, x: Tensor, names: Sequence[str]) -> Array:
         """Measures ``[1, G, K]`` of the estimates at inputs ``[1, G, d]``."""
+        theta = self.model.theta.detach()[None, None]
         if self.costly:
-            known = self._curves(names).at_centre(x[0], names)
-            if known is not None:
-                return known[None]
+            known = self._curves(names).values(x, theta, names)
+            if not np.isnan(known).any():
+                return known
         # This may fail only for a reason that the caller must hear of.
-        return _measured(self.model, x, self.model.theta.detach()[None, None], names)
+        return _measured(self.model, x, theta, names)
 
     def is_entrywise(self, x: Tensor) -> bool:
         """Whether the chain's rare states, too, are solved accurately at inputs ``[G, d]``."""
