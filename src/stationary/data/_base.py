@@ -197,7 +197,10 @@ class Observation(Checked, ABC):
         return None
 
     def nll(self, point: Point, data: Tensor) -> Tensor:
-        """Negative log-likelihood of some data; a kind may have a faster way."""
+        """Negative log-likelihood of some data, for first derivatives.
+
+        A kind may have a faster way, which may be steep where what was seen is impossible.
+        """
         return -(data * self.log_terms(point)).sum()
 
     def derivatives(self, point: Point, data: Tensor) -> tuple[float, Tensor, Tensor] | None:

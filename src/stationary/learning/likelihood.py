@@ -102,6 +102,10 @@ class Likelihood:
         return self.model.penalty(self.scale.natural(z))
 
     def _nll(self, z: Tensor, x: Tensor, data: Tensor) -> Tensor:
+        return -(data * self.log_terms(z, x)).sum()
+
+    def _by_kind(self, z: Tensor, x: Tensor, data: Tensor) -> Tensor:
+        """The same, in the way of each kind, for first derivatives."""
         point = Point(self.model, x, self.scale.natural(z), self.solver)
         parts = zip(self.observations, data.split(self._widths, -1), strict=True)
         return sum((kind.nll(point, part) for kind, part in parts), point.theta.new_zeros(()))
@@ -122,7 +126,7 @@ class Likelihood:
         if self.all_at_once(len(z)):
             return self._visit(z)[:2]
         parts = in_chunks(
-            lambda x, data: _slope(lambda free: self._nll(free, x, data), z),
+            lambda x, data: _slope(lambda free: self._by_kind(free, x, data), z),
             *(self.model.edges, self.x, self.data),
         )
         parts.append(_slope(self._penalty_of, z))

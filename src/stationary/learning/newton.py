@@ -47,6 +47,13 @@ _Found = tuple[OptimizeResult | None, int]
 Derivatives = tuple[float, Array, Array | None]
 """Value, gradient and, where it costs little beside them, Hessian."""
 
+_MANY = 40
+"""Parameters from which a Hessian costs so much that the first steps are taken without."""
+
+_COARSE = 1e-6
+"""Gradient at which they hand over: line searches compare values, of which float64 holds 16 digits.
+"""
+
 _TOLERANCE = 1e-8
 """Largest gradient, in nats per count for a factor of e, at which steps end."""
 
@@ -236,10 +243,15 @@ def _steps(
             progress(start, likelihood.evaluations, value)
         return value / total, gradient / total, None if hessian is None else hessian / total
 
+    def descended(**options: float) -> OptimizeResult:
+        options |= {"maxiter": max_iterations, "maxcor": 30}
+        return minimize(lambda z: at(z)[:2], z0, jac=True, method="L-BFGS-B", options=options)
+
     if weights:
-        descent = {"ftol": _GAIN / total, "gtol": 0.0, "maxiter": max_iterations, "maxcor": 30}
-        return minimize(lambda z: at(z)[:2], z0, jac=True, method="L-BFGS-B", options=descent)
+        return descended(ftol=_GAIN / total, gtol=0.0)
     exactly = likelihood.by_formula(z0) is not None  # then a step costs nothing
+    if len(z0) > _MANY and not exactly:
+        z0 = descended(ftol=1e-15, gtol=_COARSE).x
     enough = _FLOOR if exactly else _TOLERANCE / 10
     return _newton(at, lambda z: finite_hessian(likelihood, z) / total, z0, max_iterations, enough)
 
