@@ -22,7 +22,7 @@ from stationary.paper.methods import (
 )
 from stationary.paper.settings import SETTINGS, Row, rows
 
-_DEFAULTS, _OURS, _LEAST_SQUARES = (SETTINGS[k] for k in ("defaults", "ours", "least_squares"))
+_DEFAULTS, _OURS = SETTINGS["defaults"], SETTINGS["ours"]
 
 
 def _through_time(
@@ -56,13 +56,8 @@ def _our_training(gradient: Gradient, row: Row, start: Tensor) -> st.Stochastic:
 
 
 def _relaxed(name: str, title: str, gradient: MakeGradient, alpha: float) -> Column:
-    exact = f"mle-alpha-{alpha:g}"
-    titled = f"{title}, alpha = {alpha:g}"
+    titled, exact = f"{title}, alpha = {alpha:g}", f"mle-alpha-{alpha:g}"
     return Trained(f"{name}-{alpha:g}", titled, gradient, alpha=alpha, exact=exact)
-
-
-def _least_squares(name: str, title: str, weight: float) -> Column:
-    return LeastSquares(name, title, weight, _LEAST_SQUARES["steps"])
 
 
 TABLE_P: float = _DEFAULTS["p"][0]
@@ -83,7 +78,7 @@ TABLE: list[Column] = [
     *THROUGH_TIME,
     PAPER,
     OURS,
-    _least_squares("cls", "conditional least squares", _LEAST_SQUARES["weight"]),
+    LeastSquares("cls", "conditional least squares"),
     MaximumLikelihood("mle", "exact MLE"),
     Baseline("zero", "predict zero", zero),
     Baseline("mean", "training mean", mean),
@@ -121,8 +116,8 @@ TEXT: list[Column] = [
     ),
     *RELAXED,
     *(
-        _least_squares(f"cls-{weight:g}", f"least squares, weight {weight:g}", weight)
-        for weight in _LEAST_SQUARES["weights"]
+        LeastSquares(f"cls-{weight:g}", f"least squares, weight {weight:g}", weight)
+        for weight in SETTINGS["least_squares"]["weights"]
     ),
 ]
 """What the text speaks of and no table of the paper shows."""

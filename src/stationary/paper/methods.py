@@ -170,8 +170,8 @@ class MaximumLikelihood(Column):
 class LeastSquares(Column):
     """The paper's Lagrangian baseline, by Adam; ``weight`` is the paper's lambda."""
 
-    weight: float
-    steps: int
+    weight: float = SETTINGS["least_squares"]["weight"]
+    steps: int = SETTINGS["least_squares"]["steps"]
 
     trains = True
 
@@ -218,8 +218,6 @@ def training(
     *,
     lr: float = 0.1,
     epochs: int = 50,
-    margin: float = 0.0,
-    start: float | None = 0.0,
     seed: int | tuple[int, ...] | None = 0,
     gradient: Gradient | None = None,
 ) -> st.Stochastic:
@@ -234,10 +232,6 @@ def training(
         testbed.
     epochs : int
         Passes over the windows, one window per step: 50, and 100 for the testbed.
-    margin : float
-        How far the event rate lies above the largest exit rate.
-    start : float, optional
-        Where all parameters start, but for the floor of 1e-6; where the model says, if None.
     seed : int or tuple of int, optional
         Of the draws.
     gradient : Gradient, optional
@@ -251,12 +245,12 @@ def training(
     (0.1, 50, 5.0, 1e-06, 0.0)
     """
     return st.Stochastic(
-        gradient or st.Infinity(p=p, seed=seed, series=Powers(margin=margin)),
+        gradient or st.Infinity(p=p, seed=seed, series=Powers()),
         epochs=epochs,
         rule=st.optimisers.Adam(lr=lr, amsgrad=False),
         clip=_DEFAULTS["clip"],
         floor=_DEFAULTS["floor"],
-        start=start,
+        start=0.0,
     )
 
 

@@ -36,10 +36,9 @@ class Page:
             self.text.append(markdown(table))
 
     def figure(self, name: str, figure: Figure, caption: str) -> None:
-        """Add a figure, as PNG on the page and as SVG beside it."""
-        for ending in ("png", "svg"):
-            with replacing(self._place(f"figures/{name}.{ending}")) as part:
-                figure.savefig(part, format=ending, dpi=110)
+        """Add a figure."""
+        with replacing(self._place(f"figures/{name}.png")) as part:
+            figure.savefig(part, format="png", dpi=110)
         self.write(f"![{caption}](figures/{name}.png)", caption)
 
     def csv(self, name: str, frame: pd.DataFrame) -> None:

@@ -98,14 +98,15 @@ def _pointing(file: Path, source: str, at: int, reason: str) -> InputError:
 
 
 def _not_toml(file: Path, source: str, message: str) -> InputError:
-    match, digits = _PLACE.fullmatch(message), _DIGITS.search(source)
+    match = _PLACE.fullmatch(message)
     if match is None:
+        digits = _DIGITS.search(source)
         at = digits.start() if digits else 0
         return _pointing(file, source, at, f"this cannot be read as TOML: {message}")
     at = len(source.rstrip())
     if match[2]:
-        lines = source.split("\n")
-        at = sum(len(line) + 1 for line in lines[: int(match[2]) - 1]) + int(match[3]) - 1
+        before = source.split("\n")[: int(match[2]) - 1]
+        at = len("\n".join([*before, ""])) + int(match[3]) - 1
     return _pointing(file, source, at, match[1])
 
 

@@ -28,12 +28,11 @@ from stationary.models.measures import (
 from stationary.models.rules.base import FormulaModel
 from stationary.models.rules.description import Description, read_description
 from stationary.models.rules.errors import DescriptionError
-from stationary.models.rules.flows import request_flows
 from stationary.models.rules.formulas import Formula, on_arrays
 from stationary.models.rules.rates import StateFormulas
 from stationary.models.rules.reach import Applied, check_irreducible, explored
+from stationary.models.rules.requests import follower, read_servers, request_flows
 from stationary.models.rules.states import States
-from stationary.models.rules.stations import follower, read_servers
 
 
 class RuleModel(FormulaModel):
