@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stationary.paper import cells, tables
-from stationary.paper.columns import METHODS, TABLE
+from stationary.paper import cells, examples, tables
+from stationary.paper.columns import METHODS, RELAXED, TABLE, THROUGH_TIME
 from stationary.paper.plan import Part, rows_of, tasks
 from stationary.paper.runner import Reading, Task, work
 from stationary.paper.settings import rows
@@ -18,7 +18,7 @@ RECORDED = {row.name: "given" for row in rows_of(Part.TESTBED)}
 
 @pytest.fixture(scope="module")
 def frame():
-    return pd.read_csv(RESULTS / "results.csv", dtype={"theta": str})
+    return pd.read_csv(RESULTS / "results.csv", dtype={"theta": str}).fillna({"theta": ""})
 
 
 def test_every_run_of_the_full_setting_is_there(frame):
@@ -50,6 +50,35 @@ def test_tables_show_the_numbers(frame, metric, part, reading):
     name = f"gap-{metric}" if part is Part.GAP else metric
     assert (RESULTS / "tables" / f"{name}-{reading}.md").read_text() == table
     assert table in (RESULTS / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    {
+        "agreement": lambda frame, shown: tables.agreement_table(frame, shown),
+        "readings": lambda frame, shown: tables.readings_table(frame, shown),
+        "through-time": lambda frame, shown: tables.through_time_table(
+            frame, pd.read_csv(RESULTS / "curves.csv"), shown
+        ),
+        "alpha": lambda frame, _: tables.loss_table(frame, rows_of(Part.ALPHA), "alpha"),
+        "p": lambda frame, _: tables.loss_table(frame, rows_of(Part.P), "p"),
+        "methods": lambda *_: text_table("methods", list(METHODS.values())),
+        "relaxed": lambda *_: text_table("relaxed", RELAXED, printed=THROUGH_TIME),
+        "theorem": lambda *_: examples.printed_theorem(),
+        "mixing": lambda *_: examples.mixing(),
+        "unidentifiable": lambda *_: examples.unidentifiable(),
+    }.items(),
+)
+def test_other_tables_come_out_again(frame, name, lines):
+    shown = [row for row in rows().values() if row.name in set(frame["row"])]
+    found = cells.markdown([*lines(frame, shown)])
+    assert (RESULTS / "tables" / f"{name}.md").read_text() == found
+
+
+def text_table(study, columns, **options):
+    frame = pd.read_csv(RESULTS / "results-text.csv", dtype={"theta": str})
+    shown = [row for row in rows_of(Part.TEXT) if study in row.studies]
+    return tables.method_table(frame, shown, columns, **options)
 
 
 def test_nothing_is_better_than_the_floor(frame):
