@@ -89,7 +89,7 @@ def test_labels_are_columns_and_a_variable_may_be_named(call, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--model", "none.sm", "--theta", "a"), "none.sm: the PRISM model cannot be read"),
+        (("--model", "none.sm", "--theta", "a"), "none.sm: cannot be read"),
         (("--model", FILES / "mmck.sm"), "say with --theta what to learn, as in stationary fit"),
         ((*LEARN, "--x", "lambda=callrate"), "no constant 'lambda'; it has c, K, load, service"),
         (

@@ -157,7 +157,7 @@ def test_a_whole_number_may_be_written_with_a_point():
 
 
 def test_what_is_no_file_is_said(tmp_path):
-    with pytest.raises(InputError, match=r"none.sm: the PRISM model cannot be read: No such file"):
+    with pytest.raises(InputError, match=r"none.sm: cannot be read: No such file"):
         from_prism(tmp_path / "none.sm", x="a", theta="b")
     (tmp_path / "bytes.sm").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(InputError, match="UTF-8"):

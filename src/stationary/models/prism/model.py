@@ -14,13 +14,12 @@ import numpy as np
 from stationary._support.arguments import explained
 from stationary.errors import InputError
 from stationary.models._base import Model
-from stationary.models.measures import Measure, mean_of_states, probability, reward
+from stationary.models.measures import Measure, mean_of_states
 from stationary.models.prism import _storm
 from stationary.models.rules.base import FormulaModel
+from stationary.models.rules.files import read_source
 from stationary.models.rules.formulas import Columns, Formula, on_arrays
-from stationary.models.rules.rates import StateFormulas
 from stationary.models.rules.reach import explored
-from stationary.models.rules.states import Ints, States
 
 
 class Prism(FormulaModel):
@@ -118,7 +117,26 @@ class Prism(FormulaModel):
             for name, condition in program.labels.items()
         }
         self.constants = fixed
-        self._own = _measures(states, self.labels, program.rewards, count)
+        self._own = self._make_measures(program, count)
+
+    def _make_measures(self, program: _storm.Program, count: str | None) -> dict[str, Measure]:
+        columns, found = self.states.columns, dict[str, Measure]()
+        for name, condition in program.labels.items():
+            if 0 < len(self.labels[name]) < len(self.states):  # else there is nothing to forecast
+                about = f"long-run probability of the label {name}"
+                found[name] = self._measure_of(name, condition, about)
+        for name, earned in program.rewards.items():
+            about = f"long-run mean of the reward {name} per unit time"
+            low = 0.0 if _never_negative(earned, columns) else -math.inf
+            shown = name if name not in found else f"{name}_reward"
+            found[shown] = self._measure_of(name, earned, about, low)
+        # In a file without labels and rewards, the variables are all there is to measure.
+        for name in [count] if count is not None else [] if found else list(columns):
+            level = columns[name].astype(np.float64)
+            if level.min() < level.max():
+                mean = mean_of_states(level, f"long-run mean of {name}")
+                found.setdefault(f"mean_{name}", mean)
+        return found
 
     def changed(self, **options: Any) -> Model:
         """Return the model with other values of its constants."""
@@ -141,15 +159,7 @@ def from_prism(
     count: str | None = None,
 ) -> Prism:
     """Read a continuous-time Markov chain from a PRISM file; arguments as for `Prism`."""
-    try:
-        source = Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not a PRISM model in UTF-8; save it as UTF-8 text") from None
-    except OSError as error:
-        raise InputError(
-            f"{path}: the PRISM model cannot be read: {error.strerror or error}"
-        ) from None
-    return Prism(source, x, theta, constants, count)
+    return Prism(read_source(Path(path)), x, theta, constants, count)
 
 
 def _names(given: Any, argument: str) -> tuple[str, ...]:
@@ -172,34 +182,6 @@ def _check_roles(inputs: Sequence[str], learnt: Sequence[str], fixed: Mapping[st
     for name, value in fixed.items():
         if not isinstance(value, Real) or not math.isfinite(value):
             raise InputError(f"constants: {name!r} must be a finite number; got {value!r}")
-
-
-def _measures(
-    states: States, labels: Mapping[str, Ints], rewards: Mapping[str, Formula], count: str | None
-) -> dict[str, Measure]:
-    n, columns = len(states), states.columns
-    found: dict[str, Measure] = {}
-    for name, places in labels.items():
-        if 0 < len(places) < n:  # otherwise there is nothing to forecast
-            inside = np.isin(np.arange(n), places)
-            found[name] = probability(inside, f"long-run probability of the label {name}")
-    for name, earned in rewards.items():
-        shown = name if name not in found else f"{name}_reward"
-        about = f"long-run mean of the reward {name} per unit time"
-        low, high = (0.0 if _never_negative(earned, columns) else -math.inf), math.inf
-        values: Any = StateFormulas({name: (earned, columns)})
-        if earned.names <= columns.keys():
-            values = np.array(on_arrays(earned, columns))
-            high = values.max() if low == 0 and values.max() > 0 else math.inf
-        found[shown] = reward(values, low, high, about)
-    # In a file without labels and rewards, the variables are all there is to measure.
-    counted = [count] if count is not None else [] if found else list(columns)
-    for name in counted:
-        level = columns[name].astype(np.float64)
-        if level.min() < level.max():
-            mean = mean_of_states(level, f"long-run mean of {name}")
-            found.setdefault(f"mean_{name}", mean)
-    return found
 
 
 def _never_negative(formula: Formula, columns: Columns) -> bool:

@@ -14,8 +14,9 @@ from torch import Tensor
 from stationary.errors import InputError, RateError
 from stationary.generator import Generator
 from stationary.models._base import Model
-from stationary.models.rules.errors import about
-from stationary.models.rules.formulas import on_arrays
+from stationary.models.measures import Measure, mean_of_states, probability, reward
+from stationary.models.rules.errors import DescriptionError, about
+from stationary.models.rules.formulas import Formula, on_arrays
 from stationary.models.rules.language import parse
 from stationary.models.rules.rates import StateFormulas
 from stationary.models.rules.reach import Applied, edges_of
@@ -152,6 +153,16 @@ class FormulaModel(Model):
             f"'{next(iter(self.states.columns))} >= 1'"
         )
 
+    def _measure_of(
+        self, name: str, formula: Formula, about: str, low: float = -math.inf
+    ) -> Measure:
+        """The probability of a condition, or the long-run mean of a formula."""
+        columns = self.states.columns
+        if not formula.names <= columns.keys():
+            return reward(StateFormulas({name: (formula, columns)}), low, about=about)
+        values = finite(formula, self.states, "measures", name)
+        return probability(values, about) if formula.boolean else mean_of_states(values, about)
+
     @property
     def changeable(self) -> dict[str, int | float]:
         """The constants."""
@@ -168,3 +179,17 @@ class FormulaModel(Model):
 
 def _valid(rates: Tensor) -> Tensor:
     return rates.isfinite() & (rates >= 0)
+
+
+def finite(formula: Formula, states: States, section: str, key: str = "") -> NDArray[np.float64]:
+    """Return what only the state decides, in every state, or raise if it is not finite there."""
+    values = np.array(on_arrays(formula, states.columns), dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise DescriptionError(
+            f"{formula.text} is {values[bad[0]]:g} in state {states[int(bad[0])]}, and must be "
+            f"finite in every state: avoid the others with if(condition, ..., 0)",
+            section,
+            key,
+        )
+    return values

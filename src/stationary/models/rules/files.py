@@ -49,7 +49,7 @@ def read_model(path: str | os.PathLike[str], **changes: float) -> RuleModel:
     6
     """
     file = Path(path)
-    source = _source(file)
+    source = read_source(file)
     try:
         given = tomllib.loads(source)
     except RecursionError:
@@ -75,7 +75,8 @@ def read_model(path: str | os.PathLike[str], **changes: float) -> RuleModel:
         raise InputError(f"{file}: {error}") from None
 
 
-def _source(file: Path) -> str:
+def read_source(file: Path) -> str:
+    """Return the text of a model file."""
     try:
         with file.open("rb") as stream:
             content = stream.read(_LARGEST + 1)

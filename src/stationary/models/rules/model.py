@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from stationary._support.types import Array
@@ -22,17 +21,13 @@ from stationary.models.measures import (
     Flows,
     Measure,
     mean_of_states,
-    probability,
-    reward,
 )
-from stationary.models.rules.base import FormulaModel
+from stationary.models.rules.base import FormulaModel, finite
 from stationary.models.rules.description import Description, read_description
 from stationary.models.rules.errors import DescriptionError
-from stationary.models.rules.formulas import Formula, on_arrays
 from stationary.models.rules.rates import StateFormulas
 from stationary.models.rules.reach import Applied, check_irreducible, explored
 from stationary.models.rules.requests import follower, read_servers, request_flows
-from stationary.models.rules.states import States
 
 
 class RuleModel(FormulaModel):
@@ -131,7 +126,7 @@ class RuleModel(FormulaModel):
         counted = None
         if description.counted is not None:
             # Adding zero makes -0 into 0, which needs no name of its own.
-            counted = _finite(description.formula(description.counted, "count"), states, "count")
+            counted = finite(description.formula(description.counted, "count"), states, "count")
             counted = counted + 0.0
         super().__init__(
             states,
@@ -155,7 +150,7 @@ class RuleModel(FormulaModel):
         jobs = None
         counting = given.jobs or " + ".join(read_servers(given))
         if counting:
-            jobs = _finite(given.formula(counting, "jobs"), self.states, "jobs")
+            jobs = finite(given.formula(counting, "jobs"), self.states, "jobs")
             self.register_buffer("levels", torch.from_numpy(jobs), persistent=False)
         self._flows: StateFormulas | None = None
         if given.arriving:
@@ -175,13 +170,7 @@ class RuleModel(FormulaModel):
                 raise InputError(f"measure {name!r} is there already; give yours another name")
             known = [*given.inputs, *given.params]
             formula = given.formula(text, "measures", name, known, condition=None)
-            if not formula.names <= columns.keys():
-                found[name] = reward(StateFormulas({name: (formula, columns)}), about=text)
-                continue
-            values = _finite(formula, self.states, "measures", name)
-            found[name] = (
-                probability(values, text) if formula.boolean else mean_of_states(values, text)
-            )
+            found[name] = self._measure_of(name, formula, text)
         return found
 
     def _check_jobs(self, followed: Array) -> None:
@@ -236,17 +225,3 @@ class RuleModel(FormulaModel):
         """The whole description; constants also one by one, as options that can be changed."""
         plain = self._description.model_dump(mode="json", exclude_defaults=True)
         return {**plain, **self.constants}
-
-
-def _finite(formula: Formula, states: States, section: str, key: str = "") -> NDArray[np.float64]:
-    """Return what only the state decides, in every state, or raise if it is not finite there."""
-    values = np.array(on_arrays(formula, states.columns), dtype=np.float64)
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        raise DescriptionError(
-            f"{formula.text} is {values[bad[0]]:g} in state {states[int(bad[0])]}, and must be "
-            f"finite in every state: avoid the others with if(condition, ..., 0)",
-            section,
-            key,
-        )
-    return values
