@@ -6,6 +6,7 @@ import pytest
 import stationary as st
 from stationary import words
 from stationary.errors import InputError
+from stationary.planning.assumed import assumed
 from stationary.terms.slo import as_slos
 
 
@@ -107,4 +108,10 @@ def test_servers_that_the_data_leave_open_are_a_range_and_others_are_not_named()
     assert [servers for servers, _ in unsure.others] == [unsure.value, 4]
     limits = [load for _, load in unsure.others]
     assert limits[0] < limits[1]
-    assert words.assumed([unsure]).startswith(f"{unsure.value} to 4 servers (if it is really")
+    assert words.assumed([unsure]).startswith(f"{unsure.value} to 4 servers (if {unsure.value} or")
+
+
+def test_nothing_is_scaled_by_a_limit_of_zero(plan):
+    never = as_slos("response_time < 1e-6")
+    found = assumed(plan.draws.parts, None, never, plan.heaviest, 5.0, ())
+    assert all(each.others == () for each in found)

@@ -80,6 +80,8 @@ def assumed(
     assert isinstance(model, ServerQueue)  # noqa: S101 - one of its kind
     # By ratios: the answer is a median of draws, and these are limits at the estimates.
     own = _limit(part, model, slos, near) if answer > 0 else None
+    if own is not None and own.load == 0:  # where the median of draws is not
+        own = None
 
     def effects(values: list[float], change: Callable[[float], Model]) -> dict[str, Any]:
         others, bound_by = [], []
