@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numba
 import numpy as np
@@ -16,7 +15,6 @@ import torch
 from torch import Tensor
 
 from stationary._support.arguments import explained
-from stationary._support.functions import ChainFunction, is_transforming, primals
 from stationary.data._base import TINY
 from stationary.errors import InputError
 
@@ -121,10 +119,6 @@ def conditional_nll(
             f"counts must have a column for each of {observation.count} observed categories; got "
             f"shape {tuple(counts.shape)}"
         )
-    plain = pi.device.type == "cpu" and pi.dtype == counts.dtype == torch.float64
-    alike = pi.shape[:-1] == counts.shape[:-1] and not counts.requires_grad
-    if plain and alike and not is_transforming():
-        return _ConditionalNll.apply(pi, counts, _Task(observation))
     return -(counts * conditional_probabilities(pi, observation).log()).sum(-1)
 
 
@@ -156,51 +150,6 @@ def moment_loss(pi: Tensor, values: Tensor, targets: Tensor) -> Tensor:
             f"{tuple(pi.shape)}, {tuple(values.shape)} and {tuple(targets.shape)}"
         )
     return (pi @ values.mT - targets).square().sum(-1)
-
-
-class _Task:
-    """Which category covers each state and, once the loss is known, its slope in ``pi``."""
-
-    slope: Tensor
-
-    def __init__(self, observation: ObservationMap) -> None:
-        self.observation = observation
-
-
-class _ConditionalNll(ChainFunction):
-    @staticmethod
-    def forward(pi: Tensor, counts: Tensor, task: _Task) -> Tensor:
-        values, task.slope = compiled_nll(pi, counts, task.observation)
-        return values
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, _Task], output: Tensor) -> None:
-        del output
-        *tensors, ctx.task = inputs
-        ctx.save_for_backward(*tensors)
-        ctx.save_for_forward(*tensors)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
-        pi, counts = ctx.saved_tensors
-        slope = ctx.task.slope
-        if torch.is_grad_enabled():
-            slope = _slope(pi, counts, ctx.task.observation)
-        return g[..., None] * slope, None, None
-
-    @staticmethod
-    def tangent(ctx: Any, moved: Tensor, counts: Tensor | None) -> Tensor:
-        del counts  # data, which do not move
-        pi, seen = primals(ctx)
-        return (_slope(pi, seen, ctx.task.observation) * moved).sum(-1)
-
-
-def _slope(pi: Tensor, counts: Tensor, observation: ObservationMap) -> Tensor:
-    """Slope in ``pi`` as a differentiable function of it."""
-    p = observation.of(pi).clamp_min(TINY)
-    return observation.to_states(
-        counts.sum(-1, keepdim=True) / p.sum(-1, keepdim=True) - counts / p
-    )
 
 
 def compiled_nll(pi: Tensor, counts: Tensor, observation: ObservationMap) -> tuple[Tensor, Tensor]:
