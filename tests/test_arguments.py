@@ -52,7 +52,6 @@ CALLS = [
     (st.data.ServiceTimes, {"data": [[3.0, 1.0, 1.0]], "cells": [(1, False, 1)]}),
     (st.data.choices, {"menus": [[1, 1]], "chosen": ["a"], "items": ["a", "b"]}),
     (st.conditional_nll, {"pi": ones(2, 3) / 3, "counts": ones(2, 2), "observation": [0, 1]}),
-    (st.data.moment_loss, {"pi": ones(2, 3), "values": ones(1, 3), "targets": ones(2, 1)}),
     (st.simulate, {"model": QUEUE, "x": [1.0, 2.0]}),
     (st.simulation.simulate_requests, {"model": QUEUE, "x": [1.0, 2.0]}),
     (st.simulation.trajectory, {"model": QUEUE, "x": 1.0, "duration": 2.0}),

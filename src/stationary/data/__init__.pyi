@@ -9,7 +9,6 @@ from .choices import rankings as rankings
 from .latency import Latencies as Latencies
 from .losses import ObservationMap as ObservationMap
 from .losses import conditional_nll as conditional_nll
-from .losses import moment_loss as moment_loss
 from .lost import Losses as Losses
 from .readers import read_windows as read_windows
 from .service_times import Cell as Cell

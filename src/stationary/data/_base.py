@@ -15,7 +15,6 @@ import pkgutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -37,22 +36,13 @@ _MOST_SHOWN = 8
 
 
 class Misplaced(NamedTuple):
-    """Share of what was observed that a forecast gets wrong.
-
-    Attributes
-    ----------
-    share : float
-        The share.
-    error : float
-        Its standard error.
-    by_chance : bool
-        Whether chance explains the share, where every interval allows for that chance: then a lack
-        of data is no reason to doubt the forecast.
-    """
+    """Share of what was observed that a forecast gets wrong, and its standard error."""
 
     share: float
     error: float
     by_chance: bool = False
+    """Whether chance explains the share, where every interval allows for that chance: then a lack
+    of data is no reason to doubt the forecast."""
 
 
 class Observation(Checked, ABC):
@@ -184,14 +174,8 @@ class Observation(Checked, ABC):
     def misplaced(self, terms: Array, roots: Array, recorded: int) -> Misplaced | None:
         """How much of the data a forecast gets wrong; None where that has no meaning.
 
-        Parameters
-        ----------
-        terms : ndarray [M, S]
-            What `log_terms` returns.
-        roots : ndarray [M, K, S]
-            This observation's columns of `Windows.roots`.
-        recorded : int
-            Number of recorded windows.
+        It is given what `log_terms` returns, ``[M, S]``, this observation's columns of
+        `Windows.roots`, ``[M, K, S]``, and the number of recorded windows.
         """
         del terms, roots, recorded
         return None
@@ -316,16 +300,10 @@ class Counts(Observation):
         return Misplaced(float(np.abs(total).sum() / 2), error)
 
 
-@cache
-def _load_kinds() -> None:
-    """Load every file of this folder, so that the kinds in them are known."""
-    for file in pkgutil.iter_modules(sys.modules[__package__].__path__):
-        import_module(f"{__package__}.{file.name}")
-
-
 def known_kinds() -> dict[str, type[Observation]]:
     """Return every kind by name: those in the files of this folder, and those defined elsewhere."""
-    _load_kinds()
+    for file in pkgutil.iter_modules(sys.modules[__package__].__path__):
+        import_module(f"{__package__}.{file.name}")
     return Observation.kinds
 
 

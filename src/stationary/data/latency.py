@@ -3,8 +3,8 @@ r"""Latency histograms: how many answered requests had a response time in each b
 With S the tail of the model's response times, a request is in the bucket from ``a`` to ``b`` with
 probability ``S(a) - S(b)``. That likelihood is exact for the model, whatever the width of the
 buckets; no time is rounded or divided into a queue length. Requests without an answer are not in
-the histogram. Where answers after a time-out are given up, probabilities are those of requests that
-are answered before it.
+the histogram. Where longer times than the last edge were not counted, probabilities are those of
+requests that are answered before it.
 
 Response times contain the time outside the queue, its *overhead*. It is a parameter where the model
 was made with one, as in ``MMmK(overhead=0.001)``; without it the service rate is biased. One
@@ -55,10 +55,6 @@ class Latencies(Counts):
         the second, and so on. One column more than there are edges counts those beyond the last.
     edges : sequence of float
         Upper edges of the buckets, increasing, in the unit of time of the loads.
-    cumulative : bool
-        Whether each column counts all requests up to its edge, as Prometheus' buckets do.
-    timeout : float, optional
-        Time after which no request is answered.
 
     Examples
     --------
@@ -77,13 +73,7 @@ class Latencies(Counts):
     open: bool
     """Whether times beyond the last edge were counted, too."""
 
-    def __init__(
-        self,
-        data: Any,
-        edges: Sequence[float],
-        cumulative: bool = False,
-        timeout: float | None = None,
-    ) -> None:
+    def __init__(self, data: Any, edges: Sequence[float]) -> None:
         self.__dict__["edges"] = _increasing(edges)
         counts = as_table(data, "latency").numpy()
         width = counts.shape[-1] if counts.ndim else 0
@@ -93,24 +83,14 @@ class Latencies(Counts):
                 f"times; got {len(self.edges)} edges and {width} columns"
             )
         self.__dict__["open"] = width > len(self.edges)
-        super().__init__(_per_bucket(counts, cumulative))
-        if timeout is not None:
-            self._end_at(float(timeout))
-
-    def _end_at(self, timeout: float) -> None:
-        """Leave out the buckets beyond a time-out, which must be empty."""
-        if not timeout > 0:
-            raise InputError(f"timeout must be a positive time; got {timeout:g}")
-        begins = np.array([0.0, *self.edges])[: self.data.shape[1]]
-        late = self.data[:, begins >= timeout]
-        if bool((late > 0).any()):
+        super().__init__(counts)
+        rises = (self.data.diff() >= 0).all() & (self.data[:, 0] < self.data[:, -1]).all()
+        if width >= _ENOUGH and bool(rises):
             raise InputError(
-                f"{late.sum():.0f} response times are longer than the time-out, {timeout:g}: is it "
-                f"in the unit of the edges ({self.edges[0]:g} to {self.edges[-1]:g})?"
+                "latency counts never fall from one bucket to the next in any window, as "
+                "cumulative counts do (Prometheus' le buckets): give the count of each bucket "
+                "alone, as np.diff(counts, prepend=0) makes them"
             )
-        kept = begins < timeout
-        edges = tuple(min(edge, timeout) for edge in (*self.edges, timeout)[: int(kept.sum())])
-        self.__dict__.update(data=self.data[:, kept], edges=edges, open=False)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -256,27 +236,6 @@ def _increasing(edges: Sequence[float]) -> tuple[float, ...]:
             f"{', '.join(f'{edge:g}' for edge in found[:12]) or 'none'}"
         )
     return found
-
-
-def _per_bucket(counts: Array, cumulative: bool) -> Array:
-    """Return counts of single buckets, and refuse what seems to be the other kind."""
-    rises = counts.ndim == 2 and counts.shape[1] >= _ENOUGH and bool((counts >= 0).all())
-    rises = rises and bool((np.diff(counts) >= 0).all())
-    if cumulative:
-        if counts.ndim == 2 and bool((np.diff(counts) < 0).any()):
-            window = int((np.diff(counts) < 0).any(1).argmax())
-            raise InputError(
-                f"cumulative latency counts cannot fall from one bucket to the next, and those of "
-                f"window {window} do: they look like counts of single buckets (cumulative=False)"
-            )
-        return np.diff(counts, prepend=0.0)
-    if rises and bool((counts[:, 0] < counts[:, -1]).all()):
-        raise InputError(
-            "latency counts never fall from one bucket to the next in any window, as cumulative "
-            "counts do (Prometheus' le buckets): give the count of each bucket alone; in Python, "
-            "Latencies(..., cumulative=True) takes them as they are"
-        )
-    return counts
 
 
 def as_buckets(names: Sequence[str], pattern: str | None) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Losses of steady states, for fits of one's own: any function of ``pi`` that torch can take.
 
 `conditional_nll` is the paper's, of counts. Shares in place of counts make it the cross entropy, in
-nats per sample. `moment_loss` compares means, such as a mean queue length.
+nats per sample.
 """
 
 from __future__ import annotations
@@ -122,36 +122,6 @@ def conditional_nll(
     return -(counts * conditional_probabilities(pi, observation).log()).sum(-1)
 
 
-@explained
-def moment_loss(pi: Tensor, values: Tensor, targets: Tensor) -> Tensor:
-    """Squares of the differences between means and targets, added up for every window, ``[...]``.
-
-    Parameters
-    ----------
-    pi : Tensor [..., n]
-        Steady states.
-    values : Tensor [K, n]
-        What each state counts for in each moment: ``torch.arange(n)`` for the mean state, its
-        square for the second moment.
-    targets : Tensor [..., K]
-        What the moments should be. Moments of different size may be divided by their standard
-        errors, in ``values`` and in ``targets``.
-
-    Examples
-    --------
-    >>> import torch
-    >>> pi = torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64)
-    >>> moment_loss(pi, torch.tensor([[0.0, 1.0, 2.0]]).double(), torch.tensor([[1.0]]).double())
-    tensor([0.0900], dtype=torch.float64)
-    """
-    if pi.shape[-1:] != values.shape[1:] or targets.shape[-1:] != values.shape[:1]:
-        raise InputError(
-            f"pi [..., n], values [K, n] and targets [..., K] do not fit; got shapes "
-            f"{tuple(pi.shape)}, {tuple(values.shape)} and {tuple(targets.shape)}"
-        )
-    return (pi @ values.mT - targets).square().sum(-1)
-
-
 def compiled_nll(pi: Tensor, counts: Tensor, observation: ObservationMap) -> tuple[Tensor, Tensor]:
     """`conditional_nll` of every window, and its slope in ``pi``, in one compiled pass.
 
@@ -159,11 +129,8 @@ def compiled_nll(pi: Tensor, counts: Tensor, observation: ObservationMap) -> tup
     """
     p, y = pi.detach().numpy(), counts.detach().numpy()
     values, slope = np.empty(p.shape[:-1]), np.empty(p.shape)
-    if p.ndim == 2:
-        _nll(p, y, observation.category.numpy(), values, slope)
-    else:
-        p, y, by_p = (array.reshape(values.size, array.shape[-1]) for array in (p, y, slope))
-        _nll(p, y, observation.category.numpy(), values.reshape(-1), by_p)
+    p, y, by_p = (array.reshape(values.size, array.shape[-1]) for array in (p, y, slope))
+    _nll(p, y, observation.category.numpy(), values.reshape(-1), by_p)
     return torch.from_numpy(values), torch.from_numpy(slope)
 
 

@@ -27,15 +27,7 @@ _MOST_NUMBERS = 2**27
 
 
 class Moments:
-    """How many windows each row stands for, and the sum of ``y y^T`` over them.
-
-    Parameters
-    ----------
-    multiplicity : Tensor [U]
-        Windows that were added up in each row.
-    squares : Tensor [U, S, S]
-        Sums of the outer products of their data with themselves.
-    """
+    """How many windows each row stands for, ``[U]``, and the sum of ``y y^T``, ``[U, S, S]``."""
 
     def __init__(self, multiplicity: Tensor, squares: Tensor) -> None:
         self.multiplicity, self.squares = multiplicity, squares

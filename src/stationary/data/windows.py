@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -41,6 +41,8 @@ from stationary.terms.categories import Category, Observed, members
 
 if TYPE_CHECKING:
     import pandas as pd
+
+K = TypeVar("K", bound=Observation)
 
 _UNEQUAL = 30.0
 """Ratio of the amounts of data in two windows that no difference of their loads explains."""
@@ -133,12 +135,6 @@ class Windows:
                 f"x must have a row for each of the {rows} windows and a column for each input "
                 f"({', '.join(names)}); got shape {tuple(x.shape)}: inputs= names the columns"
             )
-        columns = sum(kind.data.shape[1] for kind in kinds)
-        if moments is not None and moments.squares.shape != (rows, columns, columns):
-            raise InputError(
-                f"moments must be of the same {rows} rows and {columns} columns as the data; got "
-                f"squares of shape {tuple(moments.squares.shape)}"
-            )
         bad = find_bad(x.numpy(), inputs=len(names))
         if bad:
             row, column, problem = bad
@@ -213,13 +209,7 @@ class Windows:
         )
 
     def _repr_html_(self) -> str:
-        import pandas as pd
-
-        columns = {name: self.x[:, k].numpy() for k, name in enumerate(self.inputs)}
-        for kind in self.observations:
-            columns |= {name: kind.data[:, k].numpy() for k, name in enumerate(kind.columns)}
-        shown = pd.DataFrame(columns).to_html(max_rows=10, max_cols=12)
-        return f"<p>{escape(repr(self))}</p>{shown}"
+        return f"<p>{escape(repr(self))}</p>{self.to_frame().to_html(max_rows=10, max_cols=12)}"
 
     def __repr__(self) -> str:
         low, high = self.loads.min(), self.loads.max()
@@ -255,16 +245,23 @@ class Windows:
         return torch.stack([kind.size for kind in self.observations]).sum(0)
 
     @property
+    def every(self) -> tuple[Observation, ...]:
+        """All observations, those that a fit does not use last."""
+        return (*self.observations, *self.aside)
+
+    def find(self, kind: type[K]) -> K | None:
+        """Return the first observation of a kind, whether a fit uses it or not."""
+        return next((each for each in self.every if isinstance(each, kind)), None)
+
+    @property
     def _columns(self) -> list[str]:
         return [name for kind in self.observations for name in kind.columns]
 
     @property
     def counted(self) -> Counts | None:
         """The counts that checks read: of states, else of another kind; None without counts."""
-        every = (*self.observations, *self.aside)
-        kinds = [kind for kind in every if isinstance(kind, Counts)]
-        kinds.sort(key=lambda kind: (isinstance(kind, States), kind.rank), reverse=True)
-        return next(iter(kinds), None)
+        kinds = (kind for kind in self.every if isinstance(kind, Counts))
+        return max(kinds, key=lambda kind: (isinstance(kind, States), kind.rank), default=None)
 
     @property
     def longest_queue(self) -> int | None:
@@ -432,8 +429,8 @@ class Windows:
         """
         if self.chosen:
             return self
-        models, every = list(models), (*self.observations, *self.aside)
-        usable = [kind for kind in every if all(map(kind.explained_by, models))]
+        models = list(models)
+        usable = [kind for kind in self.every if all(map(kind.explained_by, models))]
         best = max((kind.rank for kind in usable), default=0)
         chosen = {kind.kind for kind in usable if kind.rank == best}
         used = [k for k in usable if k.rank in (0, best) or not chosen.isdisjoint(k.beside)]
@@ -449,8 +446,7 @@ class Windows:
         return made if made.chosen else made._changed(chosen=True)
 
     def _keeping(self, kinds: Iterable[Observation | str]) -> Windows:
-        every = (*self.observations, *self.aside)
-        chosen = [kinds] if isinstance(kinds, str) else list(kinds)
+        every, chosen = self.every, [kinds] if isinstance(kinds, str) else list(kinds)
         names = {kind.kind for kind in every}
         for kind in chosen:
             if isinstance(kind, str) and kind not in names:
@@ -508,7 +504,7 @@ class Windows:
         import pandas as pd  # here, because a fit does without it
 
         parts = [pd.DataFrame(self.x.numpy(), columns=list(self.inputs))]
-        for kind in (*self.observations, *self.aside):
+        for kind in self.every:
             whole = bool((kind.data == kind.data.round()).all())
             values = kind.data.to(torch.int64) if whole else kind.data
             parts.append(pd.DataFrame(values.numpy(), columns=list(kind.columns)))

@@ -67,7 +67,7 @@ def write_windows(windows: Windows, path: Path) -> None:
     windows.check_single("a file with one line per window")
     if path.suffix.lower() != ".csv":
         raise InputError(f"{path}: to_csv writes .csv files; give the file that ending")
-    for kind in (*windows.observations, *windows.aside):
+    for kind in windows.every:
         if kind.kind != "states" and kind.find_columns(kind.columns) != kind.columns:
             raise InputError(
                 f"a file of windows cannot hold the columns {', '.join(kind.columns[:9])}: "
@@ -93,7 +93,7 @@ def write_windows(windows: Windows, path: Path) -> None:
             metadata["duration"] = lengths[0]
         else:
             frame.insert(windows.x.shape[1], "duration", windows.duration.numpy())
-    for kind in (*windows.observations, *windows.aside):
+    for kind in windows.every:
         metadata |= kind.metadata()
     try:
         write_table(frame, path, metadata)

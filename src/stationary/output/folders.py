@@ -18,8 +18,6 @@ JSON, ARRAYS, WINDOWS = "plan.json", "arrays.safetensors", "windows.parquet"
 HISTORY = "history.parquet"  # of a stochastic fit
 REPORT = "report.html"  # which a plan may have beside it
 FILES = {JSON, ARRAYS, WINDOWS, HISTORY, REPORT}
-OLD = "fit.json"  # of formats 1 and 2
-OLD_FILES = {OLD, "params.safetensors"}
 
 
 def as_folder(folder: Any) -> Path:
@@ -50,8 +48,8 @@ def check_target(folder: Path, overwrite: bool) -> None:
         present = {path.name for path in folder.iterdir()}
     except FileNotFoundError:  # another writer is replacing it just now
         return
-    others = sorted(present - FILES - OLD_FILES)
-    if others or (present and not present & {JSON, OLD}):
+    others = sorted(present - FILES)
+    if others or (present and JSON not in present):
         raise InputError(
             f"{folder} holds other files ({(others or sorted(present))[0]}); name a new folder for "
             f"the run"
@@ -78,5 +76,5 @@ def check_run(path: Path) -> None:
         raise RunError(f"{path}: there is no such folder; make it with 'stationary plan ... -o'")
     if not path.is_dir():
         raise RunError(f"{path} is a file; give the folder that 'stationary plan ... -o' wrote")
-    if not any((path / name).exists() for name in {*FILES, OLD}):
+    if not any((path / name).exists() for name in FILES):
         raise RunError(f"{path} is not a run; give a folder that 'stationary plan ... -o' wrote")

@@ -41,7 +41,6 @@ from stationary.output.folders import (
     FILES,
     HISTORY,
     JSON,
-    OLD,
     WINDOWS,
     as_folder,
     check_run,
@@ -128,8 +127,7 @@ def _draws(plan: Record) -> Draws | None:
 
 def _write_windows(windows: Windows, folder: Path, arrays: dict[str, Tensor]) -> dict[str, Any]:
     columns = {f"x:{name}": windows.x[:, k] for k, name in enumerate(windows.inputs)}
-    every = (*windows.observations, *windows.aside)
-    for number, kind in enumerate(every):
+    for number, kind in enumerate(windows.every):
         columns |= {f"{number}:{name}": kind.data[:, k] for k, name in enumerate(kind.columns)}
     if windows.duration is not None:
         columns["duration"] = windows.duration
@@ -143,7 +141,8 @@ def _write_windows(windows: Windows, folder: Path, arrays: dict[str, Tensor]) ->
     return {
         "inputs": list(windows.inputs),
         "observations": [
-            {"kind": kind.kind, "columns": len(kind.columns), **kind.facts()} for kind in every
+            {"kind": kind.kind, "columns": len(kind.columns), **kind.facts()}
+            for kind in windows.every
         ],
         "used": len(windows.observations),
     }
@@ -265,9 +264,8 @@ def _read(path: Path, content: dict[str, Any], own: Sequence[Model]) -> dict[str
 def _read_json(path: Path) -> dict[str, Any]:
     """Return the content of the JSON file, checked to be as it was saved by this version."""
     check_run(path)
-    old = (path / OLD).exists() and not (path / JSON).exists()
     try:
-        content: Any = json.loads((path / (OLD if old else JSON)).read_text(encoding="utf-8"))
+        content: Any = json.loads((path / JSON).read_text(encoding="utf-8"))
     except FileNotFoundError:
         _damaged(path, f"{JSON} is missing")
     except UnicodeDecodeError:
@@ -276,14 +274,14 @@ def _read_json(path: Path) -> dict[str, Any]:
         _damaged(path, f"{JSON}: {getattr(error, 'strerror', None) or error}")
     content = content if isinstance(content, dict) else {}
     number = content.get("format")
-    if old or (isinstance(number, int) and number < FORMAT):
+    if not isinstance(number, int):
+        _damaged(path, f"{JSON} does not say its format")
+    if number < FORMAT:
         recipe = (content.get("recipe") or {}).get("command", "stationary fit ... -o")
         raise RunError(
             f"{path} was saved by an older stationary, in a form that is no longer read; make it "
             f"again with '{recipe}' (--overwrite to replace it)"
         )
-    if not isinstance(number, int):
-        _damaged(path, f"{JSON} does not say its format")
     if number > FORMAT:
         raise RunError(
             f"{path} was written by a newer stationary "

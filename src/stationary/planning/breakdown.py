@@ -15,19 +15,13 @@ from stationary.planning.limits import Limit
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Parts of the variance of the logarithm of a limit.
-
-    Attributes
-    ----------
-    shares : dict
-        By cause: ``model error`` and ``drift`` of the speed, ``capacity``, ``sampling`` (how well
-        the data determine the speed), and ``the rest`` (slowing, and other servers).
-    slowing : float
-        Probability that service slows down under load.
-    """
+    """Parts of the variance of the logarithm of a limit."""
 
     shares: dict[str, float]
+    """By cause: ``model error`` and ``drift`` of the speed, ``capacity``, ``sampling`` (how well
+    the data determine the speed), and ``the rest`` (slowing, and other servers)."""
     slowing: float
+    """Probability that service slows down under load."""
 
 
 def breakdown(

@@ -34,32 +34,16 @@ MOST_LOST = 0.02
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """Measures at some inputs, with intervals.
+    """Measures at some inputs, with intervals."""
 
-    Attributes
-    ----------
-    x : Tensor [G, d]
-        Inputs.
-    inputs : tuple of str
-        Their names; a single input is called ``load``.
-    names : tuple of str
-        Measures.
-    value, low, high : ndarray [G, K]
-        Each measure, and the ends of its interval.
-    doubts : tuple of Doubt or None
-        Why each row is not trusted; None where it is.
-    failed : int
-        Draws whose chain could not be solved at some input. They widen both ends.
-    """
-
-    x: Tensor
-    inputs: tuple[str, ...]
-    names: tuple[str, ...]
-    value: Array
+    x: Tensor  # [G, d]
+    inputs: tuple[str, ...]  # their names; a single input is called load
+    names: tuple[str, ...]  # of the measures
+    value: Array  # [G, K]
     low: Array
     high: Array
-    doubts: tuple[Doubt | None, ...]
-    failed: int = 0
+    doubts: tuple[Doubt | None, ...]  # why each row is not trusted; None where it is
+    failed: int = 0  # draws not solved at some input, which widen both ends
 
     def frame(self) -> pd.DataFrame:
         """Return one row per input, with ``trusted`` and the ``reason`` if it is not."""

@@ -41,30 +41,14 @@ from stationary.models.chunks import steady_states
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """What is known now, and what a window at another load would add.
-
-    Attributes
-    ----------
-    estimate : Estimate
-        The fitted model.
-    windows : Windows
-        What it was fitted to.
-    hessian : ndarray [P, P]
-        H of the present windows.
-    scatter : ndarray [P, P]
-        M, the covariance of their score.
-    excess : float
-        Factor by which the present windows scatter more than B says.
-    samples : float
-        Samples of the system in a window, per unit of load where arriving requests sample it.
-    """
+    """What is known now, and what a window at another load would add."""
 
     estimate: Estimate
     windows: Windows
-    hessian: Array
-    scatter: Array
-    excess: float
-    samples: float
+    hessian: Array  # [P, P]: H of the present windows
+    scatter: Array  # [P, P]: M, the covariance of their score
+    excess: float  # factor by which the present windows scatter more than B says
+    samples: float  # of the system in a window; where arriving requests sample it, per unit of load
 
     @classmethod
     def of(cls, estimate: Estimate, windows: Windows) -> Information:

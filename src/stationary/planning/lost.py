@@ -19,8 +19,7 @@ _CHANCE = 0.005
 def lost_already(windows: Windows, found: Limit) -> bool:
     """Whether more requests were lost at the loads that a limit allows than its SLOs do."""
     bounds = [slo.bound for slo in found.slos if slo.measure == "loss"]
-    kinds = (*windows.observations, *windows.aside)
-    losses = next((kind for kind in kinds if isinstance(kind, Losses)), None)
+    losses = windows.find(Losses)
     if not bounds or losses is None:
         return False
     allowed = (windows.loads <= found.load).numpy()

@@ -29,88 +29,39 @@ from stationary.trust.study import Comparison, Study, comparison, study
 
 @dataclass(frozen=True)
 class Question:
-    """What a plan answers unless it is asked something else.
-
-    Attributes
-    ----------
-    slos : tuple of Slo
-        What must hold.
-    present : float, optional
-        The load to compare a limit with; by default the heaviest of the data.
-    level : float
-        Coverage of intervals.
-    missing : tuple of str
-        What an operator should say of the system and did not, such as ``capacity``.
-    """
+    """What a plan answers unless it is asked something else."""
 
     slos: tuple[Slo, ...] = ()
-    present: float | None = None
+    present: float | None = None  # to compare a limit with; by default the heaviest of the data
     level: float = 0.95
-    missing: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # what an operator should say and did not, such as capacity
 
 
 @dataclass(frozen=True, eq=False)
 class Refits:
-    """Parameters of a bootstrap.
+    """Parameters of a bootstrap."""
 
-    Attributes
-    ----------
-    theta : Tensor [B, P]
-        Of the refits that converged.
-    block : int
-        Successive windows that were drawn as one block.
-    failed : int
-        Refits that did not converge.
-    """
-
-    theta: Tensor
-    block: int = 1
-    failed: int = 0
+    theta: Tensor  # [B, P], of the refits that converged
+    block: int = 1  # successive windows that were drawn as one block
+    failed: int = 0  # refits that did not converge
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """Estimates of one or several models on one data set, and what is known of them.
-
-    Attributes
-    ----------
-    windows : Windows
-        The data.
-    fitted : mapping of str to Estimate
-        Every model that was fitted to all windows, by name.
-    pooled : bool
-        Whether answers come from all models by weight; otherwise from the first alone.
-    question : Question
-        What is answered unless something else is asked.
-    failed : mapping of str to str
-        Models that could not be fitted, and why.
-    seed : int
-        Of draws, starts and orders.
-    history : DataFrame
-        The steps of a stochastic fit, one row each; empty otherwise.
-    recipe : mapping
-        How it was made, as text: the command, and the method of a stochastic fit.
-    refits : Refits, optional
-        Of a bootstrap, from which intervals are then made.
-    changed : (Change, Draws), optional
-        Of a what-if: a system that was not observed itself.
-    discrepancy : Discrepancy, optional
-        Model error that answers allow for; none for the sampling error alone.
-    known_studies, known_comparison, known_draws, known_limits
-        What was computed before, such as by the plan that was saved.
-    """
+    """Estimates of one or several models on one data set, and what is known of them."""
 
     windows: Windows
-    fitted: Mapping[str, Estimate]
-    pooled: bool = False
+    fitted: Mapping[str, Estimate]  # every model that was fitted to all windows, by name
+    pooled: bool = False  # whether answers come from all models by weight, or from the first alone
     question: Question = Question()
-    failed: Mapping[str, str] = field(default_factory=dict)
-    seed: int = 0
-    history: pd.DataFrame = field(default_factory=pd.DataFrame)
-    recipe: Mapping[str, str] = field(default_factory=dict)
-    refits: Refits | None = None
-    changed: tuple[Change, Draws] | None = None
-    discrepancy: Discrepancy | None = None
+    failed: Mapping[str, str] = field(default_factory=dict)  # models not fitted, and why
+    seed: int = 0  # of draws, starts and orders
+    history: pd.DataFrame = field(default_factory=pd.DataFrame)  # steps of a stochastic fit
+    recipe: Mapping[str, str] = field(default_factory=dict)  # how it was made: command, method
+    refits: Refits | None = None  # of a bootstrap, from which intervals are then made
+    changed: tuple[Change, Draws] | None = None  # of a what-if: a system that was not observed
+    discrepancy: Discrepancy | None = None  # model error that answers allow for
+    # What was computed before, such as by the plan that was saved.
     known_studies: Mapping[str, Study] = field(default_factory=dict)
     known_comparison: Comparison | None = None
     known_draws: Draws | None = None

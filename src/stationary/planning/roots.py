@@ -46,13 +46,6 @@ class Excess:
 
     Each SLO counts on the scale of its measure's intervals, on which measures are nearly linear in
     the log load. Row 0 is the centre, and the others are the draws.
-
-    Parameters
-    ----------
-    part : Part
-        Draws of one model.
-    slos : sequence of Slo
-        What must hold.
     """
 
     def __init__(self, part: Part, slos: Sequence[Slo]) -> None:

@@ -20,21 +20,14 @@ from stationary.terms.trust import Horizon
 
 @dataclass(frozen=True)
 class Change:
-    """What a what-if changes.
-
-    Attributes
-    ----------
-    options : mapping
-        For each option of the model that changes, its value before and after.
-    faster : float
-        How many times as fast every server works.
-    dropped : tuple of str
-        Models that cannot be changed like this, and are left out of a pooled answer.
-    """
+    """What a what-if changes."""
 
     options: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    """For each option of the model that changes, its value before and after."""
     faster: float = 1.0
+    """How many times as fast every server works."""
     dropped: tuple[str, ...] = ()
+    """Models that cannot be changed like this, and are left out of a pooled answer."""
 
     def stretched(self, horizon: Horizon) -> Horizon:
         """How far to trust the changed system: as far as the observed one, per server and speed."""

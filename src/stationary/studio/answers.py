@@ -266,7 +266,7 @@ def points(view: View) -> dict[str, list[list[float]]]:
     ranges = np.linspace(loads.min(), loads.max(), _BINS)
     group = np.digitize(loads, ranges)
     groups = [group == k for k in np.unique(group)]
-    for kind in (*windows.observations, *windows.aside):
+    for kind in windows.every:
         counts = kind.data.numpy()
         sums = [(loads[rows].mean(), counts[rows].sum(0)) for rows in groups]
         sums = [(load, total) for load, total in sums if total.sum() > 0]

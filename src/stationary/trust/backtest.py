@@ -74,19 +74,10 @@ def held_out(windows: Windows, cut: float) -> Windows:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """How a forecast did on held-out windows.
+    """How a forecast did on held-out windows."""
 
-    Attributes
-    ----------
-    per_count : ndarray [W]
-        Negative log-likelihood per count of every held-out window, at every cut.
-    wrong : Misplaced, optional
-        The misplaced share above the cut at which it is worst; None for observations that have
-        no categories.
-    """
-
-    per_count: Array
-    wrong: Misplaced | None
+    per_count: Array  # [W]: negative log-likelihood per count of every window, at every cut
+    wrong: Misplaced | None  # above the cut where it is worst; None without categories
 
     @property
     def mean(self) -> float:

@@ -71,15 +71,6 @@ def ladder(
     left out: data at light load can hardly exclude them, so that any loss would seem possible. Name
     them where the system is known to do that. Models whose arriving requests do not see the
     time-average state are left out where arriving requests did the sampling.
-
-    Parameters
-    ----------
-    windows : Windows
-        The data: what was observed, and how it was sampled.
-    servers, capacity : int
-        Of the system.
-    patience : float, optional
-        Longest time that a request waits before it is given up.
     """
     both = {"servers": servers, "capacity": capacity}
     service = {"name": "service", **both, "patience": patience}
@@ -152,9 +143,8 @@ def _patient_capacity(windows: Windows, servers: Sequence[int], patience: float,
 
 def _shares(windows: Windows) -> bool:
     """Whether requests overtake one another at one server, which serves several at a time."""
-    kinds = (*windows.observations, *windows.aside)
-    times = (kind for kind in kinds if isinstance(kind, ServiceTimes))
-    return any(kind.sharing > OVERTAKING for kind in times)
+    times = windows.find(ServiceTimes)
+    return times is not None and times.sharing > OVERTAKING
 
 
 def _largest_state(windows: Windows) -> tuple[int, bool]:
@@ -164,7 +154,7 @@ def _largest_state(windows: Windows) -> tuple[int, bool]:
     says what was lost, lost requests are counted in the full system. Requests that found the
     largest state and were not lost had room, too.
     """
-    counted, kinds = windows.counted, (*windows.observations, *windows.aside)
+    counted, losses = windows.counted, windows.find(Losses)
     if not isinstance(counted, States):
         return 0, False
     named = [
@@ -175,7 +165,6 @@ def _largest_state(windows: Windows) -> tuple[int, bool]:
     ]
     largest, column = max(named, default=(0, 0))
     seen = counted.data[:, column]
-    losses = next((kind for kind in kinds if isinstance(kind, Losses)), None)
     if not largest or not seen.any() or losses is None or not windows.by_arrivals:
         return largest, not seen.any()
     return (largest, True) if seen.equal(losses.data[:, 0]) else (largest + 1, False)

@@ -18,8 +18,7 @@ from stationary.models.queues import ServerQueue
 def as_logged(point: Point, windows: Windows) -> Point:
     """Return a point whose states are those that the log counted, if the windows are of a log."""
     model, overhead = point.model, vars(point.p).get("overhead")
-    kinds = (*windows.observations, *windows.aside)
-    of_requests = any(isinstance(kind, ServiceTimes) for kind in kinds) and windows.by_arrivals
+    of_requests = windows.find(ServiceTimes) is not None and windows.by_arrivals
     counted = isinstance(windows.counted, States)
     if overhead is None or not of_requests or not counted or not isinstance(model, ServerQueue):
         return point

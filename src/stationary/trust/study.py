@@ -37,27 +37,13 @@ from stationary.trust.scoring import recommend, weigh
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What is known of one fitted model.
+    """What is known of one fitted model."""
 
-    Attributes
-    ----------
-    cuts : tuple of float
-        Loads up to which it was refitted, lightest first.
-    below : tuple of Estimate or None
-        The refits to the windows up to each cut; None where that failed.
-    scores : tuple of Score or None
-        How they forecast the windows above it.
-    findings : tuple of Finding
-        What checks of the data found.
-    horizon : Horizon
-        How far the model may be trusted.
-    """
-
-    cuts: tuple[float, ...]
-    below: tuple[Estimate | None, ...]
-    scores: tuple[Score | None, ...]
-    findings: tuple[Finding, ...]
-    horizon: Horizon
+    cuts: tuple[float, ...]  # loads up to which it was refitted, lightest first
+    below: tuple[Estimate | None, ...]  # refits to the windows up to each; None where that failed
+    scores: tuple[Score | None, ...]  # how they forecast the windows above it
+    findings: tuple[Finding, ...]  # what checks of the data found
+    horizon: Horizon  # how far the model may be trusted
 
     def score(self, places: Sequence[float]) -> Score | None:
         """Score at some of the cuts together; None where there is none at one of them."""
@@ -68,24 +54,12 @@ class Study:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """How models did beside one another.
+    """How models did beside one another."""
 
-    Attributes
-    ----------
-    scores : dict
-        Of every model and baseline on the held-out windows; empty where none could be held out.
-    weights : dict
-        Of every model in the pooled forecast.
-    choice : Choice
-        Which model to take, and why.
-    held : int
-        Held-out windows above the lightest cut.
-    """
-
-    scores: dict[str, Score]
-    weights: dict[str, float]
-    choice: Choice
-    held: int = 0
+    scores: dict[str, Score]  # of every model and baseline; empty where no windows were held out
+    weights: dict[str, float]  # of every model in the pooled forecast
+    choice: Choice  # which model to take, and why
+    held: int = 0  # held-out windows above the lightest cut
 
 
 def study(whole: Estimate, windows: Windows) -> Study:

@@ -54,16 +54,8 @@ _LONGEST_LINE = 30  # letters of a label along the vertical axis before it is br
 def draw(name: str, label: str, size: tuple[int, int], paint: Callable[[Axes], Any]) -> Markup:
     """Return a chart as an ``<svg>`` element as wide as its container.
 
-    Parameters
-    ----------
-    name : str
-        Unique on the page: all ids of the chart start with it.
-    label : str
-        What the chart shows, for screen readers.
-    size : (width, height)
-        In units of the SVG. A small letter is about five units wide.
-    paint : callable
-        Draws on the axes it is given.
+    All ids in it start with the ``name``, which is unique on the page; the ``label`` is for screen
+    readers. The ``size`` is in units of which a small letter is about five wide.
     """
     settings: Any = _STYLE | {"svg.hashsalt": name}  # otherwise ids are random
     with matplotlib.rc_context(settings):

@@ -34,39 +34,17 @@ _TINY = 1e-290
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Counts and predictions of every window that counted states, in recorded order.
+    """Counts and predictions of every window that counted states, in recorded order."""
 
-    Attributes
-    ----------
-    position : ndarray [M]
-        Place of each window among all of them.
-    x : ndarray [M, d]
-        Inputs, the load first.
-    counts : ndarray [M, C]
-        Counts of the observed categories.
-    predicted : ndarray [M, C]
-        The model's share of every category among the observed ones.
-    seen : ndarray [M]
-        The model's probability that the system is in an observed category at all.
-    duration : ndarray [M], optional
-        How long each window lasted, in the unit of time of the loads.
-    depth : ndarray [C]
-        Place of each category, from 0, when they are ordered by how full the system is.
-    labels : tuple of str
-        Names of the categories.
-    unit : str
-        What a step in depth is: ``requests`` or ``categories``.
-    """
-
-    position: Array
-    x: Array
-    counts: Array
-    predicted: Array
-    seen: Array
-    duration: Array | None
-    depth: Array
-    labels: tuple[str, ...]
-    unit: str
+    position: Array  # [M]: place of each window among all of them
+    x: Array  # [M, d]: inputs, the load first
+    counts: Array  # [M, C]: of the observed categories
+    predicted: Array  # [M, C]: the model's share of every category among the observed ones
+    seen: Array  # [M]: the model's probability that the system is in an observed category at all
+    duration: Array | None  # [M]: how long each window lasted, in the unit of time of the loads
+    depth: Array  # [C]: place of each category, from 0, in order of how full the system is
+    labels: tuple[str, ...]  # of the categories
+    unit: str  # what a step in depth is: requests or categories
 
     @classmethod
     def of(cls, estimate: Estimate, windows: Windows) -> Residuals:
@@ -153,19 +131,9 @@ class Residuals:
 def residuals(estimate: Estimate, windows: Windows) -> pd.DataFrame:
     """Observed and predicted share of every category in every window, one row each.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        A fitted model.
-    windows : Windows
-        What it is compared with.
-
-    Returns
-    -------
-    DataFrame
-        ``position`` of the window in recorded order, its inputs by name, ``category``, ``observed``
-        and ``predicted`` share, and the ``standardised`` residual: their difference in units of its
-        spread from window to window, NaN for a single window.
+    Columns are the ``position`` of the window in recorded order, its inputs by name, ``category``,
+    ``observed`` and ``predicted`` share, and the ``standardised`` residual: their difference in
+    units of its spread from window to window, NaN for a single window.
     """
     found = Residuals.of(estimate, windows)
     categories = found.counts.shape[1]

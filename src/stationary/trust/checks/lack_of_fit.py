@@ -56,12 +56,8 @@ def check(case: Case) -> Finding:
 def shares_by_load(residuals: Residuals) -> pd.DataFrame:
     """Observed and predicted shares of windows pooled into a few groups by load.
 
-    Returns
-    -------
-    DataFrame
-        One row per group and category: ``group``, loads ``low`` to ``high``, ``windows``,
-        ``category``, ``observed`` and ``predicted`` share, and the ``stderr`` of their difference
-        by the spread between windows; NaN for a single window.
+    One row per group and category; ``stderr`` is that of the difference of the shares, by the
+    spread between windows, NaN for a single one.
     """
     parts = []
     for number, rows in enumerate(load_groups(residuals.loads)):

@@ -12,8 +12,7 @@ NEEDS_COUNTS = False
 
 def check(case: Case) -> Finding:
     """Look for service times that come out negative, because a later request left first."""
-    kinds = (*case.windows.observations, *case.windows.aside)
-    times = next((kind for kind in kinds if isinstance(kind, ServiceTimes)), None)
+    times = case.windows.find(ServiceTimes)
     if times is None:
         return unknown("no_requests")
     if getattr(case.estimate.model, "servers", 0) != 1:

@@ -46,33 +46,22 @@ class DirectionKind(StrEnum):
 
 @dataclass(frozen=True)
 class Direction:
-    """A direction of the parameters that the data leaves open.
-
-    Attributes
-    ----------
-    kind : DirectionKind
-        What moves along it.
-    weights : dict
-        E-folds that each parameter moves (units, for one that may take either sign), with squares
-        that add up to one; those that stay are left out.
-    curvature : float
-        Second derivative of the negative log-likelihood along it, in nats.
-    nearly : bool
-        Whether the data say a little about it, rather than nothing.
-    raised, lowered : tuple of str
-        Parameters that move noticeably, the most first.
-    at_most : float
-        Largest value of a parameter estimated at zero that explains the data almost as well as the
-        best fit; infinite if any does, NaN if that is not known.
-    """
+    """A direction of the parameters that the data leaves open."""
 
     kind: DirectionKind
     weights: dict[str, float]
+    """E-folds that each parameter moves (units, for one that may take either sign), with squares
+    that add up to one; those that stay are left out."""
     curvature: float
+    """Second derivative of the negative log-likelihood along it, in nats."""
     nearly: bool = False
+    """Whether the data say a little about it, rather than nothing."""
     raised: tuple[str, ...] = ()
     lowered: tuple[str, ...] = ()
+    """Parameters that move noticeably up and down, the most first."""
     at_most: float = math.nan
+    """Largest value of a parameter estimated at zero that explains the data almost as well as the
+    best fit; infinite if any does, NaN if that is not known."""
 
     def vector(self, names: Sequence[str]) -> Array:
         """Weights of all parameters, in the order of the names."""

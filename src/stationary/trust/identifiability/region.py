@@ -40,30 +40,14 @@ _FAILURES = (RateError, ReducibleError, SolverError)
 
 @dataclass(frozen=True)
 class Question:
-    """A measure at one input, of which the range is wanted.
+    """A measure at one input, of which the range is wanted."""
 
-    Attributes
-    ----------
-    x : Tensor [1, d]
-        The input.
-    name : str
-        Name of the measure.
-    measure : Measure
-        What is asked for.
-    value : float
-        Its value at the estimates.
-    reach : float
-        E-folds from the estimate, and from even odds, at which an end counts as open.
-    sides : tuple of int
-        Ends to search for: 0 the lower, 1 the upper.
-    """
-
-    x: Tensor
+    x: Tensor  # [1, d]
     name: str
     measure: Measure
-    value: float
-    reach: float = REACH
-    sides: tuple[int, ...] = (0, 1)
+    value: float  # at the estimates
+    reach: float = REACH  # e-folds from the estimate and from even odds to an end that is open
+    sides: tuple[int, ...] = (0, 1)  # ends to search for: 0 the lower, 1 the upper
 
     @cached_property
     def link(self) -> Link:
@@ -89,17 +73,7 @@ class Question:
 
 
 class Region:
-    """The parameters within some nats of the best fit, and the ends of every question in it.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        Negative log-likelihood.
-    z : ndarray [P]
-        The best fit.
-    bound : float
-        Nats by which it may be exceeded.
-    """
+    """Parameters within ``bound`` nats of the best fit ``z``, and the ends of questions there."""
 
     def __init__(self, likelihood: Likelihood, z: Array, bound: float) -> None:
         self.likelihood, self.model, self.z, self.bound = likelihood, likelihood.model, z, bound
