@@ -19,13 +19,12 @@ from stationary.learning.inference import Covariance
 from stationary.learning.resampling import bootstrap
 from stationary.output.store import write
 from stationary.planning.assumed import Assumed, assumed
-from stationary.planning.breakdown import Breakdown, breakdown
 from stationary.planning.experiment import Experiment, next_experiment
 from stationary.planning.forecast import forecast, names_for
-from stationary.planning.influence import influence
 from stationary.planning.limits import Limit
 from stationary.planning.prediction import predictable, prediction
 from stationary.planning.record import Record, Refits
+from stationary.planning.sources import Breakdown, breakdown, influence
 from stationary.planning.tables import criteria, parameters, ranking
 from stationary.planning.what_if import what_if
 from stationary.terms.findings import Finding

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
+import numpy as np
 import pandas as pd
+from scipy.special import betaincinv
 from torch import Tensor
 
+from stationary.data import Losses
 from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.discrepancy import Discrepancy
@@ -20,11 +23,13 @@ from stationary.learning.slowing import with_slowing
 from stationary.models import Model
 from stationary.models.latency import percentile_of
 from stationary.planning.limits import Limit, check_slos, limit
-from stationary.planning.lost import lost_already
 from stationary.planning.what_if import Change
 from stationary.terms.slo import Slo, as_slos, check_level, check_positive
 from stationary.terms.trust import Doubt, Horizon, Reason
 from stationary.trust.study import Comparison, Study, comparison, study
+
+_CHANCE = 0.005
+"""How likely so many losses may be by chance, if their share were the bound."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +225,7 @@ class Record:
         if asked not in self._limits:
             doubt = self.doubt_of([slo.measure for slo in question.slos])
             found = limit(self.answering, question.slos, near, level, doubt, self.horizon)
-            if found.doubt is None and lost_already(self.windows, found):
+            if found.doubt is None and _lost_already(self.windows, found):
                 found = replace(found, doubt=Doubt(Reason.LOST, "loss"))
             self._limits[asked] = found
         found, present = self._limits[asked], near if given is None else given
@@ -233,3 +238,19 @@ class Record:
                 f"{what} needs windows of the system itself, and this one is a what-if: ask the "
                 f"fit that was observed"
             )
+
+
+def _lost_already(windows: Windows, found: Limit) -> bool:
+    """Whether more requests were lost at the loads that a limit allows than its SLOs do.
+
+    A queue at light load loses nothing. Where a log shows losses there, they have another cause,
+    such as failures of the program, which no limit on the load prevents.
+    """
+    bounds = [slo.bound for slo in found.slos if slo.measure == "loss"]
+    losses = windows.find(Losses)
+    if not bounds or losses is None:
+        return False
+    allowed = (windows.loads <= found.load).numpy()
+    lost, served = np.asarray(losses.data)[allowed].sum(0)
+    # The lower end of the exact interval of a share (Clopper and Pearson).
+    return bool(lost > 0 and betaincinv(lost, served + 1, _CHANCE) > min(bounds))

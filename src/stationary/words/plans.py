@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from stationary.data.windows import Windows
     from stationary.facade import Plan
     from stationary.planning.assumed import Assumed
-    from stationary.planning.breakdown import Breakdown
     from stationary.planning.limits import Limit
+    from stationary.planning.sources import Breakdown
     from stationary.terms.findings import Finding
     from stationary.terms.growth import Growth
 

@@ -18,7 +18,6 @@ from stationary.errors import InputError
 from stationary.output.report import figures, tables
 from stationary.output.report.answer import Answer, answer, is_compared
 from stationary.output.report.forecasts import forecast_chart
-from stationary.output.report.what_ifs import what_if_table
 from stationary.planning.assumed import Assumed
 from stationary.terms.findings import Finding
 from stationary.terms.growth import Growth
@@ -92,7 +91,7 @@ def write_report(
         identifiability=identifiability,
         compared=is_compared(plan),
         assumed=_assumed(plan, result),
-        wondered=what_if_table(plan, result),
+        wondered=tables.what_if_table(plan, result),
         growth=_growth(plan, result),
         held=words.held(plan.model.inputs[1:], plan.windows.x.median(0).values.tolist()[1:]),
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",

@@ -5,7 +5,7 @@ To add a check, write a file with a function ``check`` that takes a `Case` and r
 file is the name of the check: ``lack_of_fit.py`` is ``lack of fit``.
 """
 
-from stationary.trust.checks._diagnose import diagnose
+from stationary.trust.checks._case import diagnose
 from stationary.trust.checks._residuals import Residuals, residuals
 from stationary.trust.checks.lack_of_fit import shares_by_load
 
