@@ -7,11 +7,9 @@ after a kill; an assertion fails where there was neither.
 import itertools
 import json
 import os
-import random
 import shutil
 import signal
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -124,27 +122,6 @@ def kill_while_saving(folder, one, other, moments):
     return seen
 
 
-def kill_at_random(folder, one, other, moments):
-    """Kill a writer that replaces a run again and again, at any time; and two of them at once."""
-    run, seen, chance = folder / "run", Counter(), random.Random(0)  # noqa: S311
-    one.save(run)
-
-    def keep_saving(plan):
-        while True:
-            plan.save(run, overwrite=True)
-
-    for k in range(moments):
-        writers = [child(lambda: keep_saving(other))]
-        if k % 2:
-            writers.append(child(lambda: keep_saving(one)))
-        time.sleep(chance.uniform(0.0, 0.3))
-        for pid in writers:
-            os.kill(pid, signal.SIGKILL)
-            ended(pid)
-        seen["new" if check(run, {one.seed, other.seed}) == other.seed else "old"] += 1
-    return seen
-
-
 def race(folder, one, other, rounds):
     """Two writers at once: one whole run at every moment, and an error that is clear."""
     run, seen = folder / "run", Counter()
@@ -182,7 +159,7 @@ def main():
     """Run one of the ways to be killed."""
     folder, way, moments = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     one, other = plans()
-    ways = {"moments": kill_while_saving, "random": kill_at_random, "race": race}
+    ways = {"moments": kill_while_saving, "race": race}
     seen = ways[way](folder, one, other, moments)
     left = list(itertools.islice(folder.glob(".run.saving-*"), 100))
     print(json.dumps({"left": len(left), **seen}))

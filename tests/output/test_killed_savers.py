@@ -32,11 +32,6 @@ def test_kill_at_any_call_leaves_the_old_run_or_the_new_one(tmp_path, moments):
     assert seen["left"]  # which no reader and no writer took for a run
 
 
-@pytest.mark.slow
-def test_kill_at_any_time_leaves_one_whole_run(tmp_path):
-    saved_by_force(tmp_path, "random", 50)
-
-
 @pytest.mark.parametrize(
     "rounds", [pytest.param(3, id="few"), pytest.param(40, id="many", marks=pytest.mark.slow)]
 )

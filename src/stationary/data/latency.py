@@ -38,11 +38,8 @@ _MORE = ("more", "inf", "+inf")
 _IMPOSSIBLE = 3.0
 """How many times the capacity a mean number of requests must be for the unit to be wrong."""
 
-_STRAY = 1e-3
-"""Share of the requests that may have taken any time, whatever the model says."""
-
-_ENOUGH = 4
-"""Buckets from which counts that never fall are taken as cumulative."""
+_STRAY = 1e-3  # share of the requests that may have taken any time, whatever the model says
+_ENOUGH = 4  # buckets from which counts that never fall are taken as cumulative
 
 
 class Latencies(Counts):

@@ -22,8 +22,7 @@ from torch import Tensor
 from stationary._support.types import Array
 from stationary.errors import InputError
 
-_MOST_NUMBERS = 2**27
-"""Numbers that moments may hold: a gigabyte of them."""
+_MOST_NUMBERS = 2**27  # numbers that moments may hold: a gigabyte of them
 
 
 class Moments:

@@ -14,8 +14,7 @@ from torch import Tensor
 from stationary._support.types import Array
 from stationary.errors import DataWarning, InputError
 
-_LARGEST_COUNT = 2.0**53
-"""Up to here every whole number is a float64."""
+_LARGEST_COUNT = 2.0**53  # up to here every whole number is a float64
 _FEW_COLUMNS = 8
 
 

@@ -40,12 +40,8 @@ _FACTS = ("shortest", "sharing")
 OVERTAKING = 0.01
 """Share of negative service times of one server from which requests overtake each other."""
 
-_HARDLY = 0.05
-"""Error of a mean service time that model error allows for."""
-
-_STEEP = 0.1
-"""Share of a service by which an overhead may hardly exceed the shortest time."""
-
+_HARDLY = 0.05  # error of a mean service time that model error allows for
+_STEEP = 0.1  # share of a service by which an overhead may hardly exceed the shortest time
 _COLUMN = re.compile(r"S(\d+)\.(idle|wait)(\d+)\.(n|sum|sq)")
 
 

@@ -47,20 +47,15 @@ class Points(NamedTuple):
 class ForecastChart:
     """A forecast over load, and what is drawn with it."""
 
-    curve: pd.DataFrame
-    """``load``, and each measure with its ``_low`` and ``_high``."""
-    level: float | None = None
-    """Coverage of the intervals."""
-    fitted: tuple[float, float] | None = None
-    """The lightest and the heaviest load of the data."""
-    tested: float = math.inf
-    """The load beyond which no forecast is trusted."""
+    curve: pd.DataFrame  # ``load``, and each measure with its ``_low`` and ``_high``
+    level: float | None = None  # coverage of the intervals
+    fitted: tuple[float, float] | None = None  # the lightest and the heaviest load of the data
+    tested: float = math.inf  # the load beyond which no forecast is trusted
     points: tuple[Points, ...] = ()
     bounds: Mapping[str, float] = field(default_factory=dict)
     """The largest admissible value of each measure that has one."""
     limit: Limit | None = None
-    present: float | None = None
-    """The present load."""
+    present: float | None = None  # the present load
     pooled: pd.DataFrame | None = None
     """The forecast of all models by weight, for some of the measures."""
     timed: bool = False

@@ -20,12 +20,8 @@ from stationary.models.queues import ServerQueue, Service
 from stationary.planning.limits import Limit, limit
 from stationary.terms.slo import Slo
 
-_ASIDE = 0.18
-"""Share by which a capacity or a patience may be off: three of 17 requests."""
-
-_UNLIKELY = 1e-3
-"""Weight of a candidate that does not matter."""
-
+_ASIDE = 0.18  # share by which a capacity or a patience may be off: three of 17 requests
+_UNLIKELY = 1e-3  # weight of a candidate that does not matter
 _IN_A_TAIL = 0.025
 """Weight of a number of servers from which it alone can move an end of a 95 % interval."""
 

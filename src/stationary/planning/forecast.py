@@ -25,8 +25,7 @@ NEGLIGIBLE = 1e-4
 RESOLVED = 1e-8
 """Probability below which solvers that are only normwise accurate may have no correct digit."""
 
-_FEWER = 256
-"""Draws of each model for percentiles."""
+_FEWER = 256  # draws of each model for percentiles
 
 MOST_LOST = 0.02
 """Weight of draws that could not be solved from which an answer is not trusted."""

@@ -23,9 +23,7 @@ from stationary.planning.roots import Excess
 from stationary.terms.slo import Slo, check_level
 from stationary.terms.trust import Doubt, Horizon, Reason
 
-_SCANNED = 64
-"""Loads at which a limit is checked to be the first crossing of its bound."""
-
+_SCANNED = 64  # loads at which a limit is checked to be the first crossing of its bound
 _SAMPLED = 32
 """Draws that are scanned first; all of them only where one of these has an earlier crossing."""
 

@@ -34,11 +34,8 @@ from stationary.models.queues import Queue
 from stationary.planning.forecast import quantiles, three
 from stationary.solvers import Auto, Factor
 
-_COUNT = 256
-"""Draws of each model: the deviations add more than they leave open."""
-
-_SEED = 1 << 22
-"""Apart from the seeds of other draws."""
+_COUNT = 256  # draws of each model: the deviations add more than they leave open
+_SEED = 1 << 22  # apart from the seeds of other draws
 
 
 def predictable(model: Model, name: str) -> bool:

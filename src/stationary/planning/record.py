@@ -28,8 +28,7 @@ from stationary.terms.slo import Slo, as_slos, check_level, check_positive
 from stationary.terms.trust import Doubt, Horizon, Reason
 from stationary.trust.study import Comparison, Study, comparison, study
 
-_CHANCE = 0.005
-"""How likely so many losses may be by chance, if their share were the bound."""
+_CHANCE = 0.005  # how likely so many losses may be by chance, if their share were the bound
 
 
 @dataclass(frozen=True)

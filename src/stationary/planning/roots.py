@@ -17,8 +17,7 @@ from stationary.models import Model
 from stationary.models.latency import slower_than
 from stationary.terms.slo import Slo
 
-_ROUNDING = 1e-9
-"""What sums of logarithms of loads may be off by."""
+_ROUNDING = 1e-9  # what sums of logarithms of loads may be off by
 
 FARTHEST = 1e6
 """How many times the heaviest observed load the search for a limit goes before it gives up."""
@@ -32,12 +31,8 @@ A queue so overloaded is full at all times, so that still more load hardly chang
 _FIRST_STEP = 0.25
 """E-folds of load from the start of the search to the next load tried; steps double."""
 
-_NEXT_STEP = 0.05
-"""The same from the root of the centre to those of the draws."""
-
-_TOLERANCE = 1e-9
-"""How precisely a root is found, in e-folds of load."""
-
+_NEXT_STEP = 0.05  # the same from the root of the centre to those of the draws
+_TOLERANCE = 1e-9  # how precisely a root is found, in e-folds of load
 _MOST_STEPS = 60
 
 

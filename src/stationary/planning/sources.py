@@ -21,8 +21,7 @@ from stationary.planning.limits import Limit
 from stationary.planning.roots import Excess
 from stationary.terms.slo import Slo
 
-_STEP = 1e-3
-"""Step of differences, in coordinates in which rates are logarithms."""
+_STEP = 1e-3  # step of differences, in coordinates in which rates are logarithms
 
 
 @dataclass(frozen=True)

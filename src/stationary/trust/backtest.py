@@ -26,11 +26,8 @@ from stationary.models import Model
 from stationary.terms.findings import Finding, Untrusted, Verdict
 from stationary.terms.trust import Horizon, Reach
 
-_PLACES = (0.2, 0.35, 0.5, 0.7)
-"""Where the windows are cut, as shares of them in order of load."""
-
-_FEWEST = 4
-"""Windows that must be left on either side of a cut, beyond the parameters below it."""
+_PLACES = (0.2, 0.35, 0.5, 0.7)  # where the windows are cut, as shares of them in order of load
+_FEWEST = 4  # windows that must be left on either side of a cut, beyond the parameters below it
 
 WRONG = 0.1
 """Misplaced share from which a forecast counts as wrong."""

@@ -20,11 +20,8 @@ from stationary.learning.newton import Newton
 from stationary.models.queues.usl import UniversalScalability
 from stationary.terms.categories import members
 
-_HALF = 0.5
-"""Count added to every category: what was never observed is rare, not impossible."""
-
-_LAST = 1 / 3
-"""Part of the windows, by load, that counts as the heaviest."""
+_HALF = 0.5  # count added to every category: what was never observed is rare, not impossible
+_LAST = 1 / 3  # part of the windows, by load, that counts as the heaviest
 
 
 def mean_shares(counts: Array, seen: Array, ahead: Array) -> Array:

@@ -17,9 +17,7 @@ from stationary.terms.categories import members
 _LARGE = 300
 """Capacity from which batches and bursts, whose chains are dense or long, must be asked for."""
 
-_FOLLOWED = 100
-"""Capacity up to which response times under processor sharing are fitted."""
-
+_FOLLOWED = 100  # capacity up to which response times under processor sharing are fitted
 _LEAST, _MOST = 10, 200
 """Least capacity where no queue was seen, and the most that is tried where nobody knows it: with
 more, limits stay the same, and times in overload grow on."""
@@ -28,11 +26,8 @@ _PER_LOAD, _FASTER = 8.0, 4.0
 """How many times the heaviest load, and the joint speed of all servers, may arrive during the
 patience and still be counted one by one."""
 
-_SMALLEST, _MOST_WAITING = 20, 2000
-"""Least and largest capacity where patience decides."""
-
-_DEEPEST = 30
-"""Queue lengths with a rate of their own, at most: more are hardly ever determined."""
+_SMALLEST, _MOST_WAITING = 20, 2000  # least and largest capacity where patience decides
+_DEEPEST = 30  # queue lengths with a rate of their own, at most: more are hardly ever determined
 
 
 _OVERHEAD = 0.01

@@ -18,8 +18,7 @@ _CLEARLY = 2.0
 _NOTHING = 1e-6
 """Nats per count that are no difference: between a model and one that has it as a limit."""
 
-_PRIOR = 0.05
-"""Weight of the prior of the stacking weights, as a share of the held-out windows."""
+_PRIOR = 0.05  # weight of the prior of the stacking weights, as a share of the held-out windows
 
 
 def weigh(

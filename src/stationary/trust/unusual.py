@@ -19,21 +19,14 @@ from stationary.data import Counts
 from stationary.data.numbers import distinct_rows
 from stationary.data.windows import Windows
 
-_FEWEST = 10
-"""Windows below which nothing is said."""
-
+_FEWEST = 10  # windows below which nothing is said
 _NEIGHBOURS = 6
 _AROUND = 20, 200
 """Fewest and most windows that show how far a line through neighbours is usually off."""
 
-_FAR = 3.5
-"""Times the usual distance from which a window is unlike its neighbours."""
-
-_WEIGHT = 0.05
-"""What such a window counts in a fit."""
-
-_MAD = 1.4826
-"""Standard deviation of a normal distribution by its median absolute deviation."""
+_FAR = 3.5  # times the usual distance from which a window is unlike its neighbours
+_WEIGHT = 0.05  # what such a window counts in a fit
+_MAD = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
 
 
 def weigh_unusual(windows: Windows) -> Windows:

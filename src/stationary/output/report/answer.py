@@ -26,16 +26,13 @@ class Answer:
     """What the report says first: a sentence, and the same as numbers."""
 
     sentence: str
-    headroom: str
-    """How the present load compares with it, or why that cannot be said; may be empty."""
+    headroom: str  # how the present load compares with it, or why that cannot be said; may be empty
     facts: words.Facts
     measure: str
     """What it is about, of several SLOs the one that binds; empty if the model has no measures."""
-    present: float
-    """The present load: the heaviest in the data unless it was given."""
+    present: float  # the present load: the heaviest in the data unless it was given
     question: Question
-    limit: Limit | None = None
-    """The largest load that meets all SLOs."""
+    limit: Limit | None = None  # the largest load that meets all SLOs
     more: str = ""
     """What else there is to say of it, such as which SLO is missed first; may be empty."""
 

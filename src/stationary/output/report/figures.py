@@ -30,10 +30,8 @@ class Picture:
     title: str
     svg: str
     caption: str
-    narrow: str = ""
-    """The same for a phone, where one size does not serve both."""
-    legend: Legend = ()
-    """What its marks mean, if the page says so."""
+    narrow: str = ""  # the same for a phone, where one size does not serve both
+    legend: Legend = ()  # what its marks mean, if the page says so
 
 
 def main_picture(plan: Plan, answer: Answer, chart: ForecastChart) -> Picture:

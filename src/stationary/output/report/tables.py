@@ -58,15 +58,12 @@ _HEADINGS = {
 class Table:
     """A table for the page."""
 
-    label: str
-    """What it shows, for screen readers."""
+    label: str  # what it shows, for screen readers
     columns: tuple[tuple[str, str], ...]
     """Heading and CSS class of each: ``text`` is aligned left, ``quiet`` only qualifies others."""
     rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-    """Small print in the first cell of each row."""
-    strong: int | None = None
-    """The row that stands out."""
+    notes: tuple[str, ...] = ()  # small print in the first cell of each row
+    strong: int | None = None  # the row that stands out
 
 
 def _from_frame(

@@ -17,15 +17,9 @@ from stationary.trust.checks._case import LEVEL, Case, passed, unknown, warning
 _DISPERSED = 1.2
 """Index of dispersion from which totals vary more than Poisson ones to a degree that matters."""
 
-_COUNTED = 0.5
-"""Index below which totals are too regular: the load was measured by counting them."""
-
-_FEWEST_LIGHT = 6
-"""Windows at light load that the shape of their counts needs."""
-
-_RARE = 0.05
-"""Share of the counts at light load that deep queues make, by the model, at most."""
-
+_COUNTED = 0.5  # index below which totals are too regular: the load was measured by counting them
+_FEWEST_LIGHT = 6  # windows at light load that the shape of their counts needs
+_RARE = 0.05  # share of the counts at light load that deep queues make, by the model, at most
 _TIMES_MORE, _MORE = 1.5, 0.001
 """Ratio and difference of shares from which more deep queues than expected matter."""
 

@@ -8,8 +8,7 @@ from stationary.terms.findings import Finding
 from stationary.trust.checks._case import LEVEL, Case, passed, unknown, warning
 from stationary.trust.checks._rank_tests import shift_along
 
-_FEWEST_MOVES = 5
-"""Windows after a rise of load, and after a fall, that the test needs."""
+_FEWEST_MOVES = 5  # windows after a rise of load, and after a fall, that the test needs
 
 
 def check(case: Case) -> Finding:

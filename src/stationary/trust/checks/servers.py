@@ -19,8 +19,7 @@ from stationary.trust.evidence import log_evidence
 _CLEARLY = 10.0
 """Nats by which another number must explain the counts better; right ones were missed by less."""
 
-_NEAR = 2.0
-"""Other numbers are tried up to this factor away, and one server."""
+_NEAR = 2.0  # other numbers are tried up to this factor away, and one server
 
 
 def check(case: Case) -> Finding:

@@ -27,8 +27,7 @@ from stationary.models.queues import ServerQueue
 from stationary.terms.findings import Finding, Untrusted
 from stationary.trust.checks._case import LEVEL, Case, passed, unknown, warning
 
-_LARGE = 0.05
-"""Relative change for twice the load from which it matters."""
+_LARGE = 0.05  # relative change for twice the load from which it matters
 
 
 def check(case: Case) -> Finding:

@@ -19,11 +19,8 @@ NEEDS_COUNTS = False
 _ENOUGH = 10.0
 """Relaxation times in a window from which its counts are an average over a steady state."""
 
-_LARGEST = 1000
-"""States above which the eigenvalues of a dense chain take too long for a check."""
-
-_WORK = 1e9
-"""Multiplications, about, that eigenvalues at several loads may take."""
+_LARGEST = 1000  # states above which the eigenvalues of a dense chain take too long for a check
+_WORK = 1e9  # multiplications, about, that eigenvalues at several loads may take
 
 
 def check(case: Case) -> Finding:

@@ -27,8 +27,7 @@ _INSIDE = 0.9
 _NAMED = 0.1
 """Weight, relative to the largest, from which a parameter counts as moving along a direction."""
 
-_EQUAL = 0.9
-"""Smallest weight, relative to the largest, of parameters that one factor multiplies."""
+_EQUAL = 0.9  # smallest weight, relative to the largest, of parameters that one factor multiplies
 
 
 class DirectionKind(StrEnum):

@@ -44,9 +44,7 @@ from stationary.trust.identifiability.profiles import (
 )
 from stationary.trust.identifiability.region import REACH, Question, Region
 
-_MULTIPLES = (1.0, 1.25, 1.5, 2.0)
-"""Loads to ask about, as multiples of the heaviest observed."""
-
+_MULTIPLES = (1.0, 1.25, 1.5, 2.0)  # loads to ask about, as multiples of the heaviest observed
 _COLUMNS = ("measure", "value", "low", "high", "determined", "searched")
 """Columns of the table of ranges, after the inputs."""
 

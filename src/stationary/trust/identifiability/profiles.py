@@ -28,25 +28,15 @@ from stationary.models.measures import Measure
 from stationary.models.scales import Scale
 from stationary.trust.identifiability.region import IMPOSSIBLE, REACH, Question, Region
 
-_MOST_STEPS = 200
-"""Steps of one search."""
-
+_MOST_STEPS = 200  # steps of one search
 _MORE_WORK = 60
 """Evaluations of a search from a further start. Most end within 12; one that creeps along the edge
 of the region for hundreds seldom finds a farther end."""
 
-_ENDED = (0, 8)
-"""Outcomes of SLSQP at an end: converged, or no step improves it beyond rounding."""
-
-_PRECISE = 1e-6
-"""Gain of a step, as a share of the way to the end, at which a search is over."""
-
-_SMALL = 1e-3
-"""Gain of another search, in e-folds, that is too small to go on for."""
-
-_NEGLIGIBLE = 7.0
-"""E-folds below its start from which a rate has hardly any effect."""
-
+_ENDED = (0, 8)  # outcomes of SLSQP at an end: converged, or no step improves it beyond rounding
+_PRECISE = 1e-6  # gain of a step, as a share of the way to the end, at which a search is over
+_SMALL = 1e-3  # gain of another search, in e-folds, that is too small to go on for
+_NEGLIGIBLE = 7.0  # e-folds below its start from which a rate has hardly any effect
 _FEW, _CORNERS = 12, 3
 """Parameters up to which a search starts from corners of the region, too, and how many of them."""
 

@@ -29,8 +29,7 @@ REACH = 20.0
 _MOST_EVALUATIONS, _MOST_WORK = 6000, 5e7
 """Evaluations of the likelihood in all searches, and that times the rates of all generators."""
 
-_TIGHT = 1e-6
-"""How well the ends of a range keep to the bound, as a share of it."""
+_TIGHT = 1e-6  # how well the ends of a range keep to the bound, as a share of it
 
 IMPOSSIBLE = 1e15
 """Stands for a value that over- or underflows; a line search steps back from it."""
