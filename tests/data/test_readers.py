@@ -53,7 +53,8 @@ def test_text_is_read_alike(read, name, text):
 def test_parquet_is_read_also_when_the_load_was_an_index(read, tmp_path):
     plain, path = read(GOOD), tmp_path / "w.parquet"
     frame = pd.read_csv(tmp_path / "w.csv")
-    for same in (frame, frame.set_index("load"), frame.astype(str)):
+    ranged = frame.drop(columns="load").set_index(pd.RangeIndex(11, 13, name="load"))
+    for same in (frame, frame.set_index("load"), ranged, frame.astype(str)):
         same.to_parquet(path)
         assert st.read_windows(path) == plain
     frame.rename(columns={"Q=2": "Q=2..20"}).to_parquet(path)

@@ -203,15 +203,27 @@ class ParquetTable(Table):
             schema = pyarrow.parquet.read_schema(path)
         line = (schema.metadata or {}).get(METADATA_KEY.encode(), b"")
         self.metadata = parse_metadata(line.decode("utf-8", "replace"))
-        self.columns = list(schema.names)
+        # pandas does not store an index that is a range, only its name, start and step.
+        index = (schema.pandas_metadata or {}).get("index_columns", [])
+        self._ranges = {
+            entry["name"]: entry for entry in index if isinstance(entry, dict) and entry["name"]
+        }
+        self.columns = [*schema.names, *self._ranges]
 
     def frames(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """Yield some columns."""
         import pyarrow.parquet
 
+        stored = [name for name in columns if name not in self._ranges]
+        first = 0
         with self._readable(), pyarrow.parquet.ParquetFile(self.path) as file:
-            for batch in file.iter_batches(BATCH, columns=list(columns)):
-                yield batch.to_pandas(ignore_metadata=True)  # or pandas would hide its index
+            for batch in file.iter_batches(BATCH, columns=stored):
+                frame = batch.to_pandas(ignore_metadata=True)  # or pandas would hide its index
+                rows = np.arange(first, first + len(frame))
+                for name, entry in self._ranges.items():
+                    frame[name] = entry["start"] + entry["step"] * rows
+                yield frame
+                first += len(frame)
 
     @contextmanager
     def _readable(self) -> Iterator[None]:

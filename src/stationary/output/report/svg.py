@@ -16,7 +16,6 @@ from xml.etree import ElementTree
 import matplotlib
 from markupsafe import Markup
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
@@ -85,7 +84,6 @@ def _adapt(axes: Axes) -> None:
 def render(figure: Figure, name: str, label: str) -> str:
     """Return a figure as SVG for HTML: without namespaces, with ids that start with the name."""
     buffer = io.StringIO()
-    _lay_out(figure)
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(buffer, format="svg", metadata=no_metadata, dpi=200)
     root = ElementTree.fromstring(buffer.getvalue())  # noqa: S314 - matplotlib wrote it just now
@@ -101,18 +99,6 @@ def render(figure: Figure, name: str, label: str) -> str:
                 element.remove(child)
     root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-label": label}
     return ElementTree.tostring(root, encoding="unicode")
-
-
-def _lay_out(figure: Figure) -> None:
-    """Place the parts of a figure once: savefig would draw all of them only to find their places.
-
-    It is done by the letters of the SVG.
-    """
-    FigureCanvasSVG(figure)
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-        figure.set_layout_engine("none")
 
 
 def _local(name: str) -> str:
