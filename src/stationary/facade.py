@@ -269,21 +269,17 @@ class Plan(Record):
         *,
         windows: int = 10,
         level: float | None = None,
-        measure: str | None = None,
-        at: float | None = None,
         **bounds: float,
     ) -> Experiment:
-        """Say at which load a short test would shrink the interval of an answer most.
+        """Say at which load a short test would shrink the interval of a limit on the load most.
 
-        The answer is a limit on the load, as in ``loss=0.001``, or a measure at a load, as in
-        ``measure="loss", at=40.0``. See `stationary.planning.next_experiment`.
+        The limit is that of bounds, as in ``loss=0.001``, by default those that the plan was made
+        for. See `stationary.planning.next_experiment`.
         """
         self.check_observed("the next experiment")
         level = self.question.level if level is None else level
-        slos = as_slos(bounds) or (self.question.slos if measure is None and at is None else ())
-        found = next_experiment(
-            self.estimate, self.windows, slos, measure, at, loads, windows, level
-        )
+        slos = as_slos(bounds) or self.question.slos
+        found = next_experiment(self.estimate, self.windows, slos, loads, windows, level)
         return replace(found, model=self.name) if self.pooled else found
 
     def bootstrap(

@@ -120,7 +120,7 @@ def test_a_network_finds_the_rate_and_says_what_it_does_not_know(windows, tmp_pa
     assert not forecast["trusted"].any()
     assert fit.table()["std_error"].isna().all()
     assert "weights of a network" in str(fit)
-    for ask in (fit.identify, lambda: fit.next_experiment(measure="p_10", at=24.0)):
+    for ask in (fit.identify, lambda: fit.next_experiment(p_10=0.1)):
         with pytest.raises(st.errors.InputError, match="weights of a network"):
             ask()
     fit.report(tmp_path / "network.html")

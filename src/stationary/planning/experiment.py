@@ -1,11 +1,11 @@
-"""The next experiment: the load at which a short test would narrow an answer most."""
+"""The next experiment: the load at which a short test would narrow a limit most."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,7 @@ from stationary.data.windows import Windows
 from stationary.errors import InputError
 from stationary.learning.draws import Draws, from_estimate
 from stationary.learning.estimate import Estimate, check_whole
-from stationary.learning.inference import Covariance, Link
-from stationary.planning.forecast import forecast, half_width
+from stationary.learning.inference import Covariance
 from stationary.planning.information import Information
 from stationary.planning.limits import Limit, Status, limit
 from stationary.planning.roots import FARTHEST
@@ -30,14 +29,14 @@ _NEARLY = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """What more windows at each of some loads would do to the interval of an answer.
+    """What more windows at each of some loads would do to the interval of a limit.
 
     Attributes
     ----------
     table : DataFrame
         For each ``load``: the half-width of the interval now and after (``width_now``,
-        ``width_after``, in e-folds), their ``ratio``, the interval then (``low``, ``high``) and,
-        where the answer is a limit, whether the load ``meets`` it.
+        ``width_after``, in e-folds), their ``ratio``, the interval then (``low``, ``high``), and
+        whether the load ``meets`` all SLOs.
     best : float
         The load to test at: where the interval shrinks most, or a load that meets all SLOs where
         it shrinks nearly as much.
@@ -45,10 +44,8 @@ class Experiment:
         How many more windows.
     now : (float, float)
         The interval as it is.
-    limit : Limit, optional
-        The answer, where it is a limit.
-    measure, at
-        The answer, where it is a measure at a load.
+    limit : Limit
+        The limit that it would narrow.
     model : str
         The model that it is computed with, where answers come from several.
     """
@@ -57,9 +54,7 @@ class Experiment:
     best: float
     windows: int
     now: tuple[float, float]
-    limit: Limit | None = None
-    measure: str = ""
-    at: float = math.nan
+    limit: Limit
     model: str = ""
 
     def rows(self) -> list[dict[str, Any]]:
@@ -73,28 +68,24 @@ class Experiment:
 def next_experiment(
     estimate: Estimate,
     windows: Windows,
-    slos: Sequence[Slo] = (),
-    measure: str | None = None,
-    at: float | None = None,
+    slos: Sequence[Slo],
     loads: Any = None,
     more: int = 10,
     level: float = 0.95,
 ) -> Experiment:
-    """Say at which load a short test would shrink the interval of an answer most.
+    """Say at which load a short test would shrink the interval of a limit on the load most.
 
-    The answer is a limit on the load, or a measure at a load. A test consists of more windows like
-    the present ones, see `stationary.planning.information`; the model is supposed to be right. Give
-    the windows' durations (``Windows(duration=)``): near saturation a system changes slowly, and a
-    window there contains less information than its counts suggest.
+    A test consists of more windows like the present ones, see `stationary.planning.information`;
+    the model is supposed to be right. Give the windows' durations (``Windows(duration=)``): near
+    saturation a system changes slowly, and a window there contains less information than its counts
+    suggest.
 
     Parameters
     ----------
     estimate, windows
         A fit of the system as it is.
     slos : sequence of Slo
-        The answer is the largest load that meets these ...
-    measure, at
-        ... or this measure at this load.
+        The limit is the largest load that meets these.
     loads : sequence, optional
         Candidates; by default 12, from the lightest observed to half more than the limit.
     more : int
@@ -113,56 +104,7 @@ def next_experiment(
         )
     if not estimate.converged:
         raise InputError("the fit did not converge, so its information is unknown: fit again")
-    if bool(slos) == (measure is not None and at is not None) or (measure is None) != (at is None):
-        raise InputError(
-            f"next_experiment takes bounds, as in loss=0.001, or a measure at a load, as in "
-            f"measure='loss', at=40.0; got the bounds {[slo.measure for slo in slos]}"
-        )
     heaviest = float(windows.loads.max())
-    if slos:
-        answer = _limit(estimate, slos, heaviest, level)
-    else:
-        answer = _measure_at(estimate, str(measure), at, level)
-    low, high, width = answer.interval(estimate.covariance)
-    if not width > 0:
-        raise InputError(f"{answer.name} is as good as known: a test would not narrow it")
-    if loads is None:
-        lightest = min(float(windows.loads.min()), answer.load / 2)
-        spread = np.linspace(lightest, 1.5 * answer.load, _CANDIDATES)
-        loads = [float(f"{load:.3g}") for load in spread]
-    candidates = np.unique(estimate.model.as_inputs(loads, least=1)[:, 0].numpy())
-    if candidates[-1] > FARTHEST * heaviest:
-        raise InputError(
-            f"loads must be at most {FARTHEST:g} times the heaviest observed ({heaviest:g}); got "
-            f"{candidates[-1]:g}"
-        )
-    known = Information.of(estimate, windows)
-    after = np.array([answer.interval(cov) for cov in known.after(candidates, more)])
-    table = pd.DataFrame(
-        {
-            "load": candidates,
-            "width_now": width,
-            "width_after": after[:, 2],
-            "ratio": after[:, 2] / width,
-            "low": after[:, 0],
-            "high": after[:, 1],
-        }
-    )
-    if slos:
-        table["meets"] = table["load"] <= answer.load
-    return Experiment(table, best_load(table), more, (low, high), **answer.fields)
-
-
-class _Answer(NamedTuple):
-    """An answer whose interval (low, high, half-width) follows from a covariance."""
-
-    name: str
-    load: float
-    interval: Callable[[Covariance], tuple[float, float, float]]
-    fields: dict[str, Any]
-
-
-def _limit(estimate: Estimate, slos: Sequence[Slo], heaviest: float, level: float) -> _Answer:
     now = limit(_draws(estimate, estimate.covariance), slos, heaviest, level)
     now = replace(now, present=heaviest)
     if now.status is not Status.FOUND:
@@ -174,25 +116,33 @@ def _limit(estimate: Estimate, slos: Sequence[Slo], heaviest: float, level: floa
         low, high = max(found.low, heaviest / FARTHEST), min(found.high, heaviest * FARTHEST)
         return found.low, found.high, math.log(high / low) / 2
 
-    return _Answer(words.answer(slos, "", math.nan), now.load, interval, {"limit": now})
-
-
-def _measure_at(estimate: Estimate, measure: str, at: float | None, level: float) -> _Answer:
-    model = estimate.model
-    if len(model.inputs) != 1:
+    low, high, width = interval(estimate.covariance)
+    if not width > 0:
+        raise InputError("the limit is as good as known: a test would not narrow it")
+    if loads is None:
+        lightest = min(float(windows.loads.min()), now.load / 2)
+        spread = np.linspace(lightest, 1.5 * now.load, _CANDIDATES)
+        loads = [float(f"{load:.3g}") for load in spread]
+    candidates = np.unique(estimate.model.as_inputs(loads, least=1)[:, 0].numpy())
+    if candidates[-1] > FARTHEST * heaviest:
         raise InputError(
-            f"an experiment over the load needs a model of one input; this one has "
-            f"{', '.join(model.inputs)}"
+            f"loads must be at most {FARTHEST:g} times the heaviest observed ({heaviest:g}); got "
+            f"{candidates[-1]:g}"
         )
-    link, load = Link(model.measure(measure)), float(model.as_inputs([at])[0, 0])
-
-    def interval(cov: Covariance) -> tuple[float, float, float]:
-        found = forecast(_draws(estimate, cov), [load], [measure], level)
-        half = half_width(link, found.value, found.low, found.high)
-        return float(found.low[0, 0]), float(found.high[0, 0]), float(half[0, 0])
-
-    fields = {"measure": measure, "at": load}
-    return _Answer(words.answer((), measure, load), load, interval, fields)
+    known = Information.of(estimate, windows)
+    after = np.array([interval(cov) for cov in known.after(candidates, more)])
+    table = pd.DataFrame(
+        {
+            "load": candidates,
+            "width_now": width,
+            "width_after": after[:, 2],
+            "ratio": after[:, 2] / width,
+            "low": after[:, 0],
+            "high": after[:, 1],
+            "meets": candidates <= now.load,
+        }
+    )
+    return Experiment(table, best_load(table), more, (low, high), now)
 
 
 def _draws(estimate: Estimate, cov: Covariance) -> Draws:
@@ -203,7 +153,7 @@ def best_load(table: pd.DataFrame) -> float:
     """Load that shrinks the interval most, or nearly so without breaking an SLO."""
     shrinkage = 1 - table["ratio"]
     choice = shrinkage.idxmax()
-    if "meets" in table and table["meets"].any():
+    if table["meets"].any():
         safe = shrinkage.where(table["meets"]).idxmax()
         if shrinkage[safe] >= _NEARLY * shrinkage[choice]:
             choice = safe

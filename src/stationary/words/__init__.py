@@ -5,7 +5,6 @@ Everything else passes codes and numbers. Nothing here loads torch, numpy or pan
 
 from stationary.words.answers import (
     RANKED,
-    answer,
     assumed_capacity,
     change,
     changed_limit,

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from stationary.planning.experiment import Experiment
     from stationary.planning.limits import Limit
     from stationary.planning.what_if import Change
-    from stationary.terms.slo import Slo
     from stationary.terms.trust import Choice, Doubt, Horizon
 
 _REACH = {
@@ -247,21 +246,14 @@ def what_if(made: Change) -> str:
     return text
 
 
-def answer(slos: Sequence[Slo], measure: str, at: float) -> str:
-    """Name what an experiment would narrow: a limit, or a measure at a load."""
-    if slos:
-        return f"the load limit ({bounds(slos)})"
-    return f"{plain(measure)} at load {at:g}"
-
-
 def experiment(found: Experiment) -> str:
-    """Say where a short test would narrow an answer most, as a clause."""
+    """Say where a short test would narrow a limit most, as a clause."""
     rows = {row["load"]: row for row in found.rows()}
     best = rows[found.best]
     top = min(rows.values(), key=lambda row: row["ratio"])
     worst = max(rows.values(), key=lambda row: row["ratio"])
     tested = plural(found.windows, "more window")
-    what = answer(() if found.limit is None else found.limit.slos, found.measure, found.at)
+    what = f"the load limit ({bounds(found.limit.slos)})"
     what += f" by {found.model} alone, without model error," if found.model else ""
     if top["ratio"] > 1 - _HARDLY:
         return f"{tested} would hardly shrink the interval of {what} at any of the loads"
@@ -273,13 +265,13 @@ def experiment(found: Experiment) -> str:
         text += f"; at load {worst['load']:g} hardly at all"
     elif len(rows) > 1:
         text += f"; at load {worst['load']:g} only to {_of(worst)}"
-    if not best.get("meets", True):
+    if not best["meets"]:
         text += f". Load {found.best:g} is above the limit, so that a test there costs customers"
         safe = [row for row in rows.values() if row["meets"]]
         if safe:
             most = min(safe, key=lambda row: row["ratio"])
             text += f"; below it, load {most['load']:g} does most: {_of(most)}"
-    elif not top.get("meets", True):
+    elif not top["meets"]:
         text += f". Load {top['load']:g} would do little more, {_of(top)}, and is above the limit"
     return text
 
