@@ -17,12 +17,11 @@ M = st.models
 
 
 class Odd(M.MMmK):
-    """A queue with measures that are not numbers at a load of 10, or rise and fall."""
+    """A queue with measures that are not numbers at a load of 10."""
 
     own = {
         "ratio": st.Measure(lambda q: q.pi[..., 0] / (q.load[..., 0] - 10)),
         "share": st.Measure(lambda q: 0 * q.pi[..., 0] / (q.load[..., 0] - 10), 0.0, 1.0),
-        "hump": st.Measure(lambda q: 4 * q.pi[..., 0] * (1 - q.pi[..., 0]), 0.0, 1.0),
     }
 
     def measure(self, name):
@@ -71,16 +70,6 @@ def test_standard_errors_that_are_not_numbers_determine_nothing(windows, value):
     assert limit.doubt.reason is Reason.NO_ERRORS
     assert (limit.low, limit.high) == (0.0, np.inf)
     assert any("standard errors could not be computed" in note for note in fit.warnings())
-
-
-def test_a_limit_on_a_measure_that_rises_and_falls_is_the_first_crossing(fit):
-    # 4 p (1 - p) with p about 1 - load / 20 crosses 0.84 near 6, peaks at 10, falls, rises never.
-    limit = fit.max_load(hump=0.84)
-    rate = fit.estimates["service_rate"]
-    assert limit.load == pytest.approx(0.3 * rate, rel=0.01)
-    assert limit.met_again
-    assert 0.95 * limit.load < limit.low < limit.load < limit.high < 1.05 * limit.load
-    assert "meet it again" in words.limit(limit)
 
 
 def test_a_draw_that_breaks_a_bound_where_the_estimate_does_not_widens_the_interval(windows):
