@@ -25,7 +25,6 @@ from stationary.planning.limits import Limit
 from stationary.planning.prediction import predictable, prediction
 from stationary.planning.record import Record, Refits
 from stationary.planning.sources import Breakdown, breakdown, influence
-from stationary.planning.tables import criteria, parameters, ranking
 from stationary.planning.what_if import what_if
 from stationary.terms.findings import Finding
 from stationary.terms.slo import as_slos, check_positive
@@ -64,16 +63,6 @@ class Plan(Record):
         """Whether times are known to be in seconds: by the source of the data, or by an SLO."""
         return "source" in self.recipe or any(slo.unit == "time" for slo in self.question.slos)
 
-    @property
-    def aic(self) -> float:
-        """Akaike's criterion, which takes counts as independent; of two models take the lower."""
-        return float(criteria(self.estimate, float(self.windows.size.sum()))["aic"])
-
-    @property
-    def bic(self) -> float:
-        """The Bayesian criterion, read in the same way."""
-        return float(criteria(self.estimate, float(self.windows.size.sum()))["bic"])
-
     def conf_int(self, level: float = 0.95) -> pd.DataFrame:
         """Intervals of the parameters: columns ``low`` and ``high``, rows by name."""
         return self.table(level).set_index("parameter")[["low", "high"]]
@@ -103,24 +92,6 @@ class Plan(Record):
         """Results of the checks whether the data are what the method assumes."""
         self.check_observed("a check of the data")
         return list(self.studies[self.name].findings)
-
-    def table(self, level: float = 0.95) -> pd.DataFrame:
-        """Estimates with standard errors and intervals, one row per parameter."""
-        return parameters(self, level)
-
-    def ranking(self) -> pd.DataFrame:
-        """Every model and baseline, best on held-out loads first.
-
-        Returns
-        -------
-        DataFrame
-            ``model``, ``kind`` (chain or baseline), ``parameters``, ``nll``, ``aic``, ``bic``
-            (which take counts as independent), ``backtest`` (held-out negative log-likelihood per
-            count), ``backtest_error`` (standard error of its difference to the best),
-            ``misplaced`` (share of held-out counts put in the wrong place), ``weight`` in pooled
-            answers, and a ``note``.
-        """
-        return ranking(self)
 
     def forecast(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,8 @@ import pandas as pd
 from scipy.special import betaincinv
 from torch import Tensor
 
+from stationary import words
+from stationary._support.arguments import explained
 from stationary.data import Losses
 from stationary.data.windows import Windows
 from stationary.errors import InputError
@@ -22,11 +25,18 @@ from stationary.learning.estimate import Estimate
 from stationary.learning.slowing import with_slowing
 from stationary.models import Model
 from stationary.models.latency import percentile_of
+from stationary.planning.forecast import three
 from stationary.planning.limits import Limit, check_slos, limit
 from stationary.planning.what_if import Change
 from stationary.terms.slo import Slo, as_slos, check_level, check_positive
 from stationary.terms.trust import Doubt, Horizon, Reason
+from stationary.trust.baselines import BASELINES
 from stationary.trust.study import Comparison, Study, comparison, study
+
+_RANKING = (
+    *("model", "kind", "parameters", "nll", "aic", "bic"),
+    *("backtest", "backtest_error", "misplaced", "weight", "note"),
+)
 
 _CHANCE = 0.005  # how likely so many losses may be by chance, if their share were the bound
 
@@ -186,6 +196,70 @@ class Record:
         """Up to which load the main model is trusted."""
         found = self.studies[self.name].horizon
         return found if self.change is None else self.change.stretched(found)
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, which takes counts as independent; of two models take the lower."""
+        return float(self._criteria(self.estimate)["aic"])
+
+    @property
+    def bic(self) -> float:
+        """The Bayesian criterion, read in the same way."""
+        return float(self._criteria(self.estimate)["bic"])
+
+    def _criteria(self, each: Estimate) -> dict[str, Any]:
+        """Return what a fit is judged by."""
+        parameters, counts = len(each.model.param_names), float(self.windows.size.sum())
+        return {
+            "parameters": parameters,
+            "nll": each.nll,
+            "aic": 2 * (each.nll + parameters),
+            "bic": 2 * each.nll + parameters * math.log(counts),
+            "note": words.left_out(each),
+        }
+
+    @explained
+    def table(self, level: float = 0.95) -> pd.DataFrame:
+        """Estimates with standard errors and intervals, one row per parameter."""
+        frame = self.estimate.table(level)
+        if self.refits is not None:
+            theta = self.refits.theta.numpy()
+            low, _, high = np.quantile(theta, three(level), axis=0, method="hazen")
+            frame = frame.assign(std_error=theta.std(0, ddof=1), low=low, high=high)
+        if self.change is not None:
+            factor = self.model.theta.detach() / self.estimate.theta
+            scaled = ["estimate", "std_error", "low", "high"]
+            frame[scaled] = frame[scaled].mul(factor.numpy(), axis=0)
+        return frame
+
+    def ranking(self) -> pd.DataFrame:
+        """Every model and baseline, best on held-out loads first.
+
+        Returns
+        -------
+        DataFrame
+            ``model``, ``kind`` (chain or baseline), ``parameters``, ``nll``, ``aic``, ``bic``
+            (which take counts as independent), ``backtest`` (held-out negative log-likelihood per
+            count), ``backtest_error`` (standard error of its difference to the best),
+            ``misplaced`` (share of held-out counts put in the wrong place), ``weight`` in pooled
+            answers, and a ``note``.
+        """
+        compared = self.comparison
+        rows = {name: self._criteria(each) for name, each in self.fitted.items()}
+        rows |= {name: {"note": words.not_fitted(why)} for name, why in self.failed.items()}
+        chains = set(rows)
+        rows |= {name: {"note": ""} for name in compared.scores if name in BASELINES}
+        best = min(compared.scores.values(), key=lambda score: score.mean, default=None)
+        for name, row in rows.items():
+            row["model"], row["kind"] = name, "chain" if name in chains else "baseline"
+            row["weight"] = compared.weights.get(name, 0.0 if name in chains else math.nan)
+            if name in compared.scores and best is not None:
+                score = compared.scores[name]
+                row["backtest"] = score.mean
+                row["backtest_error"] = score.behind(best, compared.held)[1]
+                row["misplaced"] = score.misplaced
+        frame = pd.DataFrame(list(rows.values())).reindex(columns=_RANKING)
+        return frame.sort_values("backtest", kind="stable", ignore_index=True)
 
     def having(self, **changes: Any) -> Self:
         """Return the same with other fields; what was computed before and still holds is kept."""
