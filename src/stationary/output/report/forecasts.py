@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.ticker import MaxNLocator
-from scipy.interpolate import PchipInterpolator
 
 from stationary import words
 from stationary.errors import InputError
@@ -70,21 +69,16 @@ def _smooth(curve: pd.DataFrame) -> pd.DataFrame:
     exact = curve.set_index("load")
     fine = np.linspace(exact.index.min(), exact.index.max(), _SMOOTH)
     frame = exact.reindex(np.union1d(exact.index, fine))
-    frame["trusted"] = exact["trusted"].reindex(frame.index, method="ffill")
-    frame["reason"] = exact["reason"].reindex(frame.index, method="ffill")
+    for name in ("trusted", "reason"):
+        frame[name] = exact[name].reindex(frame.index, method="ffill")
     for name in exact.columns.difference(["trusted", "reason"]):
         known = exact[name][np.isfinite(exact[name])]
         if len(known) > 1:
             # Small probabilities are drawn by their logarithms.
             small = bool((known > 0).all() and known.max() / known.min() > _WIDE)
-            values = PchipInterpolator(known.index, np.log(known) if small else known)(
-                frame.index, extrapolate=False
-            )
-            frame[name] = (
-                exact[name]
-                .reindex(frame.index)
-                .fillna(pd.Series(np.exp(values) if small else values, frame.index))
-            )
+            values = (np.log(known) if small else known).reindex(frame.index)
+            values = values.interpolate("pchip", limit_area="inside")
+            frame[name] = frame[name].fillna(np.exp(values) if small else values)
     return frame.reset_index(names="load")
 
 
