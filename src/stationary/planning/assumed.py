@@ -99,8 +99,13 @@ def assumed(
         others = effects([fewest, max(machines)], lambda m: machines[int(m)])
         others["most"] = max(machines)
     else:
-        servers = [] if windows is None else _other_servers(model, windows)
-        others = effects(servers, lambda m: _refitted(model, windows, int(m)))
+        # One server fewer and one more, where the requests tell what that would mean.
+        seen: Any = windows
+        near_by = [model.servers - 1, model.servers + 1] if seen else []
+        valid = (m for m in near_by if 1 <= m <= model.capacity)
+        resized = {float(m): model.changed(servers=m) for m in valid}
+        told = [m for m in resized if service_times(seen, resized[m]) is not None]
+        others = effects(told, lambda m: estimate(resized[m], seen)[0].model)
     found = [Assumed("servers", fewest, "servers" not in missing, **others)]
     patience = model.patience if isinstance(model, Service) else None
     # A capacity that nobody gave is so large that patience decides.
@@ -173,14 +178,3 @@ def _limit(part: Part, model: Model, slos: tuple[Slo, ...], near: float) -> Limi
     theta = model.theta.detach()[None]
     alone = replace(part, model=model, theta=theta, weights=np.ones(1))
     return limit(Draws((alone,)), slos, near)
-
-
-def _other_servers(model: ServerQueue, windows: Windows) -> list[float]:
-    """One server fewer and one more, where the requests tell what that would mean."""
-    near = [m for m in (model.servers - 1, model.servers + 1) if 1 <= m <= model.capacity]
-    return [float(m) for m in near if service_times(windows, model.changed(servers=m)) is not None]
-
-
-def _refitted(model: ServerQueue, windows: Any, servers: int) -> Model:
-    """Return the model with other servers, fitted to the service times that they would have."""
-    return estimate(model.changed(servers=servers), windows)[0].model

@@ -199,7 +199,10 @@ def limit(
     tested = 0.0 if doubt else math.inf if horizon is None else horizon.load
     if doubt is None and float(weights[unsolved].sum()) > MOST_LOST:
         doubt = Doubt(Reason.UNSOLVED)
-    tiny = [slo.measure for slo in slos if _is_tiny(draws.first, slo)]
+    # A bound on a probability that solvers of large chains do not resolve.
+    links = [Link(draws.first.measure(slo.measure)) for slo in slos]
+    pairs = zip(slos, links, strict=True)
+    tiny = [slo.measure for slo, link in pairs if is_rounding(link, np.array(slo.bound))]
     if doubt is None and tiny and not draws.is_entrywise(draws.first.as_inputs([near])):
         doubt = Doubt(Reason.ROUNDING, tiny[0])
     return Limit(
@@ -214,11 +217,6 @@ def limit(
         failed=int(unsolved.sum()),
         met_again=met_again,
     )
-
-
-def _is_tiny(model: Model, slo: Slo) -> bool:
-    """Whether a bound is on a probability that solvers of large chains do not resolve."""
-    return bool(is_rounding(Link(model.measure(slo.measure)), np.array(slo.bound)))
 
 
 def _doubt(load: float, low: float, high: float, horizon: Horizon | None) -> Doubt | None:

@@ -90,7 +90,9 @@ def ladder(
         timed["mmmk"] = build({"name": "mmmk", **both, "overhead": _OVERHEAD})
     if any(kind.rank > 1 for kind in used):
         return timed
-    depth = min(_observed(windows), capacity, _DEEPEST)
+    # Queue lengths above zero that were counted: rates that the data can determine.
+    counted = 1 if windows.counted is None else max(windows.counted.data.shape[1] - 1, 1)
+    depth = min(counted, capacity, _DEEPEST)
     described: list[Mapping[str, Any]] = [
         service if name == "service" else {"name": name, **both}
         for name in ("mmmk", "service", "slowing")
@@ -191,9 +193,3 @@ def _short(described: Mapping[str, Any]) -> str:
     common = ("name", "servers", "capacity", "patience")
     options = ",".join(f"{key}={value}" for key, value in described.items() if key not in common)
     return f"{described['name']}:{options}" if options else str(described["name"])
-
-
-def _observed(windows: Windows) -> int:
-    """Number of queue lengths above zero that were counted: rates that the data can determine."""
-    counted = windows.counted
-    return 1 if counted is None else max(counted.data.shape[1] - 1, 1)
