@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numba
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -119,39 +117,10 @@ def conditional_nll(
             f"counts must have a column for each of {observation.count} observed categories; got "
             f"shape {tuple(counts.shape)}"
         )
-    return -(counts * conditional_probabilities(pi, observation).log()).sum(-1)
-
-
-def compiled_nll(pi: Tensor, counts: Tensor, observation: ObservationMap) -> tuple[Tensor, Tensor]:
-    """`conditional_nll` of every window, and its slope in ``pi``, in one compiled pass.
-
-    At the size of a usual fit, torch's dispatch costs more than these sums.
-    """
-    p, y = pi.detach().numpy(), counts.detach().numpy()
-    values, slope = np.empty(p.shape[:-1]), np.empty(p.shape)
-    p, y, by_p = (array.reshape(values.size, array.shape[-1]) for array in (p, y, slope))
-    _nll(p, y, observation.category.numpy(), values.reshape(-1), by_p)
-    return torch.from_numpy(values), torch.from_numpy(slope)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _nll(pi, counts, category, values, gradient):  # type: ignore[no-untyped-def]
-    windows, categories = counts.shape
-    p = np.empty(categories + 1)
-    g = np.empty(categories + 1)
-    for m in range(windows):
-        p[:] = 0.0
-        for s in range(pi.shape[1]):
-            p[category[s]] += pi[m, s]
-        total = 0.0
-        for c in range(categories):
-            p[c] = max(p[c], TINY)
-            total += p[c]
-        seen = counts[m].sum()
-        values[m] = 0.0
-        for c in range(categories):
-            values[m] -= counts[m, c] * np.log(p[c] / total)
-            g[c] = seen / total - counts[m, c] / p[c]
-        g[categories] = 0.0
-        for s in range(pi.shape[1]):
-            gradient[m, s] = g[category[s]]
+    p = observation.of(pi)
+    floored = p.clamp_min(TINY)
+    total = floored.sum(-1, keepdim=True)
+    # Below the floor the value stays, with the slope that it has there: a fit comes back from it.
+    below = (p - p.detach()).where(p < TINY, 0.0)
+    logs = floored.log() + below / TINY - total.log() - below.sum(-1, keepdim=True) / total
+    return -(counts * logs).sum(-1)

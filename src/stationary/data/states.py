@@ -149,7 +149,7 @@ class States(Counts):
         return self.probabilities(point).log()
 
     def nll(self, point: Point, data: Tensor) -> Tensor:
-        """One compiled pass, which is steep where what was counted is impossible."""
+        """Steep where what was counted is impossible."""
         return conditional_nll(self.state_weights(point), data, self.map).sum()
 
     def facts(self) -> dict[str, Any]:
