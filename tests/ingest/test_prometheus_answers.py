@@ -9,7 +9,7 @@ import pytest
 
 from stationary.errors import InputError, ProgramError
 from stationary.ingest import Prometheus, prometheus_client
-from stationary.ingest.prometheus_client import parse_matrix
+from stationary.ingest.prometheus_client import parse_answer
 
 POINTS = [[1000, "3"], [1001, "4"]]
 
@@ -24,15 +24,12 @@ def series(**changes):
 
 
 def test_a_good_answer_is_read():
-    (one,), notes = parse_matrix(
-        body(
-            [{"metric": {"le": "+Inf"}, "values": [[1, "NaN"], [2.5, "7"]]}], warnings=["careful"]
-        ),
-        "load: 'x'",
-        "http://p",
-    )
-    assert (one.labels, one.times.tolist(), one.values[1]) == ({"le": "+Inf"}, [1.0, 2.5], 7.0)
-    assert notes == ["careful"]
+    entries = [{"metric": {"le": "+Inf"}, "values": [[1, "NaN"], [2.5, "7"]]}]
+    answer = parse_answer(body(entries, warnings=["careful"]), "load: 'x'", "http://p")
+    (one,) = answer.data.result
+    assert (one.metric, one.values[1]) == ({"le": "+Inf"}, (2.5, 7.0))
+    assert one.values[0][1] != one.values[0][1]
+    assert answer.warnings == ["careful"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +63,7 @@ def test_a_good_answer_is_read():
 )
 def test_a_malformed_answer_is_refused(answer):
     with pytest.raises(InputError, match=r"http://p does not answer as Prometheus .* got b.*\?$"):
-        parse_matrix(answer, "load: 'x'", "http://p")
+        parse_answer(answer, "load: 'x'", "http://p")
 
 
 @contextlib.contextmanager

@@ -42,6 +42,8 @@ _PASSING = (429, 500, 502, 503, 504)
 
 
 class _Entry(BaseModel):
+    """One series as it comes: pairs of a time in seconds and a value."""
+
     metric: dict[str, str]
     # Numbers are texts in JSON, because it has no NaN and no infinity.
     values: list[tuple[FiniteFloat, float]] = []
@@ -61,10 +63,9 @@ class _Answer(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One series: its labels, and its values, or NaN, with their times in seconds."""
+    """One series: its labels, and its values, or NaN, at the times that were asked for."""
 
     labels: dict[str, str]
-    times: Array
     values: Array
 
 
@@ -157,13 +158,13 @@ class Prometheus:
         series: dict[frozenset[tuple[str, str]], Series] = {}
         for first in range(0, len(times), _MOST_POINTS):
             part = times[first : first + _MOST_POINTS]
-            answered = self._matrix(what, query, part)
-            for points in answered:
+            for entry in self._matrix(what, query, part):
+                moments, values = np.array(entry.values).reshape(-1, 2).T
                 one = series.setdefault(
-                    frozenset(points.labels.items()),
-                    Series(points.labels, times / 1000, np.full(len(times), np.nan)),
+                    frozenset(entry.metric.items()),
+                    Series(entry.metric, np.full(len(times), np.nan)),
                 )
-                one.values[first + self._positions(points.times, part)] = points.values
+                one.values[first + self._positions(moments, part)] = values
         if not any(np.isfinite(one.values).any() for one in series.values()):
             raise InputError(
                 f"{what}: {query!r} has no value between {in_utc(times[0])} and "
@@ -196,7 +197,7 @@ class Prometheus:
             )
         return nearest.astype(np.int64)
 
-    def _matrix(self, what: str, query: str, times: Times) -> list[Series]:
+    def _matrix(self, what: str, query: str, times: Times) -> list[_Entry]:
         """Return the series of one answer to ``query_range``."""
         form = {
             "query": query,
@@ -207,10 +208,11 @@ class Prometheus:
         }
         about = f"{what}: {query!r}"
         body = self._ask(about, urllib.parse.urlencode(form).encode())
-        series, notes = parse_matrix(body, about, self.address)
-        for note in notes[:_MOST_WARNINGS]:
-            warnings.warn(f"{what}: Prometheus warns: {note}", DataWarning, stacklevel=2)
-        return series
+        answer = parse_answer(body, about, self.address)
+        for note in answer.warnings[:_MOST_WARNINGS]:
+            text = f"{what}: Prometheus warns: {note:.{_SHOWN}}"
+            warnings.warn(text, DataWarning, stacklevel=2)
+        return answer.data.result
 
     def _ask(self, about: str, form: bytes) -> bytes:
         """Send a form to ``query_range``, again where that may help, and return the answer."""
@@ -266,27 +268,20 @@ def _explanation(error: urllib.error.HTTPError) -> str:
     return f"{text:.{_SHOWN}}"
 
 
-def parse_matrix(body: bytes, about: str, address: str) -> tuple[list[Series], list[str]]:
-    """Return the series of an answer to ``query_range``, and the warnings in it.
-
-    Errors name the question (``about``) or the address.
-    """
+def parse_answer(body: bytes, about: str, address: str) -> _Answer:
+    """Return an answer to ``query_range``; errors name the question (``about``) or the address."""
     try:
         answer = _Answer.model_validate_json(body)
     except ValidationError:
         raise InputError(
             f"{address} does not answer as Prometheus does; got {body[:60]!r}: is this its address?"
         ) from None
-    series = []
-    for entry in answer.data.result:
-        if entry.histograms and not entry.values:
-            raise InputError(
-                f"{about} is a native histogram; only classic ones, with buckets `le`, are read: "
-                f"scrape it as one, too"
-            )
-        times, values = np.array(entry.values).reshape(-1, 2).T
-        series.append(Series(entry.metric, times, values))
-    return series, [f"{note:.{_SHOWN}}" for note in answer.warnings]
+    if any(entry.histograms and not entry.values for entry in answer.data.result):
+        raise InputError(
+            f"{about} is a native histogram; only classic ones, with buckets `le`, are read: "
+            f"scrape it as one, too"
+        )
+    return answer
 
 
 def in_utc(time: int) -> str:
