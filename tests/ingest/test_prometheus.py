@@ -353,13 +353,6 @@ def test_somebody_who_never_answers(served):
             client.values("load", "x", np.array([0, 15_000]))
 
 
-@pytest.mark.parametrize("body", ["<html>hello</html>", "[]", '{"status": "success"}', "null"])
-def test_somebody_else(served, body):
-    served.troubles = [(200, body)]
-    with pytest.raises(InputError, match="does not answer as Prometheus does; got"):
-        read(served)
-
-
 def test_warnings_of_prometheus_are_passed_on(served):
     served.extra = {"warnings": ["a store did not answer"]}
     with pytest.warns(DataWarning, match="Prometheus warns: a store did not answer"):

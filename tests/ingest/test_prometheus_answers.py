@@ -36,6 +36,7 @@ def test_a_good_answer_is_read():
     "answer",
     [
         b"",
+        b"<html>hello</html>",
         b"[]",
         b"null",
         b"[" * 100_000,

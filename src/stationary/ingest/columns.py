@@ -173,12 +173,11 @@ def check(
     where: str,
     wrong: Sequence[Wrong],
     length: tuple[Any, float] | None = None,
-) -> tuple[Rows, int, Any]:
+) -> tuple[Rows, int]:
     """Read all rows once: how many, from when to when, and which of them are possible.
 
     ``length`` is a column of lengths of time, and how many of its units make a second. Returns the
-    rows, still with the columns of the source, where times count from, in their own unit, and a
-    condition that the possible rows meet.
+    possible rows, with the columns of the source, and where times count from, in their own unit.
     """
     missing = time.column.isnull()
     if not time.whole:
@@ -204,14 +203,14 @@ def check(
     base = int(row["low"]) if time.whole else 0
     first, last = ((row[end] - base) / time.per_second for end in ("low", "high"))
     many = row["good"] >= _MANY
-    rows = Rows(raw, where, row["good"], first, last, base / time.per_second)
+    rows = Rows(raw.filter(_good(wrong)), where, row["good"], first, last, base / time.per_second)
     rows = replace(rows, coarse=many and not row["fine"])
     if length is not None and row["longest"] is not None and row["longest"] == row["longest"]:
         longest, mean = (float(row[name]) / length[1] for name in ("longest", "mean"))
         steps = (1 / unit.per_second for unit in _STEPS if many and not row[f"off_{unit}"])
         step = next((each for each in steps if longest >= each), 0.0)
         rows = replace(rows, longest=longest, mean=mean, step=step)
-    return rows, base, _good(wrong)
+    return rows, base
 
 
 def _good(wrong: Sequence[Wrong]) -> Any:

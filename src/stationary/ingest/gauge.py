@@ -118,9 +118,9 @@ def windows_from_gauge(
             (gauge, "not whole numbers from zero up", ~whole.fill_null(False)),
             (load.column, "negative or infinite", (signal < 0) | signal.isinf()),
         ]
-        rows, base, good = check(session, raw, time, where, wrong)
-        samples = raw.select(time=time.since(base), value=value, signal=signal, good=good)
-        samples = session.fetch(samples.filter(samples.good).drop("good"), where)
+        rows, base = check(session, raw, time, where, wrong)
+        samples = rows.table.select(time=time.since(base), value=value, signal=signal)
+        samples = session.fetch(samples, where)
     report("counting")
     grid, samples = lay(cut, rows), samples.sort_values("time", kind="stable")
     passed = (samples["time"] - grid.origin) / cut.length

@@ -146,13 +146,10 @@ def _arrivals(session: Session, requests: Rows, length: float) -> NDArray[np.flo
 def _without_gaps(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Leave out runs of empty parts that are too long for the mean load."""
     busy = np.flatnonzero(counts)
-    missing = (np.diff(busy) - 1) * counts.mean()
-    after = busy[1:][missing > _UNLIKELY]
-    before = busy[:-1][missing > _UNLIKELY]
-    kept = np.zeros(len(counts) + 1, dtype=np.int64)
-    kept[before + 1] -= 1
-    kept[after] += 1
-    return counts[np.cumsum(kept[:-1]) == 0]
+    kept = np.ones(len(counts), dtype=bool)
+    for k in np.flatnonzero((np.diff(busy) - 1) * counts.mean() > _UNLIKELY):
+        kept[busy[k] + 1 : busy[k + 1]] = False
+    return counts[kept]
 
 
 def _changing(counts: NDArray[np.float64], parts: int) -> float:

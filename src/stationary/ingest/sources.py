@@ -373,7 +373,7 @@ def open_requests(session: Session, source: Source, raw: Any = None) -> Rows:
             wrong = wrong | length.isinf() | length.isnan()
         per_second = response_unit.per_second
     took = length, per_second
-    rows, base, good = check(session, raw, arrival, where, [(measured, what, wrong)], took)
+    rows, base = check(session, raw, arrival, where, [(measured, what, wrong)], took)
     if columns.completion is not None:
         departure = done.since(base) if done.whole else without_nan(done.since(base))
         response = departure - arrival.since(base)
@@ -395,14 +395,12 @@ def open_requests(session: Session, source: Source, raw: Any = None) -> Rows:
             f"{columns.arrival!r} are whole seconds, too coarse for them{advice}"
         )
     status = columns.status or ("status" if "status" in raw.columns else None)
-    table = raw.select(
+    table = rows.table.select(
         arrival=arrival.since(base),
         response=response,
         departure=departure,
         status=_status(raw, status, where),
-        good=good,
     )
-    table = table.filter(table.good).drop("good")
     return replace(rows, table=table, has_status=status is not None, coarse=coarse)
 
 
