@@ -79,6 +79,7 @@ CALLS = [
     (st.solvers.SparseLU, {}),
     (st.covariances.Sandwich, {}),
     (st.optimisers.Adam, {}),
+    (st.optimisers.RobbinsMonro, {}),
     (st.Newton, {}),
     (st.Stochastic, {}),
     (st.Param, {"value": 1.0}),

@@ -29,7 +29,7 @@ Chains
     solvers                    GTH, LU, SparseLU, Multigrid, ...
 
 Fitting
-    Newton, Stochastic         methods of fit; optimisers has Adam
+    Newton, Stochastic         methods of fit; optimisers has the step rules
     conditional_nll            the paper's loss
     covariances                standard errors of estimates: Sandwich, Correlated, ...
     paper                      the paper's way to fit, its rows, and estimators beside its own

@@ -25,7 +25,7 @@ def outcome(name, row=FAST, seed=0, share=0.1):
 @pytest.mark.parametrize(
     ("model", "strategy", "training"),
     [
-        (MODEL, lambda s: st.Exact(), {"rule": st.optimisers.Adam(lr=0.2)}),
+        (MODEL, lambda s: st.Exact(), {"rule": st.optimisers.RobbinsMonro(lr=0.2)}),
         (MODEL, lambda s: st.Infinity(p=0.2, seed=s), {"batch": 3, "clip": 0.5}),
         (
             MODEL,

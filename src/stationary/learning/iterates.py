@@ -80,6 +80,8 @@ class Iterates:
                 f"rate, or a gradient strategy of smaller variance"
             )
         self.theta.grad = slope * (training.clip / (norm + 1e-6)).clamp_max(1.0)
+        for group in self.optimiser.param_groups:
+            group["lr"] = training.rule.rate(self.step)
         self.optimiser.step()
         with torch.no_grad():
             floored = self.theta.clamp_min(training.floor)

@@ -29,7 +29,7 @@ from stationary.learning.estimate import (
 from stationary.learning.inference import NEAR, nats_above_minimum
 from stationary.learning.iterates import Iterates
 from stationary.learning.likelihood import Likelihood
-from stationary.learning.optimisers import Adam
+from stationary.learning.optimisers import Adam, StepRule
 from stationary.models import Model
 from stationary.solvers import Solver
 
@@ -68,8 +68,8 @@ class Stochastic(Method):
         How derivatives reach the rates; `Exact()` by default.
     epochs : int
         Passes over the windows.
-    rule : Adam
-        The optimiser, with its learning rate.
+    rule : StepRule
+        `Adam` or `RobbinsMonro`.
     batch : int
         Windows a step.
     clip : float
@@ -93,7 +93,7 @@ class Stochastic(Method):
 
     gradient: Gradient = field(default_factory=Exact)
     epochs: int = 50
-    rule: Adam = field(default_factory=Adam)
+    rule: StepRule = field(default_factory=Adam)
     batch: int = 1
     clip: float = 5.0
     floor: float = 1e-6
@@ -111,8 +111,8 @@ class Stochastic(Method):
             raise InputError(f"clip must be positive; got {self.clip!r}")
         if not isinstance(self.floor, int | float) or not 0 <= self.floor < math.inf:
             raise InputError(f"floor must be zero or positive; got {self.floor!r}")
-        if not isinstance(self.rule, Adam):
-            raise InputError(f"rule must be such as st.optimisers.Adam(lr=0.1); got {self.rule!r}")
+        if not isinstance(self.rule, StepRule):
+            raise InputError(f"rule must be one such as Adam(lr=0.1); got {self.rule!r}")
         if not isinstance(self.gradient, Gradient):
             raise InputError(
                 f"gradient must be a strategy such as Exact() or Infinity(p=0.1); got "
