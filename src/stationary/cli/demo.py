@@ -110,15 +110,9 @@ def _rows(later: pd.DataFrame, ahead: pd.DataFrame) -> list[list[str]]:
     for measured, row in zip(later.to_dict("records"), ahead.to_dict("records"), strict=True):
         loss = [f"{100 * row[f'loss{end}']:.2g}%" for end in ("", "_low", "_high")]
         p99 = [f"{1000 * row[f'p99{end}']:.1f}" for end in ("", "_low", "_high")]
-        rows.append(
-            [
-                f"{measured['load']:.0f}",
-                f"{100 * measured['loss']:.2g}%",
-                f"{loss[0]} ({loss[1]} to {loss[2]})",
-                f"{1000 * measured['p99']:.1f} ms",
-                f"{p99[0]} ms ({p99[1]} to {p99[2]})",
-            ]
-        )
+        seen = f"{100 * measured['loss']:.2g}%", f"{1000 * measured['p99']:.1f} ms"
+        forecast = "{} ({} to {})".format(*loss), "{} ms ({} to {})".format(*p99)
+        rows.append([f"{measured['load']:.0f}", seen[0], forecast[0], seen[1], forecast[1]])
     return rows
 
 

@@ -113,6 +113,7 @@ class Naming:
     completion: Column of the times of answers, instead.
     status: Column of outcomes; 'status' if there is one.
     unit: Unit of times that are numbers; found by their size by default.
+    response_unit: Unit of response times, if another.
     """
 
     arrival: str = "arrival"
@@ -120,6 +121,7 @@ class Naming:
     completion: str | None = None
     status: str | None = None
     unit: Unit | None = None
+    response_unit: Unit | None = None
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def table(
     columns : sequence of Column
         Estimators, such as `Trained` with a gradient strategy of one's own.
     names : str or sequence of str
-        Rows; ``stationary reproduce --rows`` lists them.
+        Rows, as named in ``paper.toml``.
     metric : str
         ``mape``, ``mse``, ``median_ape``, ``nll_gap`` or ``seconds``.
     repeats : int
