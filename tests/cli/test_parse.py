@@ -217,7 +217,10 @@ def test_changes(text, changes):
         ),
         ("=5", "got '=5'"),
         ("servers=5,servers=6", "'servers' is given twice"),
-        ("server=5", "no 'server' to change; there are servers, capacity, faster"),
+        (
+            "server=5",
+            "no 'server' to change; did you mean 'servers'.*capacity, faster",
+        ),
         ("service_rate=5", "no 'service_rate' to change"),
         ("servers=", "what-if 'servers=': write name=value.*got 'servers='"),
         ("servers=more", "servers must be a number; got 'more'"),

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_type_hi
 import typer
 
 import stationary as st
-from stationary.cli._parse import parse_range, parse_states
-from stationary.errors import InputError, did_you_mean, hide_passwords
+from stationary.cli._parse import check_changes, parse_range, parse_states
+from stationary.errors import InputError, hide_passwords
 from stationary.ingest.formats import format_names
 from stationary.terms.candidates import parse_system
 from stationary.terms.measures import USUAL, check_bounds, check_measures
@@ -351,12 +351,7 @@ def check_saved(
     check_measures(measures)
     options = {**models[0], "faster": 1.0}
     del options["name"]
-    known = {*options, *queue_options(models[0]["name"])}
-    for name in changed:
-        if name not in known:
-            raise InputError(
-                f"what-if: there is no {name!r} to change{did_you_mean(name, options)}"
-            )
+    check_changes(set(changed) - {*queue_options(models[0]["name"])}, options)
 
 
 def use_one_thread() -> None:

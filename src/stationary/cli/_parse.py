@@ -208,11 +208,7 @@ def parse_changes(text: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """
     what, present = f"what-if {text!r}", {**options, "faster": 1.0}
     changes = parse_pairs(text, what, "servers=5, servers=+1 or capacity=+50%")
-    for key in changes:
-        if key not in present:
-            raise InputError(
-                f"{what}: there is no {key!r} to change; there are {', '.join(present)}"
-            )
+    check_changes(changes, present)
     if not changes:
         raise InputError(f"{what}: say what changes, as in servers=+1 or faster=1.2")
     return {
@@ -221,6 +217,15 @@ def parse_changes(text: str, options: Mapping[str, Any]) -> dict[str, Any]:
         else _changed(value, present[key], f"{what}: {key}")
         for key, value in changes.items()
     }
+
+
+def check_changes(names: Iterable[str], options: Mapping[str, Any]) -> None:
+    """Raise unless these are options that a what-if may change."""
+    for name in names:
+        if name not in options:
+            raise InputError(
+                f"what-if: there is no {name!r} to change{did_you_mean(name, options)}"
+            )
 
 
 def _changed(text: str, now: float, what: str) -> int | float:

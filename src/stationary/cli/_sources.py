@@ -259,10 +259,8 @@ class Place:
 def parse_time(text: str, now: float, what: str) -> float:
     """Read ``now``, ``now-6h``, seconds since 1970, or a date and time, UTC where no zone is."""
     text = text.strip()
-    if text == "now":
-        return now
-    if text.startswith("now-"):
-        return now - parse_span(text.removeprefix("now-"), what)
+    if text == "now" or text.startswith("now-"):
+        return now - parse_span(text[len("now-") :] or "0s", what)
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
     try:

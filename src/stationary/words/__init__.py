@@ -18,7 +18,6 @@ from stationary.words.answers import (
     missed_first,
     plan_answer,
     untrusted_rows,
-    up_to,
     what_if,
 )
 from stationary.words.explanations import explanation
@@ -53,7 +52,6 @@ from stationary.words.headlines import (
 from stationary.words.identifiability import direction, directions, identifiability
 from stationary.words.numbers import (
     about,
-    bound,
     bounds,
     ends,
     listed,
