@@ -15,13 +15,7 @@ from stationary.errors import InputError
 
 @dataclass(frozen=True)
 class StepRule(Checked, ABC):
-    """A recipe for a torch optimiser.
-
-    Parameters
-    ----------
-    lr : float
-        First learning rate.
-    """
+    """A recipe for a torch optimiser, with the first learning rate ``lr``."""
 
     lr: float = 0.1
 
@@ -86,5 +80,5 @@ class RobbinsMonro(StepRule):
         return torch.optim.SGD([theta], lr=self.lr)
 
     def rate(self, step: int) -> float:
-        """Learning rate of a step."""
+        """Fall from the first rate on."""
         return self.lr * (1 + step / self.delay) ** -self.power
