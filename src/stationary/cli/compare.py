@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,7 +119,15 @@ def compare(
 def _show(plan: st.Plan, frame: pd.DataFrame | None, limit: st.Limit | None) -> None:
     ranking = plan.ranking()
     best = ranking["backtest"].min()
-    rows = [[row["model"], *_cells(row, best)] for row in ranking.to_dict("records")]
+    rows = []
+    for row in ranking.to_dict("records"):
+        gap = row["backtest"] - best
+        behind = "equal" if gap < 1e-6 else f"{gap:.2g} +- {row['backtest_error']:.1g}"
+        cells = {"backtest": behind, "misplaced": f"{row['misplaced']:.1%}"}
+        cells["weight"] = f"{row['weight']:.2f}"
+        # What does not apply to a model stays empty.
+        shown = ("" if math.isnan(row[name]) else text for name, text in cells.items())
+        rows.append([row["model"], *shown])
     columns = ["model", "nats per count behind", "misplaced", "weight"]
     table("Fitted to light load, scored on heavier", columns, rows)
     for name, note in zip(ranking["model"], ranking["note"], strict=True):
@@ -143,20 +150,3 @@ def _show(plan: st.Plan, frame: pd.DataFrame | None, limit: st.Limit | None) -> 
             say(line)
     for note in words.warned(plan):
         say("\n".join(words.bullet(words.sentence(note))))
-
-
-def _cells(row: Mapping[str, float], best: float) -> list[str]:
-    """Return the numbers of a model; what does not apply to it stays empty."""
-
-    def shown(name: str, text: Callable[[float], str]) -> str:
-        return "" if math.isnan(row[name]) else text(row[name])
-
-    def behind(score: float) -> str:
-        gap = score - best
-        return "equal" if gap < 1e-6 else f"{gap:.2g} +- {row['backtest_error']:.1g}"
-
-    return [
-        shown("backtest", behind),
-        shown("misplaced", "{:.1%}".format),
-        shown("weight", "{:.2f}".format),
-    ]
