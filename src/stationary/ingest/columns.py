@@ -198,8 +198,6 @@ def check(
             if not row["good"]:
                 raise InputError(f"{where}, {text}; correct or delete them")
             session.notes.append(f"left out: {text}")
-    if time.kind != "timestamps":
-        _check_unit(time, row["low"], where)
     base = int(row["low"]) if time.whole else 0
     first, last = ((row[end] - base) / time.per_second for end in ("low", "high"))
     many = row["good"] >= _MANY
@@ -247,29 +245,27 @@ def _sums(
     return {**row, **{key: 0 if row[key] != row[key] else int(row[key] or 0) for key in whole}}
 
 
-def guess_unit(session: Session, table: Any, name: str, where: str) -> Unit:
-    """Return the unit in which times are dates of our days; seconds where they are none."""
+def unit_of(session: Session, table: Any, name: str, given: Unit | None, where: str) -> Unit:
+    """Return the unit of a column of times.
+
+    Where none is given it is that in which they are dates of our days, or seconds.
+    """
     column = find(table, name, where)
     if not column.type().is_numeric() or column.type().is_boolean():
-        return Unit.S
+        return given or Unit.S
     some = table.select(time=column.cast("float64")).limit(_SOME)
-    low = session.fetch_row(some.aggregate(low=some.time.median()), where)["low"]
+    middle = session.fetch_row(some.aggregate(middle=some.time.median()), where)["middle"]
     for unit in Unit:
-        if low is not None and _EARLIEST <= low / unit.per_second <= _LATEST:
+        if middle is None or not _EARLIEST <= middle / unit.per_second <= _LATEST:
+            continue
+        if given is None:
             if unit is not Unit.S:
                 session.notes.append(f"the times in {name!r} are {unit.word} since 1970")
             return unit
-    return Unit.S
-
-
-def _check_unit(time: Times, low: float, where: str) -> None:
-    """Raise where times would lie thousands of years ahead, and in a finer unit in our days."""
-    for unit in Unit:
-        finer = unit.per_second / time.per_second
-        if finer > 1 and _EARLIEST <= low / unit.per_second <= _LATEST:
+        if unit.per_second > given.per_second:
             raise InputError(
-                f"{where}, column {time.name!r}: {low:.0f} is "
-                f"{datetime.fromtimestamp(low // unit.per_second, UTC):%Y-%m-%d} in {unit.word} "
-                f"since 1970, and far in the future in the unit that was given: say --unit "
-                f"{unit.value}, and --response-unit if response times are in another"
+                f"{where}, column {name!r}: {middle:.0f} is of our days in {unit.word} since 1970, "
+                f"and far in the future in {given.word}: say --unit {unit}, and --response-unit if "
+                f"response times are in another"
             )
+    return given or Unit.S

@@ -17,7 +17,7 @@ import pandas as pd
 from stationary._support.arguments import explained
 from stationary.data.states import Sampling
 from stationary.errors import InputError
-from stationary.ingest.columns import Rows, check, find, guess_unit, read_times, without_nan
+from stationary.ingest.columns import Rows, check, find, read_times, unit_of, without_nan
 from stationary.ingest.cut import Cut, Grid, lay
 from stationary.ingest.engines import Engine
 from stationary.ingest.events import Progress, engine_for
@@ -109,7 +109,7 @@ def windows_from_gauge(
     with engine_for(source, engine).open() as session:
         report("checking the rows")
         raw, where, name = open_table(session, source), source.name, source.columns.arrival
-        unit = source.units()[0] or guess_unit(session, raw, name, where)
+        unit = unit_of(session, raw, name, source.units()[0], where)
         time = read_times(session, raw, name, unit, where)
         value, signal = (_number(raw, column, where) for column in (gauge, load.column))
         whole = (value >= 0) & (value == value.floor()) & (value < 2**31)

@@ -23,9 +23,9 @@ from stationary.ingest.columns import (
     Rows,
     check,
     find,
-    guess_unit,
     read_lengths,
     read_times,
+    unit_of,
     without_nan,
 )
 from stationary.ingest.engines import Session, real
@@ -344,7 +344,7 @@ def open_requests(session: Session, source: Source, raw: Any = None) -> Rows:
     where, columns = source.name, source.columns
     unit, response_unit = source.units()
     guessed = unit is None
-    unit = unit or guess_unit(session, raw, columns.arrival, where)
+    unit = unit_of(session, raw, columns.arrival, unit, where)
     arrival = read_times(session, raw, columns.arrival, unit, where)
     if columns.completion is not None:
         measured, what = columns.completion, "before the arrival, or infinite"

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from stationary.data.latency import bucket_names
 from stationary.data.service_times import SUMS, Cell
 from stationary.data.states import Sampling
-from stationary.errors import InputError, ProgramError
+from stationary.errors import InputError
 from stationary.ingest.columns import Rows
 from stationary.ingest.cut import Cut, Grid
 from stationary.ingest.lengths import gaps_touch, load_changes
@@ -223,11 +223,6 @@ def _tables(
     seen = samples - lost if cut.sampling is Sampling.ARRIVAL else samples
     some = (seen > 0) | (lost > 0)  # other rows are only what departures left behind
     place, level, seen, lost = place[some], level[some], seen[some], lost[some]
-    if len(level) and level.min() < 0:
-        raise ProgramError(
-            f"{rows.name}: in a window {-int(level.min())} more requests left than had come; this "
-            f"should not be: please report it, with the columns' types and --unit"
-        )
     notes += _about_losses(level, seen, lost, cut)
     if labels is None:
         labels, level, seen = _states(level, seen, cut, rows, notes)
