@@ -37,11 +37,8 @@ _SHOWN = 300
 
 
 def real(value: float) -> Any:
-    """Return a number in a query that every engine takes as exactly this float.
-
-    Written plainly it would be a decimal in some engines, which convert it to a float by a division
-    that may round once more.
-    """
+    """Return a number in a query that every engine takes as exactly this float."""
+    # Written plainly it would be a decimal in some engines, and rounded once more.
     return ibis.literal(repr(float(value))).cast("float64")
 
 

@@ -40,10 +40,7 @@ class Load(ABC):
 
     @abstractmethod
     def per_window(self, samples: pd.DataFrame, window: float) -> pd.Series:
-        """Return the load by window, NaN where it is not known.
-
-        Samples are in order of time, and have ``window``, ``time`` and ``signal``.
-        """
+        """Return the load by window, NaN where it is not known; samples are in order of time."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +59,7 @@ class Arrived(Load):
     """Requests that arrived since the previous sample."""
 
     def per_window(self, samples: pd.DataFrame, window: float) -> pd.Series:
-        """Return their sum over the time that the samples of the window cover.
-
-        A window after a gap has no load: most of its requests arrived before it.
-        """
+        """Return their sum over the time that the samples cover; none is known after a gap."""
         known = samples.assign(gap=samples["time"].diff()).dropna(subset=["signal", "gap"])
         sums = known.groupby("window")[["signal", "gap"]].sum()
         near = (sums["gap"] > 0) & (sums["gap"] < _LONGEST * window)
@@ -77,11 +71,7 @@ class Counter(Load):
     """All requests so far: a counter that only grows, unless its process restarts."""
 
     def per_window(self, samples: pd.DataFrame, window: float) -> pd.Series:
-        """Return the growth between the last samples of this window and of the previous one.
-
-        A window has no load where the counter fell in it, even if it grew beyond again, or where
-        the previous window has no sample.
-        """
+        """Return the growth between the last samples of windows; none where the counter fell."""
         del window
         known = samples.dropna(subset="signal")
         fell = (known["signal"].diff() < 0).groupby(known["window"]).any()

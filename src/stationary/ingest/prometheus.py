@@ -1,13 +1,8 @@
 """Metrics to windows: what a Prometheus scraped, as samples of queue lengths under load.
 
-Two kinds of metric hold queue lengths:
-
-- a *gauge* of the requests in the system. Every scrape is a sample at a regular time, so a window
-  counts how often each number was seen;
-- a *histogram* of queue lengths, whose buckets ``le`` become categories of states. A window counts
-  what was observed between its ends: by arriving requests, as a rule. The bucket ``le`` counts all
-  observations of at most ``le`` since the system started; what lies between two neighbouring
-  buckets are the whole numbers above the lower and up to the upper one.
+- Every scrape of a *gauge* of the requests in the system is a sample at a regular time.
+- The buckets ``le`` of a *histogram* of queue lengths become categories of states: a window counts
+  what was observed between its ends, as a rule by arriving requests.
 
 A window goes from its start, exclusive, to its end, inclusive, because the value of an expression
 at ``t`` comes from scrapes up to ``t``.

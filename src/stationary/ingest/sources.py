@@ -334,11 +334,6 @@ def open_requests(session: Session, source: Source, raw: Any = None) -> Rows:
     """Return the requests of a source, checked in one pass over all rows.
 
     ``raw`` is its table, or a part of it, where it is open already.
-
-    Raises
-    ------
-    InputError
-        When a column is missing, or some of its values are impossible: with how many.
     """
     raw = open_table(session, source) if raw is None else raw
     where, columns = source.name, source.columns

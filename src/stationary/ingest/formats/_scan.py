@@ -110,10 +110,8 @@ def _days(year, month, day):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def time(text, at, end):  # type: ignore[no-untyped-def]
-    """Microseconds since 1970, whether there were parts of a second, and where the time ends.
-
-    Times are written ``10/Oct/2000:13:55:36.5 -0700`` or ``2000-10-10T13:55:36.5-07:00``.
-    """
+    """Microseconds since 1970, whether there were parts of a second, and where the time ends."""
+    # 10/Oct/2000:13:55:36.5 -0700 or 2000-10-10T13:55:36.5-07:00
     if end - at < 19:
         return NONE, False, at
     if text[at + 2] == ord("/"):

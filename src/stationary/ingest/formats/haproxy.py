@@ -1,10 +1,8 @@
 """HAProxy's HTTP log (``option httplog``), with the prefix of syslog or without.
 
-Its time is that at which the first byte of a request came, in the zone of the server, which the
-line does not name. ``TR/Tw/Tc/Tr/Ta`` are milliseconds: to receive the request, in queues, to
-connect, until the answer began, and in all. A request is in the system from when it was received
-(``TR``) to the end (``Ta``). A request that reached no server (``<NOSRV>``) and got an error was
-denied, and is lost.
+Its time is that of the first byte of a request, in the zone of the server. ``TR/Tw/Tc/Tr/Ta`` are
+milliseconds, and a request is in the system from ``TR``, when it was received, to the end, ``Ta``.
+One that reached no server (``<NOSRV>``) and got an error was denied, and is lost.
 """
 
 from __future__ import annotations

@@ -1,15 +1,6 @@
-"""nginx access log: combined, then ``$request_time`` and ``$msec``, in any order.
+"""nginx access log: combined, then ``$request_time`` and ``$msec`` in any order, see `_scan`.
 
-nginx writes a line when a request is *done*, so the arrival is the logged time less
-``$request_time``. The usual ``$time_local`` has whole seconds only, ``$msec`` has milliseconds::
-
-    log_format stationary '$remote_addr - $remote_user [$time_local] "$request" $status '
-                          '$body_bytes_sent "$http_referer" "$http_user_agent" '
-                          '$request_time $msec';
-
-Either may be named, as in ``rt=$request_time``, and other fields may stand around them.
-``$request_time`` is the first number with three decimals that is not of an upstream server: not in
-a list, and without a name such as ``urt=`` or ``upstream_response_time=``.
+A line is written when a request is done. `docs/prometheus.md` has the ``log_format``.
 """
 
 from stationary.ingest.formats._base import LogLines
