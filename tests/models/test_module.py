@@ -11,15 +11,8 @@ EDGES = [(k, k + 1) for k in range(CAPACITY)] + [(k + 1, k) for k in range(CAPAC
 THREE = [0, 1, 2]
 
 
-class Arrivals(nn.Module):
-    """Arrivals at the load, whatever the state."""
-
-    def forward(self, x):
-        return x.expand(*x.shape[:-1], CAPACITY)
-
-
-class Service(nn.Module):
-    """A service rate that is a network of the load."""
+class Queue(nn.Module):
+    """Arrivals at the load; a service rate that is a network of the load."""
 
     def __init__(self, hidden=4):
         super().__init__()
@@ -29,14 +22,14 @@ class Service(nn.Module):
 
     def forward(self, x):
         rate = self.speed(x / self.unit).exp()
-        return rate.expand(*x.shape[:-1], CAPACITY)
+        return torch.cat([part.expand(*x.shape[:-1], CAPACITY) for part in (x, rate)], -1)
 
 
 def network(hidden=4, seed=0):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        modules = [Arrivals(), Service(hidden).double()]
-    return st.models.FromModule(modules, states=CAPACITY + 1, edges=EDGES)
+        module = Queue(hidden).double()
+    return st.models.FromModule(module, states=CAPACITY + 1, edges=EDGES)
 
 
 @pytest.fixture(scope="module", name="windows")
@@ -53,7 +46,7 @@ def nll(model, windows):
 # A chain like any other
 
 
-def test_rates_are_those_of_the_modules_for_any_batch():
+def test_rates_are_those_of_the_module_for_any_batch():
     model = network()
     x = torch.tensor([[8.0], [12.0], [16.0]], dtype=torch.float64)
     theta = torch.stack([model.theta, model.theta + 0.1, model.theta - 0.2]).detach()
@@ -69,24 +62,24 @@ def test_rates_are_those_of_the_modules_for_any_batch():
 def test_one_rule_for_theta_module_and_state_dict():
     model, other = network(), network(seed=1)
     assert len(model.param_names) == 13
-    assert model.param_names[0] == "parts.1.speed.0.weight_0"
+    assert model.param_names[0] == "speed.0.weight_0"
     assert not torch.equal(model.theta, other.theta)
     other.load_state_dict(model.state_dict())
     assert torch.equal(model.theta, other.theta)
     other.set_theta(model.theta + 1.0)
-    torch.testing.assert_close(other.module.parts[1].speed[2].bias, model.theta[-1:] + 1.0)
+    torch.testing.assert_close(other.module.speed[2].bias, model.theta[-1:] + 1.0)
     assert "weights=13" in repr(model)
 
 
 def test_frozen_parameters_stay_as_they_are(windows):
-    module = Service().double()
+    module = Queue().double()
     module.speed[0].requires_grad_(requires_grad=False)
-    model = st.models.FromModule([Arrivals(), module], states=CAPACITY + 1, edges=EDGES)
+    model = st.models.FromModule(module, states=CAPACITY + 1, edges=EDGES)
     assert len(model.param_names) == 5
     before = module.speed[0].weight.clone()
     fitted = st.fit(model, windows).model
-    assert torch.equal(fitted.module.parts[1].speed[0].weight, before)
-    assert not torch.equal(fitted.module.parts[1].speed[2].weight, module.speed[2].weight)
+    assert torch.equal(fitted.module.speed[0].weight, before)
+    assert not torch.equal(fitted.module.speed[2].weight, module.speed[2].weight)
 
 
 def test_a_matrix_of_rates_needs_no_edges():
@@ -172,17 +165,17 @@ def test_an_optimiser_of_ones_own_on_mini_batches(windows):
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (Service(), r"parts\.1\.speed\.0\.weight.*float32.*module\.double\(\)"),
+        (Queue(), r"speed\.0\.weight.*float32.*module\.double\(\)"),
         (nn.Identity(), "no parameter that requires gradients"),
-        (nn.Linear(1, 11).double(), r"rates \(.*20\); got \(.*21\)"),
+        (nn.Linear(1, 21).double(), r"rates .*20\); got \(.*21\)"),
         ("network", "nn.Module"),
-        (nn.Sequential(Service(), nn.Dropout(0.5)).double(), "any batch"),
-        (nn.Sequential(nn.BatchNorm1d(1), Service()).double(), "treat each row by itself"),
+        (nn.Sequential(Queue(), nn.Dropout(0.5)).double(), "any batch"),
+        (nn.Sequential(nn.BatchNorm1d(1), Queue()).double(), "treat each row by itself"),
     ],
 )
 def test_modules_that_are_no_chain(module, message):
     with pytest.raises(st.errors.InputError, match=message):
-        st.models.FromModule([Arrivals(), module], states=CAPACITY + 1, edges=EDGES)
+        st.models.FromModule(module, states=CAPACITY + 1, edges=EDGES)
 
 
 def test_a_function_is_no_module():

@@ -351,7 +351,7 @@ class Model(Checked, NamedStates, nn.Module, metaclass=Constructed):
             name: value
             for name, value in self.options.items()
             if isinstance(value, int | float) and not isinstance(value, bool)
-            if name not in self._declared.names
+            if name not in (*DECLARED, *self._declared.names)
         }
 
     def changed(self, **options: Any) -> Model:

@@ -17,25 +17,7 @@ from stationary.models._rates import at_ones
 from stationary.models.measures import Measure
 
 
-class _FromCode(Model):
-    """A chain whose rates come from code of the user."""
-
-    def __init__(
-        self,
-        states: Sequence[str | int] | int,
-        measures: Mapping[str, Measure] | None,
-        **declared: Any,
-    ) -> None:
-        self._own = dict(measures or {})
-        super().__init__(states=states, **declared)
-
-    @property
-    def changeable(self) -> dict[str, int | float]:
-        """Nothing: the function decides what happens, also how many states there are."""
-        return {}
-
-
-class FromFunction(_FromCode):
+class FromFunction(Model):
     """A chain whose rates come from a differentiable function.
 
     Parameters
@@ -77,39 +59,22 @@ class FromFunction(_FromCode):
         rates_fn: Callable[..., Tensor | Mapping[tuple[Any, Any], Tensor]],
         *,
         states: Sequence[str | int] | int,
-        params: Mapping[str, float | Param],
-        edges: Sequence[tuple[int, int]] | None = None,
-        inputs: Sequence[str] = ("load",),
         measures: Mapping[str, Measure] | None = None,
-        groups: Sequence[str | int] | None = None,
+        **declared: Any,
     ) -> None:
         if not callable(rates_fn):
             raise InputError(f"rates_fn must be a function of load and p; got {rates_fn!r}")
-        # In tuples, so that a function that is a module does not become a submodule.
-        self._function = (rates_fn,)
-        self._dense = False
-        super().__init__(
-            states,
-            measures,
-            params=params,
-            edges=edges,
-            inputs=inputs,
-            groups=groups,
-        )
+        # In a tuple, so that a function that is a module does not become a submodule.
+        self._function, self._dense = (rates_fn,), False
+        self._own = dict(measures or {})
+        super().__init__(states=states, **declared)
 
     def rates(self, *args: Any) -> Tensor | Mapping[tuple[Any, Any], Tensor]:
         """Call the user's function."""
         found = self._function[0](*args)
         if not self._dense:
             return found
-        n = len(self.states)
-        if not isinstance(found, Tensor) or found.shape[-2:] != (n, n):
-            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            raise InputError(
-                f"rates_fn must return rates by edge, or of shape [..., {n}, {n}] where no edges "
-                f"are given; got {shape}"
-            )
-        return found[..., self.edges.src, self.edges.dst]
+        return _off_diagonal(found, self.edges, "rates_fn must return rates by edge, or of shape")
 
     def find_edges(self) -> Edges:
         """Those that the function names, or all if it returns a matrix."""
@@ -119,7 +84,7 @@ class FromFunction(_FromCode):
         return Edges.complete(len(self.states))
 
 
-class FromModule(_FromCode):
+class FromModule(Model):
     """A chain whose rates come from a module of PyTorch, such as a neural network.
 
     Its parameters are those of the module that need gradients, of any shape: what trains the
@@ -127,11 +92,11 @@ class FromModule(_FromCode):
 
     Parameters
     ----------
-    module : Module, or sequence of Module
+    module : Module
         It maps inputs ``x [..., d]`` to rates ``[..., E]`` when ``edges`` are given, or
-        ``[..., n, n]``, of which the diagonal is ignored. Rates of several modules are joined, in
-        their order. It must be in float64, treat every row by itself and draw nothing at random:
-        call ``module.double()``, and ``module.eval()`` where there is dropout.
+        ``[..., n, n]``, of which the diagonal is ignored. It must be in float64, treat every row by
+        itself and draw nothing at random: call ``module.double()``, and ``module.eval()`` where
+        there is dropout.
     states : sequence of str or int, or int
         Names of the states, or their number.
     edges : sequence of (int, int) or of (str, str), optional
@@ -162,44 +127,37 @@ class FromModule(_FromCode):
 
     def __init__(
         self,
-        module: nn.Module | Sequence[nn.Module],
+        module: nn.Module,
         *,
         states: Sequence[str | int] | int,
         edges: Sequence[tuple[Any, Any]] | None = None,
-        inputs: Sequence[str] = ("load",),
         measures: Mapping[str, Measure] | None = None,
-        groups: Sequence[str | int] | None = None,
+        **declared: Any,
     ) -> None:
-        parts = [module] if isinstance(module, nn.Module) else module
-        listed = isinstance(parts, Sequence) and len(parts) > 0
-        if not listed or not all(isinstance(part, nn.Module) for part in parts):
-            raise InputError(f"module must be an nn.Module or a sequence of some; got {module!r}")
-        joined = parts[0] if len(parts) == 1 else _Joined(parts)
-        self._unregistered = (joined,)  # a submodule only when the chain is a module itself
-        trained = {name: p for name, p in joined.named_parameters() if p.requires_grad}
+        if not isinstance(module, nn.Module):
+            raise InputError(f"module must be an nn.Module; got {module!r}")
+        self._unregistered = (module,)  # a submodule only when the chain is a module itself
+        trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not trained:
             raise InputError("the module has no parameter that requires gradients: nothing to fit")
-        for name, tensor in (*joined.named_parameters(), *joined.named_buffers()):
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
             if tensor.is_floating_point() and tensor.dtype != torch.float64:
                 raise InputError(
                     f"{name} of the module is {tensor.dtype}, and rates need float64 (rare states "
                     f"need the digits): call module.double()"
                 )
         self._shapes = {name: p.shape for name, p in trained.items()}
+        self._own, self._dense = dict(measures or {}), edges is None
+        number = states if isinstance(states, int) else len(states)
         super().__init__(
-            states,
-            measures,
+            states=states,
             params={
                 name: Param(p.detach().reshape(-1).tolist(), positive=False)
                 for name, p in trained.items()
             },
-            edges=Edges.complete(states if isinstance(states, int) else len(states))
-            if edges is None
-            else edges,
-            inputs=inputs,
-            groups=groups,
+            edges=Edges.complete(number) if edges is None else edges,
+            **declared,
         )
-        self._dense = edges is None
 
     def extra_repr(self) -> str:
         """Sizes, for ``print(model)``; the module is shown below."""
@@ -245,23 +203,21 @@ class FromModule(_FromCode):
 
     def _rates(self, x: Tensor, theta: Tensor) -> Tensor:
         rates = torch.func.functional_call(self.module, self._tensors(theta), (x,))
-        shape = (len(self.states),) * 2 if self._dense else (len(self.edges),)
-        if not isinstance(rates, Tensor) or rates.shape != (*x.shape[:-1], *shape):
-            got = tuple(rates.shape) if isinstance(rates, Tensor) else type(rates).__name__
-            raise InputError(
-                f"the module must map inputs {tuple(x.shape)} to rates "
-                f"{(*x.shape[:-1], *shape)}; got {got}"
-            )
-        return rates[..., self.edges.src, self.edges.dst] if self._dense else rates
+        words = f"the module must map inputs {tuple(x.shape)} to rates of shape"
+        if self._dense:
+            return _off_diagonal(rates, self.edges, words)
+        if not isinstance(rates, Tensor) or rates.shape != (*x.shape[:-1], len(self.edges)):
+            raise InputError(f"{words} {(*x.shape[:-1], len(self.edges))}; got {_shape(rates)}")
+        return rates
 
 
-class _Joined(nn.Module):
-    """Rates of several modules, one after the other."""
+def _shape(found: Any) -> Any:
+    return tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
 
-    def __init__(self, parts: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.parts = nn.ModuleList(parts)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Join the rates along the last axis."""
-        return torch.cat([part(x) for part in self.parts], -1)
+def _off_diagonal(found: Any, edges: Edges, words: str) -> Tensor:
+    """Return the rates ``[..., E]`` of a matrix in which every state leads to every other."""
+    n = edges.n
+    if not isinstance(found, Tensor) or found.shape[-2:] != (n, n):
+        raise InputError(f"{words} [..., {n}, {n}] where no edges are given; got {_shape(found)}")
+    return found[..., edges.src, edges.dst]
