@@ -217,7 +217,7 @@ def test_the_command_line_takes_a_file(file, tmp_path, call, monkeypatch):
         "queue.toml:mu=5": "a fit learns mu",
         "queue.toml:Q=5": "no constant or parameter 'Q'",
         "none.toml": "none.toml: cannot be read",
-        "rules:K=3": "needs the option 'variables'",
+        "rules:K=3": "missing a required argument: 'variables'",
     }.items():
         code, _, err = call(*fit, "--model", model)
         assert (code, words in err) == (2, True)

@@ -24,7 +24,6 @@ from stationary.edges import Edges
 from stationary.errors import InputError, did_you_mean
 from stationary.generator import Generator
 from stationary.models._construction import DECLARED, Constructed, unknown_argument
-from stationary.models._inputs import read_inputs
 from stationary.models._params import Param, Parameters, Values, few
 from stationary.models._point import Point
 from stationary.models._rates import Keys, as_tensor, at_ones, edge_keys, edges_between
@@ -205,13 +204,29 @@ class Model(Checked, NamedStates, nn.Module, metaclass=Constructed):
         least : int
             The fewest rows to accept.
         """
-        x = read_inputs(x, self.inputs, self.theta)
+        names = self.inputs
+        named = isinstance(x, Mapping) or hasattr(x, "columns")
+        missing = [name for name in names if named and name not in x]
+        if missing:
+            raise InputError(f"x needs a column {missing[0]!r}; got {list(x)}")
+        if not isinstance(x, Tensor):
+            try:
+                if named:
+                    x = np.column_stack([np.asarray(x[name], dtype=float) for name in names])
+                x = torch.from_numpy(np.array(x, dtype=np.float64))
+            except (TypeError, ValueError):
+                raise InputError(
+                    f"inputs must be numbers, as in loads [80, 100, 120]; got {x!r}"
+                ) from None
+        x = torch.atleast_1d(x.to(self.theta))
+        if x.ndim == 1 and len(names) == 1:
+            x = x[:, None]
         if len(x) < least:
             raise InputError("x is empty; give the inputs of at least one window")
-        if x.ndim < 2 or x.shape[-1] != len(self.inputs):
+        if x.ndim < 2 or x.shape[-1] != len(names):
             raise InputError(
-                f"{type(self).__name__} takes {len(self.inputs)} input column(s) "
-                f"({', '.join(self.inputs)}); got x of shape {tuple(x.shape)}"
+                f"{type(self).__name__} takes {len(names)} input column(s) "
+                f"({', '.join(names)}); got x of shape {tuple(x.shape)}"
             )
         self.check_inputs(x)
         return x

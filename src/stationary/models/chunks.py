@@ -20,15 +20,9 @@ T = TypeVar("T")
 _NUMBERS = 20_000_000
 """Numbers that the chains of one chunk may take, with their factors: 160 MB."""
 
-_SPARSE = 2_000
-"""States above which a chain with few edges is factored sparsely ..."""
-
-_FEW_EDGES = 20
-"""... few meaning at most so many edges per state ..."""
-
-_FILL = 500
-"""... into so many numbers per state, with what a second derivative takes. For comparison, the
-factors of a plane lattice of a million states hold 200 per state."""
+_SPARSE, _FEW_EDGES, _FILL = 2_000, 20, 500
+"""A chain of more states, and at most so many edges per state, is factored sparsely, into so many
+numbers per state, with what a second derivative takes."""
 
 
 def is_large(edges: Edges) -> bool:
@@ -71,10 +65,7 @@ def in_chunks(function: Callable[..., T], edges: Edges, *rows: Tensor) -> list[T
 def steady_states(
     model: Model, x: Tensor, theta: Tensor | None = None, solver: Solver | None = None
 ) -> Tensor:
-    """Return steady states ``[M, n]`` at inputs ``x [M, d]``, without derivatives.
-
-    At the model's own parameters, if no others are given.
-    """
+    """Return steady states ``[M, n]`` at inputs ``x [M, d]``, without derivatives."""
     theta = model.theta if theta is None else theta
 
     def solved(chunk: Tensor) -> Tensor:

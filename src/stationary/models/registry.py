@@ -79,15 +79,8 @@ def build(description: Mapping[str, Any]) -> Model:
     kind = model_class(name)
     if isinstance(options.get("model"), Mapping):
         options["model"] = build(options["model"])
-    arguments = inspect.signature(kind).parameters
-    for argument in arguments.values():
-        needed = argument.default is argument.empty and argument.kind is not argument.VAR_KEYWORD
-        if needed and argument.name not in options:
-            raise InputError(f"model {name} needs the option {argument.name!r}")
-    takes_any = any(argument.kind is argument.VAR_KEYWORD for argument in arguments.values())
-    unknown = [option for option in options if option not in arguments]
-    if unknown and not takes_any:  # otherwise the model names what it does not know
-        raise InputError(
-            f"model {name} has no option {unknown[0]!r}{did_you_mean(unknown[0], arguments)}"
-        )
+    try:
+        inspect.signature(kind).bind(**options)
+    except TypeError as error:
+        raise InputError(f"model {name}: {error}") from None
     return kind(**options)

@@ -1,4 +1,4 @@
-r"""Mixtures of gamma distributions: times of which a few moments are known."""
+"""Mixtures of gamma distributions: times of which a few moments are known."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class Gammas(Times):
     shifts: Tensor
 
     @classmethod
-    def of_moments(cls, weights: Tensor, mean: Tensor, variance: Tensor, third: Tensor) -> Gammas:
+    def of_moments(
+        cls, weights: Tensor, mean: Tensor, variance: Tensor, third: Tensor, *more: Tensor
+    ) -> Gammas:
         """Return the mixture of those with these means, variances and third central moments.
 
         Sums of gamma distributed times of different scales are close to such shifted gamma
@@ -33,7 +35,7 @@ class Gammas(Times):
         """
         scales = third / (2 * variance)
         shapes = variance / scales**2
-        return cls(weights, shapes, scales, mean - shapes * scales)
+        return cls(weights, shapes, scales, mean - shapes * scales, *more)
 
     def _scaled(self, t: Tensor) -> tuple[Tensor, Tensor]:
         """Which of the shifts have passed, and the time since then in units of the scale.
@@ -56,10 +58,7 @@ class Gammas(Times):
         return (self.weights[..., None, :] * each / self.scales[..., None, :]).sum(-1)
 
     def excess(self, t: Tensor) -> Tensor:
-        """By the tails of a gamma distribution and of the one with a shape larger by one.
-
-        The second is the first and ``x^a exp(-x) / Gamma(a + 1)``: one function where two are slow.
-        """
+        """By the tail; that at a shape larger by one, also asked for, differs by a density."""
         (late, x), shapes = self._scaled(t), self.shapes[..., None, :]
         scales = self.scales[..., None, :]
         beyond = t[..., None] - self.shifts[..., None, :]

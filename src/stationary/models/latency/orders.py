@@ -28,35 +28,22 @@ SHARED = 10**9
 
 
 class Moves(NamedTuple):
-    """Moves of the whole system: edges, or several kinds of moves on one edge.
-
-    Attributes
-    ----------
-    source, target : ndarray [E]
-        States.
-    arriving : ndarray [E]
-        Whether it brings requests from outside.
-    unserved : ndarray [E]
-        Whether the requests that it takes away leave unserved. Each request of the station is as
-        likely to be one of them, whatever the order of service.
-    to : ndarray [E]
-        The station to which a single request goes that leaves another one; -1 if requests that
-        leave are out of the system.
-    """
+    """Moves of the whole system, ``[E]`` each: edges, or several kinds of moves on one edge."""
 
     source: Array
     target: Array
     arriving: Array
+    """Whether it brings requests from outside."""
     unserved: Array
+    """Whether requests that it takes away leave unserved, each of the station as likely."""
     to: Array
+    """Where a single request goes that leaves a station; -1 if out of the system."""
 
 
 def queue_moves(source: Array, target: Array, levels: Array) -> Moves:
     """Moves of one queue that has ``levels [n]`` requests: up they arrive, down they leave."""
-    arriving = levels[target] > levels[source]
-    return Moves(
-        source, target, arriving, np.zeros_like(arriving), np.full(len(source), -1, dtype=int)
-    )
+    arriving, out = levels[target] > levels[source], np.full(len(source), -1)
+    return Moves(source, target, arriving, np.zeros_like(arriving), out)
 
 
 @dataclass(eq=False)
@@ -66,26 +53,17 @@ class Follower:
     At a station the oldest requests are in service, one at each server, and each of them is as
     likely to leave next. One server that lets several go at once lets the oldest go.
 
-    Parameters
-    ----------
-    moves : Moves
-        Of the whole system.
-    levels : ndarray [stations, n]
-        Requests at each station in every state.
-    servers : sequence of int
-        Servers of each station, or `SHARED`.
-    waiting : bool
-        Whether the time ends when the request's service begins, not when it is served.
-    behind : bool
-        Whether those behind may change the speed. Otherwise they are left out, which leaves a chain
-        as large as that of the whole system.
     """
 
     moves: Moves
     levels: Array
+    """Requests at each station in every state, ``[stations, n]``."""
     servers: Sequence[int]
+    """Of each station, or `SHARED`."""
     waiting: bool = False
+    """Whether the time ends when the request's service begins, not when it is served."""
     behind: bool = True
+    """Whether those behind may change the speed. Without them the chain is smaller."""
     _parts: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)
     _dropped: list[tuple[Array, Array, Array]] = field(default_factory=list)
 

@@ -44,32 +44,24 @@ _STEP = 1e-40
 
 @dataclass(frozen=True, eq=False)
 class Tagged:
-    """The chain of a tagged request, made of parts of the rates of the whole system's chain.
-
-    Attributes
-    ----------
-    system : ndarray [S]
-        State of the whole system in each state of the tagged request.
-    moves : ndarray [3, T]
-        From and to a state (S if the time ends), and on which edge of the whole system.
-    part : ndarray [T]
-        Which part of the edge's rate.
-    arriving, first : ndarray [A]
-        Starts: the edge on which a request arrives, and the state in which it starts (S if its time
-        is zero).
-    dropping, dropped_on, dropped_part : ndarray [D]
-        Moves to the end that drop the request: from a state, on an edge, and which part of its
-        rate. Times are those of requests that are served.
-    """
+    """The chain of a tagged request, made of parts of the rates of the whole system's chain."""
 
     system: Array
+    """State of the whole system in each state of the tagged request, ``[S]``."""
     moves: Array
+    """From and to a state (S if the time ends), on which edge of the whole system, ``[3, T]``."""
     part: Array
+    """Which part of the edge's rate, ``[T]``."""
     arriving: Array
+    """Edges on which a request arrives, ``[A]``, ..."""
     first: Array
+    """... and the states in which it starts (S if its time is zero)."""
     dropping: Array
+    """States from which a request is dropped, ``[D]``: times are of those that are served, ..."""
     dropped_on: Array
+    """... on which edge, ..."""
     dropped_part: Array
+    """... and which part of its rate."""
 
     def times(
         self,
@@ -80,18 +72,10 @@ class Tagged:
     ) -> Erlangs:
         """Return the distribution of the time from arrival to the end.
 
-        Parameters
-        ----------
-        rates : Tensor [..., E]
-            Rates of the chain's edges.
-        flow : Tensor [..., E]
-            How often per unit time the chain takes each edge.
-        dropped : Tensor [..., n], optional
-            Rate at which a request is dropped in each state of the system: a part of what ends its
-            time, where the moves themselves do not say it.
-        present : Tensor [...], optional
-            Mean number of requests whose time runs. By Little's law it tells how many ticks the
-            chain will need, so that one that needs too many is refused before they are made.
+        The chain takes its edges at ``rates [..., E]``, and ``flow [..., E]`` times per unit time.
+        In each state of the system a request is ``dropped`` at a rate ``[..., n]``, where the moves
+        do not say it. The mean number ``present [...]`` whose time runs tells how many ticks the
+        chain will need, by Little's law, so that too many are refused before they are made.
         """
         size = len(self.system)
         entering = flow[..., self.arriving]

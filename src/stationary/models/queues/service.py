@@ -117,15 +117,15 @@ class Service(BirthDeathQueue):
     ) -> None:
         if patience is not None and not patience > 0:
             raise InputError(f"patience must be a positive time; got {patience!r}")
-        given = {
-            "overhead": (overhead, -1),
-            "contention": (contention, 0),
-            "slowing": (slowing, 0),
-            "full": (full, 0),
+        optional = {
+            "overhead": overhead,
+            "contention": contention,
+            "slowing": slowing,
+            "full": full,
         }
         more = {
-            name: Param(value, per_time=per_time)
-            for name, (value, per_time) in given.items()
+            name: Param(value, per_time=-1 if name == "overhead" else 0)
+            for name, value in optional.items()
             if value is not None
         }
         self.patience = None if patience == math.inf else patience
@@ -247,9 +247,12 @@ class Service(BirthDeathQueue):
             # What takes no time has no spread: any small one will do.
             small = (1e-6 / point.p.service_rate) * torch.ones_like(mean)
             waits = self.levels[:-1] >= self.servers
-            moments = torch.where(waits, mean, small), torch.where(waits, variance, small**2)
-            times = Gammas.of_moments(weights, *moments, torch.where(waits, third, 2 * small**3))
-            return times if self.patience is None else _UpTo(times, self.patience)
+            mean, variance = torch.where(waits, mean, small), torch.where(waits, variance, small**2)
+            third = torch.where(waits, third, 2 * small**3)
+            if self.patience is None:
+                return Gammas.of_moments(weights, mean, variance, third)
+            longest = mean.new_tensor(self.patience)
+            return _UpTo.of_moments(weights, mean, variance, third, longest)
         slower = self.slowdown(point.p, self.levels[:-1] + 1)
         own = (1.0 if slower is None else slower) / point.p.service_rate
         c2 = point.p.variability
@@ -351,28 +354,19 @@ class Service(BirthDeathQueue):
 
 
 @dataclass(frozen=True, eq=False)
-class _UpTo(Times):
+class _UpTo(Gammas):
     """Waits of those that are let in, which the moments alone would let exceed the longest."""
 
-    times: Times
-    longest: float
+    longest: Tensor
 
     def survival(self, t: Tensor) -> Tensor:
-        return torch.where(t < self.longest, self.times.survival(t), 0.0)
+        return torch.where(t < self.longest, super().survival(t), 0.0)
 
     def density(self, t: Tensor) -> Tensor:
-        return torch.where(t < self.longest, self.times.density(t), 0.0)
+        return torch.where(t < self.longest, super().density(t), 0.0)
 
     def percentile(self, share: float) -> Tensor:
-        return self.times.percentile(share).clamp_max(self.longest)
-
-    @property
-    def mean(self) -> Tensor:
-        return self.times.mean
-
-    @property
-    def variance(self) -> Tensor:
-        return self.times.variance
+        return super().percentile(share).minimum(self.longest)
 
 
 def _truncated(mean: Tensor, variance: Tensor, longest: float) -> tuple[Tensor, Tensor, Tensor]:
