@@ -18,16 +18,9 @@ if TYPE_CHECKING:
 
 
 class Point:
-    """A model at inputs and parameters: what observations and measures read.
+    """A model at inputs ``x [..., d]``, checked, and at parameters ``theta [..., P]``.
 
-    Attributes
-    ----------
-    model : Model
-        The chain.
-    x : Tensor [..., d]
-        Inputs, checked by `Model.as_inputs`.
-    theta : Tensor [..., P]
-        Parameters.
+    This is what observations and measures read.
     """
 
     model: Any  # a Model; measures of queues also read its levels and flows

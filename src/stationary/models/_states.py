@@ -12,15 +12,7 @@ from stationary.errors import InputError
 
 
 class NamedStates:
-    """Looks up states; a part of `Model`.
-
-    Attributes
-    ----------
-    states : sequence of str
-        Names of the states.
-    groups : sequence of str
-        For each state, the name that people count it by; ``states`` itself where they count states.
-    """
+    """Looks up states, and the ``groups`` by which people count them; a part of `Model`."""
 
     states: Sequence[Any]
     groups: Any

@@ -72,10 +72,7 @@ class Times(ABC):
         """Density ``[..., T]`` at positive times."""
 
     def excess(self, t: Tensor) -> Tensor:
-        """Mean ``[..., T]`` of how much longer than ``t [..., T]`` a time is, zero if it is not.
-
-        Only times to which an overhead may be added need it.
-        """
+        """Mean ``[..., T]`` of how much longer than ``t [..., T]`` a time is, zero if it is not."""
         del t
         raise InputError(f"{type(self).__name__} must define excess(t) to have an overhead added")
 

@@ -7,11 +7,8 @@ import math
 import numba
 import numpy as np
 
-_LEAST = 1e-20
-"""Beyond the likeliest number of ticks, terms below this share of the largest are left out."""
-
-_LEAST_BELOW = 1e-40
-"""Below it, the same: there, a term may be multiplied by far more."""
+_LEAST = 1e-40
+"""Terms below this share of the largest are left out."""
 
 _FEW = 16
 """Up to here a Poisson probability is a product; from here on, Stirling's series is exact."""
@@ -25,7 +22,7 @@ def poisson_sums(x, values, out):
     p = np.empty(values.shape[1])
     for row in range(x.shape[0]):
         for t in range(x.shape[1]):
-            low, high = _probabilities(x[row, t], _LEAST_BELOW, p)
+            low, high = _probabilities(x[row, t], p)
             total = 0.0
             for k in range(low, high):
                 total += p[k] * values[row, k]
@@ -38,18 +35,18 @@ def poisson_adjoint(x, factors, out):
     p = np.empty(out.shape[1])
     for row in range(x.shape[0]):
         for t in range(x.shape[1]):
-            low, high = _probabilities(x[row, t], _LEAST_BELOW, p)
+            low, high = _probabilities(x[row, t], p)
             for k in range(low, high):
                 out[row, k] += p[k] * factors[row, t]
 
 
 @_jit
-def _probabilities(x, least_below, p):
+def _probabilities(x, p):
     """Fill in the Poisson probabilities of x that count, and return from where and up to where."""
     mode, largest = _mode(x, len(p))
     p[mode], low, over = largest, mode, 1 / x
     value = largest
-    while low > 0 and value >= least_below * largest:
+    while low > 0 and value >= _LEAST * largest:
         value *= low * over
         low -= 1
         p[low] = value
@@ -79,14 +76,7 @@ def _mode(x, number):
     rest = (1 / 12 - (1 / 360 - (1 / 1260 - square / 1680) * square) * square) / k
     off = (x - k) / k
     # k log(x / k) - (x - k) without the cancellation of large terms where x is close to k.
-    if abs(off) < 0.1:
-        away, power = 0.0, off
-        for j in range(2, 20):
-            power *= -off
-            away += power / j
-    else:
-        away = math.log1p(off) - off
-    return k, math.exp(k * away - rest) / math.sqrt(2 * math.pi * k)
+    return k, math.exp(k * (math.log1p(off) - off) - rest) / math.sqrt(2 * math.pi * k)
 
 
 @_jit

@@ -70,15 +70,6 @@ class Erlangs(Times):
         second = (self.weights * stages * (stages + 1)).sum(-1) / self.rate[..., 0] ** 2
         return second - self.mean**2
 
-    def before(self, rate: Tensor) -> Erlangs:
-        """Return the times of those that end before something that happens at a rate ``[..., 1]``.
-
-        The density is multiplied by ``exp(-rate t)``, so the stages end at the sum of both rates.
-        """
-        both = self.rate + rate
-        weights = self.weights * (self.rate / both) ** self._stages
-        return Erlangs(weights / weights.sum(-1, keepdim=True), both)
-
     @cached_property
     def _more(self) -> Tensor:
         """Probability of more than 0, 1, 2, ... stages."""

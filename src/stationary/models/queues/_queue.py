@@ -305,9 +305,7 @@ class ServerQueue(Queue):
             times = Erlangs(torch.nn.functional.pad(stages, (1, 0)), point.p.service_rate)
         elif not waiting:
             times = Erlangs(geometric(stages, m), times.rate)
-        dropped = self._dropped_each(point)
-        # What drops requests drops all of them, so that each goes at the rate of state 1.
-        return times if dropped is None else times.before(dropped[..., 1:2])
+        return times
 
     def start(self, x: Tensor) -> Tensor:
         """Service that just keeps up with the mean load, other rates in proportion to it."""

@@ -25,7 +25,6 @@ class Leaking(ServerQueue):
     """
 
     params = {"service_rate": rate(), "leak": rate(0.01), "reset": rate(0.1)}
-    exponential = True
 
     def __init__(
         self, servers: int = 1, capacity: int = 20, spill: int = 0, **values: float
@@ -33,7 +32,7 @@ class Leaking(ServerQueue):
         self.spill = whole(spill, "spill", 0, 1)
         super().__init__(servers, capacity, **values)
         self.lost[-1] = 1.0
-        self.exponential &= not self.spill  # then those behind make it fail
+        self.slowed = bool(self.spill)  # then those behind make it fail
 
     def state_levels(self) -> dict[str, int]:
         """``0..capacity``, and an empty system that has failed."""

@@ -27,7 +27,7 @@ class Resetting(ServerQueue):
     """
 
     params = {"service_rate": rate(), "reset": rate(0.01)}
-    exponential = True
+    slowed = False
 
     def moves(self) -> Moves:
         """Arrivals, services, and resets to 0."""
