@@ -152,54 +152,30 @@ def batches(model):
     yield x[:, None], three[:, None]
 
 
-def rows(x, theta):
-    """Every window with its parameters, one by one."""
-    batch = torch.broadcast_shapes(x.shape[:-1], theta.shape[:-1])
-    flat = x.expand(*batch, -1).flatten(0, -2), theta.expand(*batch, -1).flatten(0, -2)
-    return batch, list(zip(*flat, strict=True))
+def agree(of, point, points, batch, size=()):
+    """Hold what a batch has against what its rows have alone, and return the latter."""
+    together = of(point).expand(*batch, *size).flatten(0, len(batch) - 1)
+    alone = torch.cat([of(at).expand(1, *size) for at in points])
+    torch.testing.assert_close(together, alone, rtol=1e-11, atol=0)
+    return alone
 
 
 @every
-def test_rates_of_a_batch_are_those_one_by_one(make):
+def test_rates_arrivals_and_measures_of_a_batch_are_those_one_by_one(make):
     model = make()
+    assert len(model.measures) > 1
     for x, theta in batches(model):
-        batch, each = rows(x, theta)
-        together = model.edge_rates(x, theta)
-        assert together.shape == (*batch, len(model.edges))
-        alone = torch.stack([model.edge_rates(a[None], b)[0] for a, b in each])
-        torch.testing.assert_close(together.flatten(0, -2), alone, rtol=1e-12, atol=0)
-
-
-@every
-def test_measures_of_a_batch_are_those_one_by_one(make):
-    model = make()
-    for x, theta in batches(model):
-        batch, each = rows(x, theta)
-        point = model.at(x, theta)
-        points = [model.at(a[None], b) for a, b in each]
-        assert len(model.measures) > 1
+        batch = torch.broadcast_shapes(x.shape[:-1], theta.shape[:-1])
+        flat = (part.expand(*batch, -1).flatten(0, -2) for part in (x, theta))
+        each = model.at(x, theta), [model.at(a[None], b) for a, b in zip(*flat, strict=True)], batch
+        agree(lambda at: model.edge_rates(at.x, at.theta), *each, [len(model.edges)])
+        if model.arrivals(each[0]) is not None:
+            agree(model.arrivals, *each, [len(model.states)])
         for name in model.measures:
             measure = model.measure(name)
-            together = measure(point)
-            assert together.shape == batch, name
-            alone = torch.cat([measure(at) for at in points])
-            torch.testing.assert_close(together.flatten(), alone, rtol=1e-11, atol=0)
+            assert measure(each[0]).shape == batch, name
+            alone = agree(measure, *each)
             assert bool(((alone >= measure.low - 1e-12) & (alone <= measure.high + 1e-12)).all())
-
-
-@every
-def test_what_arrives_in_a_batch_is_what_arrives_one_by_one(make):
-    model = make()
-    for x, theta in batches(model):
-        batch, each = rows(x, theta)
-        point = model.at(x, theta)
-        arrive = model.arrivals(point)
-        if arrive is None:
-            continue
-        n = len(model.states)
-        alone = [model.arrivals(model.at(a[None], b)).expand(1, n)[0] for a, b in each]
-        together = arrive.expand(*batch, n).flatten(0, -2)
-        torch.testing.assert_close(together, torch.stack(alone), rtol=1e-12, atol=0)
 
 
 # Copies.

@@ -1,7 +1,5 @@
 """Response times of every queue, by the order of service."""
 
-import ciw
-import numpy as np
 import pytest
 import torch
 
@@ -116,29 +114,3 @@ def test_times_that_would_take_too_long_are_refused_before_they_are_followed(mon
     monkeypatch.setattr("stationary.models.latency._kernels.run", None)
     with pytest.raises(SolverError, match=r"cannot be computed.*too far apart"):
         model.measure("p99")(model.at([1e9]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("discipline", ["fcfs", "ps"])
-@pytest.mark.parametrize("servers", [1, 3])
-def test_percentiles_are_those_of_an_independent_simulation(servers, discipline):
-    capacity, load, rate = 9, 0.9 * servers, 1.0
-    sharing = {"ps_thresholds": [servers]} if discipline == "ps" else {}
-    network = ciw.create_network(
-        arrival_distributions=[ciw.dists.Exponential(load)],
-        service_distributions=[ciw.dists.Exponential(rate)],
-        number_of_servers=[servers if discipline == "fcfs" else float("inf")],
-        queue_capacities=[capacity - servers if discipline == "fcfs" else float("inf")],
-        **({"system_capacity": capacity} if discipline == "ps" else {}),
-        **sharing,
-    )
-    ciw.seed(1)
-    how = {"node_class": ciw.PSNode} if discipline == "ps" else {}
-    simulation = ciw.Simulation(network, **how)
-    simulation.simulate_until_max_time(60_000 / servers)
-    records = [r for r in simulation.get_all_records() if r.record_type == "service"]
-    times = [r.exit_date - r.arrival_date for r in records]
-    model = M.MMmK(servers, capacity, service_rate=rate, discipline=discipline)
-    for name, share in (("p50", 50), ("p95", 95), ("p99", 99)):
-        found = model.measure(name)(model.at([load])).item()
-        assert found == pytest.approx(np.percentile(times, share), rel=0.04)

@@ -1,10 +1,8 @@
-"""Queues against exact answers: fractions, hand-written chains, textbook formulas, a simulator."""
+"""Queues against exact answers: fractions, hand-written chains, textbook formulas."""
 
 import math
 from fractions import Fraction
 
-import ciw
-import mpmath
 import numpy as np
 import pytest
 import scipy.stats
@@ -13,6 +11,7 @@ import torch
 import problems
 import stationary as st
 from stationary.errors import InputError
+from stationary.models import measures
 from stationary.models.queues._birth_death import BirthDeathQueue
 
 M = st.models
@@ -106,17 +105,6 @@ def test_steady_states_in_exact_fractions(model, births, deaths):
     assert problems.relative_error(model.closed_form([LOAD])[0], exact) < 1e-14
 
 
-@pytest.mark.parametrize("slowdown", [-1.5, -1.0, 0.3, 2.0])
-def test_slowing_is_conway_maxwell(slowdown):
-    # pi_n ~ rho^n / (n!)^c with service mu n^c, here c = -slowdown.
-    model = M.Slowing(servers=1, capacity=30, service_rate=4.0, slowdown=slowdown)
-    rho, power = mpmath.mpf(LOAD) / 4, mpmath.mpf(slowdown)
-    weight = [rho**n * mpmath.factorial(n) ** power for n in range(31)]
-    expected = torch.tensor([float(w / mpmath.fsum(weight)) for w in weight], dtype=torch.float64)
-    torch.testing.assert_close(pi_of(model), expected, rtol=1e-12, atol=0)
-    torch.testing.assert_close(model.closed_form([LOAD])[0], expected, rtol=1e-12, atol=0)
-
-
 def usl(capacity, contention, coherency):
     return M.UniversalScalability(capacity, 2.0, contention, coherency)
 
@@ -145,19 +133,7 @@ def test_loss_of_finite_clients_is_engset(servers, clients):
     assert measure(model, "loss") == pytest.approx(float(term[-1] / sum(term)), rel=1e-13, abs=0)
 
 
-# Requests that come several at a time, or from a source.
-
-
-@pytest.mark.parametrize(("servers", "capacity", "extra"), [(1, 6, 0.7), (3, 5, 4.0), (1, 1, 2.0)])
-def test_the_loss_of_batches_counts_requests(servers, capacity, extra):
-    model = M.BatchArrivals(servers, capacity, 2.0, extra=extra)
-    pi, p = pi_of(model).tolist(), 1 / (1 + extra)
-    lost = sum(
-        pi[n] * p * (1 - p) ** (size - 1) * max(size - (capacity - n), 0)
-        for n in range(capacity + 1)
-        for size in range(1, 400)
-    )
-    assert measure(model, "loss") == pytest.approx(lost * p, rel=1e-10)
+# Requests from a source.
 
 
 def test_the_loss_of_an_on_off_source_is_what_requests_meet():
@@ -170,14 +146,6 @@ def test_the_loss_of_an_on_off_source_is_what_requests_meet():
     assert float(pi_of(model) @ rate**2) / mean**2 - 1 == pytest.approx(5.0)  # the burst
     assert measure(model, "loss") == pytest.approx(float(on[-1] / on.sum()), rel=1e-10)
     assert measure(model, "loss") > 1.1 * float(on[-1] + off[-1])  # fuller than the time average
-
-
-def test_what_a_reset_drops_is_lost():
-    # A server that never finishes: what arrives is refused or dropped by a reset.
-    model = M.Resetting(servers=1, capacity=3, service_rate=1e-12, reset=0.5)
-    assert measure(model, "loss") == pytest.approx(1.0, rel=1e-9)
-    assert measure(model, "throughput") == pytest.approx(0.0, abs=1e-9)
-    assert measure(model, "response_time") == pytest.approx(2.0, rel=1e-9)  # until the next reset
 
 
 # Service in phases: M/G/1/K.
@@ -237,16 +205,6 @@ def test_many_phases_come_near_constant_service():
     assert error[0].sum() / error[1].sum() == pytest.approx(2.0, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("model", "variation"), [(erlang(3, 150), 1 / 3), (hyperexponential(0.5, 150), 1.5)]
-)
-def test_pollaczek_and_khinchine(model, variation):
-    rho = 0.6
-    mean = rho + rho**2 * (1 + variation) / (2 * (1 - rho))
-    assert measure(model, "mean_queue", 1.2) == pytest.approx(mean, rel=1e-9)
-    assert measure(model, "response_time", 1.2) == pytest.approx(mean / 1.2)
-
-
 # What they become when nothing is special.
 
 
@@ -286,41 +244,6 @@ def test_queues_that_contain_mmmk_as_a_limit(model, plain):
     torch.testing.assert_close(levels(model)[: len(expected)], expected, rtol=1e-6, atol=0)
 
 
-# Another simulator.
-
-
-def ciw_records(seed, until, **network):
-    ciw.seed(seed)
-    them = ciw.Simulation(ciw.create_network(**network), tracker=ciw.trackers.SystemPopulation())
-    them.simulate_until_max_time(until)
-    return them
-
-
-def share_in_blocks(them, kinds):
-    """Share of requests that were lost in these ways, and its standard error by blocks."""
-    records = sorted(them.get_all_records(), key=lambda record: record.arrival_date)
-    lost = np.array([record.record_type in kinds for record in records], dtype=float)
-    blocks = lost[: len(lost) // 20 * 20].reshape(20, -1).mean(1)
-    return lost.mean(), blocks.std(ddof=1) / math.sqrt(20)
-
-
-def test_batches_against_ciw():
-    extra, capacity, service = 1.5, 5, 4.0
-    them = ciw_records(
-        *(7, 6000.0),
-        arrival_distributions=[ciw.dists.Exponential(LOAD / (1 + extra))],
-        batching_distributions=[ciw.dists.Geometric(1 / (1 + extra))],
-        service_distributions=[ciw.dists.Exponential(service)],
-        number_of_servers=[1],
-        queue_capacities=[capacity - 1],
-    )
-    lost, error = share_in_blocks(them, ("rejection",))
-    model = M.BatchArrivals(1, capacity, service, extra=extra)
-    assert abs(lost - measure(model, "loss")) < 4 * error
-    # It would tell the share of batches that meet a full system apart.
-    assert abs(float(pi_of(model)[-1]) - measure(model, "loss")) > 20 * error
-
-
 class Impatient(BirthDeathQueue):
     params = {"service_rate": 1.0, "giving_up": 1.0}
 
@@ -340,3 +263,54 @@ def test_requests_that_give_up_are_lost_and_their_times_are_not_guessed():
     for discipline in ("fcfs", "ps"):
         with pytest.raises(InputError, match=r"Impatient .*unserved.*ask for loss"):
             measure(model.changed(discipline=discipline), "p99")
+
+
+# Measures.
+
+QUEUE = st.models.MMmK(servers=2, capacity=3)
+POINT = QUEUE.at([4.0]).with_pi(tensor([[0.1, 0.2, 0.3, 0.4]]))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "high"),
+    [
+        ("loss", 0.4, 1.0),
+        ("mean_queue", 0.2 + 2 * 0.3 + 3 * 0.4, 3.0),
+        ("throughput", 4.0 * 0.6, math.inf),
+        ("response_time", 2.0 / 2.4, math.inf),
+        ("utilisation", 0.5 * 0.2 + 0.3 + 0.4, 1.0),
+    ],
+)
+def test_measures_and_their_ranges_by_hand(name, value, high):
+    named = QUEUE.measure(name)
+    assert (named.low, named.high) == (0.0, high)
+    assert named(POINT).tolist() == pytest.approx([value])
+    assert named.about
+
+
+def test_rewards_and_probabilities():
+    profit = measures.reward(tensor([-5.0, 1.0, 2.0, 3.0]))
+    assert profit(POINT).tolist() == pytest.approx([-0.5 + 0.2 + 0.6 + 1.2])
+    assert (profit.low, profit.high) == (-math.inf, math.inf)
+    ends = measures.probability(torch.tensor([1, 0, 0, 1]))
+    assert ends(POINT).tolist() == pytest.approx([0.5])
+    assert (ends.low, ends.high) == (0.0, 1.0)
+
+
+def test_a_rare_loss_keeps_its_digits():
+    # 1 - throughput / load would have none left.
+    model = st.models.MMmK(servers=1, capacity=30, service_rate=10.0)
+    loss = model.measure("loss")(model.at([1.0]))
+    assert loss.tolist() == pytest.approx([0.9e-30 / (1 - 1e-31)], rel=1e-13)
+
+
+def test_a_measure_of_ones_own():
+    model = st.models.MMmK(servers=1, capacity=3)
+    idle = measures.Measure(lambda point: point.pi[..., 0], 0.0, 1.0, "nobody here")
+    assert idle(model.at([1.0])).tolist() == pytest.approx([0.25])
+    assert idle(model.at([1.0])).tolist() == model.measure("p_0")(model.at([1.0])).tolist()
+
+
+def test_what_is_no_measure_is_told_which_there_are():
+    with pytest.raises(InputError, match=r"MMmK.*'waiting'.*loss, response_time, p50"):
+        st.models.MMmK().measure("waiting")
