@@ -351,13 +351,18 @@ class Model(Checked, NamedStates, nn.Module, metaclass=Constructed):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Constructor arguments, parameters apart, from which this model can be made again."""
-        return {
-            # As the model understood it: capacity=20.0 is 20.
-            name: value if name in DECLARED else self.__dict__.get(name, value)
-            for name, value in self._given.items()
-            if name not in self._declared.names and value is not None
-        }
+        """Constructor arguments from which this model can be made again.
+
+        Of the parameters, those that only some models of the class have.
+        """
+        usual = getattr(type(self), "params", self._declared.names)
+        found: dict[str, Any] = {}
+        for name, value in self._given.items():
+            if name in self._declared.names:
+                found |= {} if name in usual else {name: self.estimates[name]}
+            elif value is not None:  # as the model understood it: capacity=20.0 is 20
+                found[name] = value if name in DECLARED else self.__dict__.get(name, value)
+        return found
 
     @property
     def changeable(self) -> dict[str, int | float]:

@@ -35,7 +35,13 @@ class Constructed(ABCMeta):
         for name, value in bound.arguments.items():
             kind = bound.signature.parameters[name].kind
             given |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
-        model = super().__call__(**given)
+        try:
+            model = super().__call__(**given)
+        except TypeError as error:
+            if "multiple values" not in str(error):
+                raise
+            name = str(error).split("'")[-2]  # an option of its base that the class decides
+            raise InputError(f"{cls.__name__} decides {name!r} itself: leave it out") from None
         model._given = given
         check_batches(model)
         return model

@@ -7,6 +7,7 @@ the slope has all its digits. Second derivatives are differences of such slopes,
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations_with_replacement
 from typing import Any
 
 import torch
@@ -53,17 +54,12 @@ class _Slopes(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         numbers = ctx.saved_tensors
         if ctx.second is None:  # asked for once for each parameter
-            ctx.second = {
-                (j, k): _second(ctx.of, numbers, j, k)
-                for j in ctx.wanted
-                for k in ctx.wanted
-                if j <= k
-            }
+            pairs = combinations_with_replacement(ctx.wanted, 2)
+            ctx.second = {pair: _second(ctx.of, numbers, *pair) for pair in pairs}
         found: list[Tensor | None] = [None] * len(numbers)
         for j in ctx.wanted:
-            pairs = zip(ctx.wanted, grad, strict=True)
-            terms = [slope * ctx.second[min(j, k), max(j, k)] for k, slope in pairs]
-            found[j] = torch.stack(terms).sum((0, -1))[:, None]
+            second = torch.stack([ctx.second[min(j, k), max(j, k)] for k in ctx.wanted])
+            found[j] = (grad * second).sum((0, -1))[:, None]
         return None, None, *found
 
 

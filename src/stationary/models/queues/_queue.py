@@ -96,7 +96,17 @@ class Queue(Model):
         **rest: Any,
     ) -> None:
         self.servers = servers
-        self.discipline = self._checked(discipline)
+        if discipline not in _DISCIPLINES:
+            raise InputError(
+                f"discipline must be 'fcfs' (first come, first served) or 'ps' (processor "
+                f"sharing); got {discipline!r}"
+            )
+        if discipline == "ps" and not self.can_share:
+            raise InputError(
+                f"{type(self).__name__} serves one request after the other; under processor "
+                f"sharing the variability of service does not matter: use MMmK with discipline='ps'"
+            )
+        self.discipline = discipline
         if overhead is not None:
             params = {"overhead": Param(overhead, per_time=-1)}
             rest["params"] = {**rest.get("params", self.params), **params}
@@ -173,25 +183,6 @@ class Queue(Model):
         if name == "utilisation" and name in self.measures:
             return reward(self.serving / self.servers, 0.0, 1.0, "mean share of busy servers")
         return super().measure(name)
-
-    def _checked(self, discipline: Any) -> str:
-        if discipline not in _DISCIPLINES:
-            raise InputError(
-                f"discipline must be 'fcfs' (first come, first served) or 'ps' (processor "
-                f"sharing); got {discipline!r}"
-            )
-        if discipline == "ps" and not self.can_share:
-            raise InputError(
-                f"{type(self).__name__} serves one request after the other; under processor "
-                f"sharing the variability of service does not matter: use MMmK with discipline='ps'"
-            )
-        return str(discipline)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Constructor arguments from which this model can be made again, an overhead among them."""
-        overhead = self._given.get("overhead")
-        return super().options | ({} if overhead is None else {"overhead": overhead})
 
     def response_times(self, point: Point) -> Times:
         """How long accepted requests that are served stay, without an overhead."""

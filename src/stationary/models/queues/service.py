@@ -140,12 +140,6 @@ class Service(BirthDeathQueue):
             )
 
     @property
-    def options(self) -> dict[str, Any]:
-        """Constructor arguments; those of optional parameters say that there are these."""
-        more = {name: value for name, value in self.estimates.items() if name not in self.params}
-        return {**super().options, **more}
-
-    @property
     def changeable(self) -> dict[str, int | float]:
         """Numbers of the system; the patience among them, where requests wait for ever, too."""
         waits = math.inf if self.patience is None else self.patience
