@@ -290,50 +290,30 @@ def test_a_change_of_the_parameters_themselves_is_refused():
 
 # Refused when they are made.
 
-
-def mean_of_all(load, p):
-    return {("up", "down"): load / load.mean(), ("down", "up"): p.repair}
-
-
-def in_turn(load, p):
-    return {("up", "down"): load.cumsum(0), ("down", "up"): p.repair}
-
-
-def by_an_if(load, p):
-    return {("up", "down"): load if load > 1 else 2 * load, ("down", "up"): p.repair}
-
-
-def by_an_if_on_parameters(load, p):
-    return {("up", "down"): load, ("down", "up"): p.repair if p.repair > 1 else 1 + p.repair}
-
-
-def by_an_item(load, p):
-    return {("up", "down"): load * p.repair.item(), ("down", "up"): p.repair}
-
-
-def by_a_float(load, p):
-    return {("up", "down"): torch.full_like(p.repair, float(load)), ("down", "up"): p.repair}
-
-
-def edges_by_values(load, p):
-    found = {("up", "down"): load, ("down", "up"): p.repair}
-    return dict(reversed(found.items())) if len(load) > 1 else found
+ANY = r"FromFunction must take any batch.*no \.item\(\) and no 'if' on values \(torch\.where"
 
 
 @pytest.mark.parametrize(
-    "rates",
-    [mean_of_all, in_turn, by_an_if, by_an_if_on_parameters, by_an_item, by_a_float],
-    ids=lambda rates: rates.__name__,
+    ("up", "down", "words"),
+    [
+        (lambda load, p: load / load.mean(), lambda p: p.repair, ANY),
+        (lambda load, p: load.cumsum(0), lambda p: p.repair, ANY),
+        (lambda load, p: load if load > 1 else 2 * load, lambda p: p.repair, ANY),
+        (lambda load, p: load, lambda p: p.repair if p.repair > 1 else 1 + p.repair, ANY),
+        (lambda load, p: load * p.repair.item(), lambda p: p.repair, ANY),
+        (lambda load, p: torch.full_like(p.repair, float(load)), lambda p: p.repair, ANY),
+        (lambda load, p: load, None, r"must name the same edges.*in one order"),
+    ],
 )
-def test_rates_that_do_not_treat_rows_alike_are_refused(rates):
-    words = r"FromFunction must take any batch.*no \.item\(\) and no 'if' on values \(torch\.where"
+def test_rates_that_do_not_treat_rows_alike_are_refused(up, down, words):
+    def rates(load, p):
+        if down is None:
+            found = {("up", "down"): load, ("down", "up"): p.repair}
+            return dict(reversed(found.items())) if len(load) > 1 else found
+        return {("up", "down"): up(load, p), ("down", "up"): down(p)}
+
     with pytest.raises(InputError, match=words):
         FromFunction(rates, states=["up", "down"], params={"repair": 1.0})
-
-
-def test_edges_must_be_the_same_at_all_inputs():
-    with pytest.raises(InputError, match=r"must name the same edges.*in one order"):
-        FromFunction(edges_by_values, states=["up", "down"], params={"repair": 1.0})
 
 
 def test_a_class_is_tried_as_well():
@@ -354,6 +334,7 @@ def test_a_class_is_tried_as_well():
         (lambda: Crashing(states=["up", "down"]), "state 'slow' is not in the model.*up..down"),
         (lambda: Model(states=["up"]), "Model must declare its params"),
         (lambda: Model(params={}), "Model must declare its states"),
+        (lambda: Crashing(groups=["on", "off"]), "groups= must name 3 states; got 2"),
     ],
 )
 def test_what_a_model_lacks_is_said(make, words):

@@ -113,23 +113,15 @@ def test_parameters_are_found_again(model):
 
 
 PLAIN = {"servers": 1, "capacity": 8}
-NESTING = [
-    models.StateDependent(depth=3, capacity=8),
-    models.Slowing(**PLAIN),
-    models.UniversalScalability(capacity=8),
-    models.Balking(**PLAIN),
-    models.FiniteClients(**PLAIN, clients=10**9),
-    models.BatchArrivals(**PLAIN),
-    models.OnOffArrivals(**PLAIN),
-    models.ErlangService(phases=1, capacity=8),
-    models.HyperexponentialService(capacity=8),
-    models.Resetting(**PLAIN),
-    models.Leaking(**PLAIN),
-]
 
 
-@pytest.mark.parametrize("model", NESTING, ids=lambda m: m.name)
-def test_on_data_of_a_plain_queue_none_fits_worse_and_none_much_better(model):
+NEUTRAL = {"finite": {"clients": 10**9}, "erlang": {"phases": 1}}
+NESTING = {*registry.names()} - {"mmmk", "service", "multidiagonal", "uppertriangular"}
+
+
+@pytest.mark.parametrize("name", sorted(NESTING))
+def test_on_data_of_a_plain_queue_none_fits_worse_and_none_much_better(name):
+    model = registry.build({"name": name, "capacity": 8, **NEUTRAL.get(name, {})})
     truth = models.MMmK(**PLAIN, service_rate=25.0)
     windows = st.simulate(truth, [10.0, 14.0, 18.0, 22.0] * 10, duration=20.0, seed=0)
     plain, richer = st.fit(models.MMmK(**PLAIN), windows), st.fit(model, windows)

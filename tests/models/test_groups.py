@@ -44,25 +44,6 @@ def test_a_path_starts_in_one_state():
     assert st.simulation.trajectory(model, 1.0, duration=1.0, start="1.off").states[0] == 3
 
 
-def test_groups_must_name_every_state():
-    edges = st.Edges.from_pairs([(0, 1), (1, 0)], 2)
-
-    class Two(models.Model):
-        def rates(self, load, p):
-            return load.expand(*load.shape[:-1], 2)
-
-    with pytest.raises(InputError, match="groups= must name 2 states; got 1"):
-        Two(states=["a", "b"], edges=edges, params={}, groups=["a"])
-
-
-def test_levels_are_simulated_as_their_states_are():
-    model = models.OnOffArrivals(capacity=3, service_rate=2.0, burst=1.0, switching=1.0)
-    windows = st.simulate(model, [1.0] * 200, duration=100.0, seed=6)
-    share = windows.counts.sum(0) / windows.counts.sum()
-    pi = st.steady_state(model([1.0])).pi.detach()[0]
-    assert share.tolist() == pytest.approx(pi.reshape(4, 2).sum(1).tolist(), abs=0.02)
-
-
 # The command line.
 
 
@@ -75,17 +56,12 @@ def test_levels_are_simulated_as_their_states_are():
             "load,Q=0,Q=1,Q=2,Q=3,Q=4,Q=5",
         ),
         (
-            "erlang:phases=3,capacity=4,service_rate=10",
-            "erlang:phases=3,capacity=4",
-            "load,Q=0,Q=1,Q=2,Q=3,Q=4",
-        ),
-        (
             "leaking:capacity=3,service_rate=10,leak=4,reset=8",
             "leaking:capacity=3",
             "load,Q=0,Q=1,Q=2,Q=3,Q=overload",
         ),
     ],
-    ids=["onoff", "erlang", "leaking"],
+    ids=["onoff", "leaking"],
 )
 def test_the_command_line_counts_queue_lengths(call, tmp_path, text, blank, columns):
     file, run = tmp_path / "windows.csv", tmp_path / "run"
@@ -108,12 +84,3 @@ def test_the_command_line_counts_queue_lengths(call, tmp_path, text, blank, colu
     assert code == 0, err
     light, heavy = json.loads(out)
     assert 0 < light["loss"] < heavy["loss"] < 1
-
-
-def test_the_command_line_refuses_arrivals_where_they_mislead(call, tmp_path):
-    file = tmp_path / "windows.csv"
-    file.write_text("load,Q=0,Q=1\n1,20,10\n2,15,12\n")
-    code, _, err = call("fit", file, "--model", "batch:capacity=5", "--sampling", "arrival")
-    assert code == 2
-    assert "BatchArrivals" in err
-    assert "sampling='time'" in err

@@ -84,16 +84,11 @@ def test_relaxed_adds_rates_only_where_there_are_none():
     assert "extra_0_1" not in model.param_names
 
 
-def test_relaxed_penalty_is_alpha_times_the_sum_of_squares():
-    model = st.models.Relaxed(MMmK(servers=1, capacity=3), alpha=5.0)
-    extra = torch.arange(1.0, 7.0, dtype=torch.float64)
-    theta = torch.cat([tensor(100.0), extra])
-    assert float(model.penalty(theta)) == pytest.approx(5.0 * float((extra**2).sum()))
-    assert model.penalty(theta).shape == ()
-
-
-def test_relaxed_twice_has_nothing_to_add_and_keeps_the_penalty():
+def test_relaxed_penalty_is_alpha_times_the_sum_of_squares_and_relaxed_twice_adds_nothing():
     once = st.models.Relaxed(MMmK(servers=1, capacity=3), alpha=5.0, initial=1.0)
+    theta = torch.arange(7.0, dtype=torch.float64)
+    assert float(once.penalty(theta)) == pytest.approx(5.0 * float((theta**2).sum()))
+    assert once.penalty(theta).shape == ()
     twice = st.models.Relaxed(once, alpha=7.0)
     assert twice.param_names == once.param_names
     assert twice.penalty(twice.theta).item() == once.penalty(once.theta).item() == 30.0

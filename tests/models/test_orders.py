@@ -18,21 +18,6 @@ FOLLOWED = {
 }
 
 
-@pytest.mark.parametrize("discipline", ["fcfs", "ps"])
-def test_requests_that_are_dropped_do_not_count(discipline):
-    # One request at a time, served at rate 2 or dropped at rate 3: those served stay 1/5.
-    model = M.Resetting(capacity=1, service_rate=2.0, reset=3.0, discipline=discipline)
-    times = model.at(LOADS).response_times
-    torch.testing.assert_close(times.mean, torch.full((2,), 0.2).double(), rtol=1e-7, atol=0)
-
-
-def test_sharing_one_exponential_server_of_one_place_is_no_sharing():
-    expected = torch.exp(-2 * TIMES)
-    model = M.MMmK(capacity=1, service_rate=2.0, discipline="ps")
-    found = model.at([1.0]).response_times.survival(TIMES)[0].detach()
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-13)
-
-
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_derivatives_are_exact_to_second_order(name):
     model = FOLLOWED[name].changed(capacity=3)

@@ -197,14 +197,6 @@ def test_hyperexponential_against_the_chain_at_departures(extra, load):
     assert levels(hyperexponential(extra, 6), load).numpy() == pytest.approx(theirs, abs=1e-12)
 
 
-def test_many_phases_come_near_constant_service():
-    # The error against M/D/1/K falls as one over the phases.
-    fixed = at_departures(scipy.stats.poisson(0.9).pmf(range(6)), 1.8, 6)
-    error = [np.abs(levels(erlang(k, 6), 1.8).numpy() - fixed) for k in (50, 100)]
-    assert error[1].max() < 2e-3
-    assert error[0].sum() / error[1].sum() == pytest.approx(2.0, rel=0.05)
-
-
 # What they become when nothing is special.
 
 

@@ -36,25 +36,6 @@ def test_erlang_service_is_a_special_case(phases):
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
 
 
-def test_variability_is_learnt_from_counts():
-    truth = st.models.ErlangService(phases=4, capacity=12, service_rate=25.0)
-    windows = st.simulate(truth, [8.0, 12.0, 16.0, 20.0] * 8, duration=60.0, seed=1)
-    fit = st.fit(Service(capacity=12), windows.observing(range(6)))
-    assert fit.estimates["variability"] == pytest.approx(0.25, abs=0.08)
-    assert fit.estimates["service_rate"] == pytest.approx(25.0, rel=0.03)
-
-
-def test_a_limit_on_a_percentile():
-    windows = st.simulate(Service(capacity=12, service_rate=25.0), [8.0, 12.0] * 8, 60.0, seed=1)
-    fit = st.fit(Service(capacity=12), windows)
-    limit = fit.max_load("p99 < 400ms", "loss < 1%")
-    assert limit.low < limit.load < limit.high
-    at = fit.forecast([limit.load], measures=["p99", "loss"])
-    assert limit.binding.measure == "p99"
-    assert at["p99"][0] == pytest.approx(0.4, rel=1e-3)
-    assert at["loss"][0] < 0.01
-
-
 def simulated(load, variability, servers, capacity, patience, requests=200_000, seed=0):
     """Share lost, waits and response times of a queue whose requests give up after a wait."""
     random = np.random.default_rng(seed)
