@@ -49,18 +49,10 @@ class BirthDeathQueue(ServerQueue):
         return join_rates(self.births(load, p), self.deaths(p))
 
     def flows(self, point: Point) -> Flows:
-        """What arrives, and what of it is not let in."""
+        """What arrives, and what of it is not let in: all but the births."""
         offered = super().flows(point).offered
-        return Flows(offered, offered - self._let_in(point))
-
-    def found(self, point: Point) -> Tensor:
-        """Probability ``[..., K]`` that an accepted request finds ``0..K-1`` others."""
-        weights = (point.pi * self._let_in(point))[..., :-1]
-        return weights / weights.sum(-1, keepdim=True)
-
-    def _let_in(self, point: Point) -> Tensor:
-        """Requests that join in each state: the births, and none in the last one."""
-        return torch.nn.functional.pad(self.births(point.load, point.p), (0, 1))
+        births = torch.nn.functional.pad(self.births(point.load, point.p), (0, 1))
+        return Flows(offered, offered - births)
 
     def _dropped_each(self, point: Point) -> None:
         """Refuse what drops requests: a death does not say which of them it takes."""

@@ -187,7 +187,7 @@ class Queue(Model):
     def response_times(self, point: Point) -> Times:
         """How long accepted requests that are served stay, without an overhead."""
         if self.discipline == "ps":
-            return self._followed(point, SHARED)
+            return self._followed(point, waiting=False)
         return self.times_in_order(point, waiting=False)
 
     def waiting_times(self, point: Point) -> Times:
@@ -200,15 +200,16 @@ class Queue(Model):
 
         By default one tagged request is followed through the chain. A model may have a faster way.
         """
-        return self._followed(point, self.servers, waiting)
+        return self._followed(point, waiting)
 
-    def _followed(self, point: Point, servers: int, waiting: bool = False) -> Times:
+    def _followed(self, point: Point, waiting: bool) -> Times:
         """Follow a tagged request; its chain is built once."""
         if waiting not in self._tagged:
+            shared = self.discipline == "ps"
             levels = self.levels.long().numpy()
             moves = queue_moves(self.edges.src.numpy(), self.edges.dst.numpy(), levels)
-            behind = self.slowed or servers == SHARED
-            follower = Follower(moves, levels[None], [servers], waiting, behind)
+            servers = [SHARED if shared else self.servers]
+            follower = Follower(moves, levels[None], servers, waiting, self.slowed or shared)
             self._tagged[waiting] = follower.chain()
         rates = self.edge_rates(point.x, point.theta)
         flow = rates * point.pi[..., self.edges.src]
@@ -221,14 +222,9 @@ class Queue(Model):
         return gone / self.levels.clamp_min(1.0) if isinstance(gone, Tensor) else None
 
     def found(self, point: Point) -> Tensor:
-        """Probability ``[..., K]`` that an accepted request finds ``0..K-1`` others.
-
-        It sees a state in proportion to the state's probability and to how many arrive there.
-        """
-        arriving = self.arrivals(point)
-        let_in = point.pi * (1 - self.lost)
-        weights = let_in if arriving is None else let_in * arriving
-        levels = self.levels.long()
+        """Probability ``[..., K]`` that an accepted request finds ``0..K-1`` others."""
+        flow = self.flows(point)
+        weights, levels = point.pi * (flow.offered - flow.refused), self.levels.long()
         by_level = weights.new_zeros((*weights.shape[:-1], int(levels.max()) + 1))
         by_level = by_level.index_add(-1, levels, weights)[..., :-1]
         return by_level / by_level.sum(-1, keepdim=True)
