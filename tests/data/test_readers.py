@@ -187,6 +187,9 @@ def test_bad_rows_are_named_by_line_and_column(read, rows, parts):
         ("load;Q=0;Q=1\n1;1;1\n", {}, ["w.csv", "separated", "commas"]),
         ("load,Q=0,Q=1,Q=0\n1,1,1,1\n", {}, ["w.csv", "column 'Q=0' is there 2 times", "rename"]),
         ("load,Q=0,Q=9-3\n1,1,1\n", {}, ["w.csv", "'9-3'", "go up"]),
+        ("load,rt_1s,rt_2s,rt_1s\n1,1,1,1\n", {}, ["w.csv", "column 'rt_1s' is there 2 times"]),
+        ("load,rt_1s,rt_2s\n1,1,1\n2,1,-3\n", {}, ["line 3, column 'rt_2s'", "count is -3"]),
+        ("load,rt_1s,rt_2s\n1,1,1\n", {"latency": "rt_"}, ["'rt_'", "needs one {}"]),
         (f"# stationary: sampling=never\n{GOOD}", {}, ["w.csv", "'never'", '"arrival"']),
         (f"# stationary: duration=0\n{GOOD}", {}, ["w.csv", "duration must be positive", "'0'"]),
         (

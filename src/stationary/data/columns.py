@@ -41,14 +41,20 @@ def choose_columns(
     for name in [*inputs, *chosen]:
         if name not in table.columns:
             raise InputError(f"there is no column {name!r}{did_you_mean(str(name), table.columns)}")
+        if name in inputs and name in chosen:
+            raise InputError(f"column {name!r} cannot be an input and a count")
+    check_once(table, [*inputs, *chosen])
+    return chosen
+
+
+def check_once(table: Table, names: Sequence[str]) -> None:
+    """Raise unless every column is there once."""
+    for name in names:
         if table.columns.count(name) > 1:
             raise InputError(
                 f"column {name!r} is there {table.columns.count(name)} times; rename or remove all "
                 f"but one"
             )
-        if name in inputs and name in chosen:
-            raise InputError(f"column {name!r} cannot be an input and a count")
-    return chosen
 
 
 def _match(pattern: str, names: Sequence[str], optional: bool) -> dict[str, Observed]:

@@ -242,7 +242,11 @@ def as_buckets(names: Sequence[str], pattern: str | None) -> dict[str, str]:
     """
     if pattern is None:
         return {name: name for name in names}
-    before, _, after = pattern.partition("{}")
+    before, place, after = pattern.partition("{}")
+    if not place:
+        raise InputError(
+            f"latency: the pattern {pattern!r} needs one {{}} where the edge stands: 'rt_{{}}'"
+        )
     parts = {
         name: re.fullmatch(f"{re.escape(before)}(.*){re.escape(after)}", name) for name in names
     }

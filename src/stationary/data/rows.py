@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from stationary._support.types import Array
-from stationary.data._base import Observation, known_kinds
-from stationary.data.columns import Columns, about, choose_columns
+from stationary.data._base import Counts, Observation, known_kinds
+from stationary.data.columns import Columns, about, check_once, choose_columns
 from stationary.data.latency import as_buckets
 from stationary.data.moments import Moments, Pool
 from stationary.data.numbers import as_duration, as_range, drop_or_refuse, find_bad, input_names
@@ -51,11 +51,14 @@ class Rows:
                 if chosen
             }
             of_column = choose_columns(table, self.inputs, counts, bool(self.others))
+            check_once(table, [name for each in self.others.values() for name in each.values()])
             present = list(dict.fromkeys(of_column.values()))
             chosen = find_categories(present if observe is None else observe, present)
             self.observe = as_categories(present[k] for k in chosen) if present else ()
         self.columns = list(of_column)
-        self._of_others = [name for each in self.others.values() for name in each.values()]
+        kinds = [(issubclass(known_kinds()[k], Counts), v) for k, v in self.others.items()]
+        self._counted = [name for counts, each in kinds if counts for name in each.values()]
+        self._summed = [name for counts, each in kinds if not counts for name in each.values()]
         taken = (*self.inputs, *self.columns)
         self.lengths = [
             name for name in ("duration", "windows") if name in table.columns and name not in taken
@@ -110,8 +113,8 @@ class Rows:
 
     def _batches(self, duration: float | None) -> Iterator[tuple[Array, Array]]:
         """Yield inputs of the rows to keep, and data of all kinds; last, lengths that differ."""
-        names = [*self.inputs, *self._of_others, *self.lengths, *self.columns]
-        finite = len(names) - len(self.columns)
+        names = [*self.inputs, *self._summed, *self.lengths, *self._counted, *self.columns]
+        finite = len(self.inputs) + len(self._summed) + len(self.lengths)
         for values in self.table.batches(names):
             if not len(values):
                 continue
@@ -124,7 +127,7 @@ class Rows:
                 for place in np.flatnonzero(by_name[name] <= 0):
                     problem = f"the value is {by_name[name][place]:g}; it must be positive"
                     self._refuse(int(place), name, problem)
-            x, y = values[:, : len(self.inputs)], values[:, finite:]
+            x, y = values[:, : len(self.inputs)], values[:, len(names) - len(self.columns) :]
             load, counts = x[:, 0], y @ self._adds if self.columns else y
             data = np.concatenate([counts, *self._other_tables(by_name)], axis=1)
             self._lightest = min(self._lightest, load.min())
@@ -179,7 +182,7 @@ class Rows:
             drop_or_refuse(self._name(self._idle), why, drop=True, stacklevel=5)
         if not self._kept and not self._empty:
             raise InputError(f"{name}: no window is left, all are idle")
-        names = [*(label(c) for c in self.observe), *self._of_others]
+        names = [*(label(c) for c in self.observe), *self._summed, *self._counted]
         why = f"no counts in the observed categories {listed(names, 30)}"
         if not self._kept:
             raise InputError(f"{name}: no window is left, all have {why}")
