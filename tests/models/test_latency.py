@@ -1,5 +1,7 @@
 """Distributions of response times: digits, derivatives and percentiles."""
 
+import statistics
+
 import mpmath
 import pytest
 import torch
@@ -78,6 +80,15 @@ def some_times():
     means, rate = 1 + torch.rand(3, 7).double(), torch.tensor([[0.5], [2.0], [9.0]]).double()
     erlangs, gammas = Erlangs(weights, rate), Gammas(weights, means + 2, 0 * means + 0.5, 0 * means)
     return {"erlangs": erlangs, "gammas": gammas, "shifted": Shifted(erlangs, rate / 10)}
+
+
+def test_times_that_hardly_lean_have_shapes_that_are_quick():
+    one = torch.ones(1, 1, dtype=torch.float64)
+    times = Gammas.of_moments(one, 5 * one, one / 12, 1e-9 * one)
+    assert float(times.shapes) <= 10_001
+    normal = 5 + statistics.NormalDist().inv_cdf(0.99) * 12**-0.5
+    assert float(times.percentile(0.99)) == pytest.approx(normal, rel=1e-3)
+    assert (float(times.mean), float(times.variance)) == pytest.approx((5.0, 1 / 12))
 
 
 @pytest.mark.parametrize("kind", ["erlangs", "gammas", "shifted"])

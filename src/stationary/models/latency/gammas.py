@@ -14,6 +14,10 @@ _NUDGE = 2e-3
 """Relative step of the differences that stand for derivatives in the shape. They are of fourth
 order, so that a long step is exact enough and keeps the digits of second derivatives."""
 
+_LEAN = 0.02
+"""Least skewness: with less, incomplete gamma functions take many times as long, and say the same.
+"""
+
 
 @dataclass(frozen=True, eq=False)
 class Gammas(Times):
@@ -33,7 +37,7 @@ class Gammas(Times):
         Sums of gamma distributed times of different scales are close to such shifted gamma
         distributions, and equal to them where all but one are constant.
         """
-        scales = third / (2 * variance)
+        scales = third.maximum(_LEAN * variance**1.5) / (2 * variance)
         shapes = variance / scales**2
         return cls(weights, shapes, scales, mean - shapes * scales, *more)
 
