@@ -50,6 +50,19 @@ def test_answers_of_a_comparison_allow_for_it(fit):
     assert list(plan.forecast([20.0], measures=["p_12"])["p_12"]) != []
 
 
+def test_counts_of_several_servers_say_little_of_the_variability_of_service():
+    truth = st.models.MMmK(servers=8, capacity=20, service_rate=10.0)
+    windows = st.simulate(truth, [20.0, 30.0, 40.0] * 5, duration=50.0, seed=0)
+    for servers, expected in {1: 0.0, 3: 0.2, 8: 0.7}.items():
+        fit = st.fit(st.models.Service(servers, 20), windows)
+        found = Discrepancy.of(fit.estimate, windows)
+        assert found.variability == pytest.approx(expected)
+    draws = Draws((from_estimate(fit.estimate),))
+    (before,), (after,) = draws.parts, found.applied(draws).parts
+    more = after.theta[:, 1].log().var() - before.theta[:, 1].log().var()
+    assert float(more) == pytest.approx(0.7**2, rel=0.1)
+
+
 def test_it_is_saved_with_a_plan(fit, tmp_path):
     plan = st.compare([st.models.MMmK(capacity=12)], fit.windows, jobs=1)
     plan = plan.having(discrepancy=Discrepancy(0.03, 0.0))
