@@ -10,7 +10,7 @@ from stationary.terms.findings import Verdict
 
 
 def log(servers, sharing=False, seed=0, constant=False):
-    """Requests of servers of 10 ms each, at 10 to 60 % of saturation; one shared, if asked."""
+    """Requests of servers of 10 ms each, at 10 to 60 % of saturation; shared, if asked."""
     random = np.random.default_rng(seed)
     arrivals, begin = [], 0.0
     for share in random.permutation(np.linspace(0.1, 0.6, 16)):
@@ -20,7 +20,7 @@ def log(servers, sharing=False, seed=0, constant=False):
     arrivals = np.concatenate(arrivals)
     work = np.full(len(arrivals), 0.01) if constant else random.exponential(0.01, len(arrivals))
     if sharing:
-        departures = _shared(arrivals, work)
+        departures = _shared(arrivals, work, servers)
     else:
         free, departures = np.zeros(servers), np.empty(len(arrivals))
         for k, arrival in enumerate(arrivals):
@@ -30,14 +30,15 @@ def log(servers, sharing=False, seed=0, constant=False):
     return pd.DataFrame({"arrival": arrivals, "response": response, "status": 200})
 
 
-def _shared(arrivals, work):
-    """Departures from one server that works on all requests at once, each at an equal share."""
+def _shared(arrivals, work, servers):
+    """Departures from servers that work on all requests at once, each at an equal share."""
     left, out, now, k = {}, np.empty(len(arrivals)), 0.0, 0
     while k < len(arrivals) or left:
         arrival = arrivals[k] if k < len(arrivals) else np.inf
         who = min(left, key=left.get) if left else -1
-        end = now + left[who] * len(left) if left else np.inf
-        step = (min(arrival, end) - now) / max(len(left), 1)
+        slow = max(len(left) / servers, 1)
+        end = now + left[who] * slow if left else np.inf
+        step = (min(arrival, end) - now) / slow
         left = {key: value - step for key, value in left.items()}
         now = min(arrival, end)
         if arrival < end:
@@ -92,6 +93,20 @@ def test_a_shared_server_has_the_percentiles_of_sharing(tmp_path):
     in_order = st.fit(st.models.MMmK(capacity=30), plan.windows)
     assert in_order.max_load("loss<1%").doubt.reason != "order"
     assert in_order.max_load("p99<1s").doubt.reason == "order"
+
+
+def test_percentiles_of_several_shared_servers_are_not_trusted(tmp_path):
+    plan, found = planned(log(3, sharing=True), tmp_path, servers=3, capacity=30)
+    assert found["overtaking"].code == "overtake_several"
+    assert "3 servers" in str(found["overtaking"])
+    assert plan.max_load("p99<1s").doubt.reason == "order"
+    assert "order" not in str(plan.max_load("loss<1%").doubt)
+    read = st.read_windows(tmp_path / "w.csv")
+    (times,) = (each for each in read.observations if each.kind == "service times")
+    assert times.sharing.keys() >= {1, 2, 3}
+    in_turn, found = planned(log(3), tmp_path, servers=3, capacity=30)
+    assert found["overtaking"].code == "in_order"
+    assert "order" not in str(in_turn.max_load("p99<1s").doubt)
 
 
 def test_requests_on_the_way_are_no_misfit(tmp_path):

@@ -35,13 +35,13 @@ from stationary.models import Model, Point
 
 SUMS = ("n", "sum", "sq")
 """Columns of each cell: number, sum and sum of squares."""
-_FACTS = ("shortest", "sharing")
 
 OVERTAKING = 0.01
-"""Share of negative service times of one server from which requests overtake each other."""
+"""Share of negative service times, of requests that waited, that no service in order has."""
 
 _HARDLY = 0.05  # error of a mean service time that model error allows for
 _STEEP = 0.1  # share of a service by which an overhead may hardly exceed the shortest time
+_SHARING = re.compile(r"sharing(\d*)")  # of one server, where files say no number
 _COLUMN = re.compile(r"S(\d+)\.(idle|wait)(\d+)\.(n|sum|sq)")
 
 
@@ -81,8 +81,9 @@ class ServiceTimes(Observation):
     shortest : float
         A time that hardly any request that found an idle server was faster than: the overhead
         cannot be longer. Infinite where that is not known.
-    sharing : float
-        Share of negative service times for one server: above 0.01 requests overtake each other.
+    sharing : mapping of int to float
+        Share of the requests that waited whose service times are negative, by number of servers;
+        by default none. Above 0.01 requests overtake each other more than such servers allow.
 
     Examples
     --------
@@ -102,7 +103,7 @@ class ServiceTimes(Observation):
     rank = 3
     cells: tuple[Cell, ...]
     shortest: float
-    sharing: float
+    sharing: Mapping[int, float]
     read_for: int
     """Servers of the model that this is an observation of."""
 
@@ -111,11 +112,12 @@ class ServiceTimes(Observation):
         data: Any,
         cells: Sequence[tuple[int, bool, int]],
         shortest: float = math.inf,
-        sharing: float = 0.0,
+        sharing: Mapping[int, float] | None = None,
     ) -> None:
         super().__init__(data)
         cells = tuple(Cell(int(m), bool(idle), int(level)) for m, idle, level in cells)
-        self.__dict__.update(cells=cells, shortest=float(shortest), sharing=float(sharing))
+        shares = {int(m): float(share) for m, share in (sharing or {}).items()}
+        self.__dict__.update(cells=cells, shortest=float(shortest), sharing=shares)
         if not cells or self.data.ndim != 2 or self.data.shape[1] != len(SUMS) * len(cells):
             raise InputError(
                 f"service times have {len(SUMS)} columns for each of the {len(cells)} cells "
@@ -151,12 +153,18 @@ class ServiceTimes(Observation):
                     f"service times need the columns {', '.join(f'*.{of}' for of in SUMS)} of "
                     f"each kind; there is no column {name!r}"
                 )
-        facts = {key: float(metadata[key]) for key in _FACTS if key in metadata}
-        return cls(np.stack([columns[name] for name in wanted], -1), cells, **facts)
+        shares = {name: match[1] for name in metadata if (match := _SHARING.fullmatch(name))}
+        return cls(
+            np.stack([columns[name] for name in wanted], -1),
+            cells,
+            float(metadata.get("shortest", math.inf)),
+            {int(m or 1): float(metadata[name]) for name, m in shares.items()},
+        )
 
     def metadata(self) -> dict[str, str]:
         """Return what holds for all windows."""
-        return {key: repr(getattr(self, key)) for key in _FACTS}
+        shares = {f"sharing{m}": repr(share) for m, share in self.sharing.items()}
+        return {"shortest": repr(self.shortest), **shares}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -207,7 +215,11 @@ class ServiceTimes(Observation):
         works on several at a time.
         """
         known = hasattr(model, "service_times") and model.servers in self.servers
-        return known and not (model.servers == 1 and self.sharing > OVERTAKING)
+        return known and not (model.servers == 1 and self.overtake(1))
+
+    def overtake(self, servers: int) -> bool:
+        """Whether requests overtake each other more than so many servers in order allow."""
+        return self.sharing.get(servers, 0.0) > OVERTAKING
 
     def on(self, model: Model) -> Self:
         """Return these service times, to be read for the servers of a model."""
@@ -278,6 +290,5 @@ class ServiceTimes(Observation):
 
     def facts(self) -> dict[str, Any]:
         """Cells, and what holds for all windows."""
-        known = {key: getattr(self, key) for key in _FACTS}
-        known = {key: value for key, value in known.items() if value != math.inf}
-        return {"cells": [list(cell) for cell in self.cells], **known}
+        known = {} if self.shortest == math.inf else {"shortest": self.shortest}
+        return {"cells": [list(cell) for cell in self.cells], "sharing": self.sharing, **known}

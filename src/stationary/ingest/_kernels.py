@@ -38,7 +38,7 @@ SUBSLOTS = 16
     LAST_WINDOW,  # that of the last arrival
     INSTANT_LEVEL,  # requests in the system when the present instant began
     HIGHEST,  # most requests in the system at once
-    NEGATIVE,  # negative service times of one server
+    NEGATIVE,  # negative service times of the first number of servers; those of others follow
     INTEGERS,
 ) = range(15)
 INSTANT, REALS = range(2)  # the time of the last arrival
@@ -235,8 +235,8 @@ def advance(begin, rows, place, servers, edges, state, outputs):  # type: ignore
                     break  # the numbers of servers increase
                 seconds = ring[starts & mask] - time
                 _note(service, ring_window[starts & mask], k, column, seconds)
-                if seconds < 0 and servers[k] == 1:
-                    ints[NEGATIVE] += 1
+                if seconds < 0:
+                    ints[NEGATIVE + k] += 1
             left += 1
             _pop(heap, size)
             size -= 1

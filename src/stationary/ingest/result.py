@@ -60,9 +60,9 @@ class Ingested:
         What else a user should know.
     facts : mapping
         What holds for the whole recording: ``shortest``, the 0.1 % quantile of the response times
-        (seconds) of requests that found an empty system; ``sharing``, the share of service times of
-        one server that are negative, because requests overtook each other; and ``full``, how many
-        lost requests found, where that shows a capacity.
+        (seconds) of requests that found an empty system; ``sharing4``, the share of requests that
+        waited for one of 4 servers whose service times are negative, because requests overtook
+        each other; and ``full``, how many lost requests found, where that shows a capacity.
     """
 
     table: pd.DataFrame

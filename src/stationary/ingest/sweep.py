@@ -72,7 +72,8 @@ class Swept:
     servers: tuple[int, ...] = ()
     highest: int = 0  # most requests in the system at once
     shortest: float | None = None  # 0.1 % quantile of responses that found an empty system
-    sharing: float | None = None  # share of negative service times, of one server
+    # Share of negative service times among requests that waited, for each number of servers.
+    sharing: dict[int, float] = field(default_factory=dict)
 
 
 def in_order(batches: Iterable[Requests], longest: float) -> Iterator[Requests]:
@@ -122,7 +123,7 @@ class Sweep:
     ) -> None:
         self.place = np.array([origin, length, windows, samples])
         self.servers = np.array(sorted({*servers}), dtype=np.int64)
-        self.ints = np.zeros(kernels.INTEGERS, dtype=np.int64)
+        self.ints = np.zeros(kernels.INTEGERS - 1 + len(self.servers), dtype=np.int64)
         self.ints[[kernels.WINDOW, kernels.LAST_WINDOW]] = -1
         self.reals = np.full(kernels.REALS, -np.inf)
         self.latency = np.zeros(len(EDGES) + 1, dtype=np.int64)
@@ -177,10 +178,16 @@ class Sweep:
             self._sharing(services),
         )
 
-    def _sharing(self, services: Reals) -> float | None:
-        """Return the share of negative service times of one server; None where it has none."""
-        served = services[services[:, 1] < 2 * LEVELS, 2].sum() if self.servers[0] == 1 else 0
-        return float(self.ints[kernels.NEGATIVE] / served) if served else None
+    def _sharing(self, services: Reals) -> dict[int, float]:
+        """Return the shares of negative service times, less twice their standard errors."""
+        blocks = services[:, 1] // LEVELS
+        negative = self.ints[kernels.NEGATIVE :]
+        sure = np.maximum(negative - 2 * np.sqrt(negative), 0.0)
+        return {
+            int(m): float(sure[k] / services[blocks == 2 * k + 1, 2].sum())
+            for k, m in enumerate(self.servers)
+            if sure[k] > 0
+        }
 
 
 def _low_quantile(histogram: Whole) -> float | None:

@@ -114,7 +114,8 @@ def tally(
         for mark, starts in table[table["marked"] != ""].groupby("marked")["start"]:
             shown = listed([f"{start:.15g}" for start in starts], 10)
             notes.append(f"windows marked as {mark!r}: {len(starts)}, which start at {shown}")
-    facts = {"shortest": swept.shortest, "sharing": swept.sharing, "full": _full(swept)}
+    sharing = {f"sharing{m}": share for m, share in swept.sharing.items()}
+    facts = {"shortest": swept.shortest, **sharing, "full": _full(swept)}
     return Ingested(
         table,
         cut.sampling,

@@ -187,7 +187,7 @@ class Record:
         in_order = getattr(self.model, "discipline", "") == "fcfs"
         if self.doubt is None and times and in_order:
             found = self.studies[self.name].findings
-            if any(each.code == "overtake" for each in found):
+            if any(each.code in ("overtake", "overtake_several") for each in found):
                 return Doubt(Reason.ORDER, times[0])
         return self.doubt
 

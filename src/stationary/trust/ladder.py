@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stationary.data import Latencies, Losses, ServiceTimes, States
-from stationary.data.service_times import OVERTAKING
 from stationary.data.windows import Windows
 from stationary.models import Model, RuleModel
 from stationary.models.registry import build, can_rebuild, describe
@@ -141,7 +140,7 @@ def _patient_capacity(windows: Windows, servers: Sequence[int], patience: float,
 def _shares(windows: Windows) -> bool:
     """Whether requests overtake one another at one server, which serves several at a time."""
     times = windows.find(ServiceTimes)
-    return times is not None and times.sharing > OVERTAKING
+    return times is not None and times.overtake(1)
 
 
 def _largest_state(windows: Windows) -> tuple[int, bool]:

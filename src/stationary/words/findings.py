@@ -245,14 +245,20 @@ _SENTENCES: dict[str, dict[str, Clauses | Callable[[Facts], Clauses]]] = {
     },
     "overtaking": {
         "no_requests": ("there are no service times of single requests to tell",),
-        "several_servers": ("with several servers, a later request may well leave first",),
-        "in_order": ("requests leave in the order in which they came",),
+        "in_order": ("requests leave in an order that service in turn allows",),
         "overtake": (
-            "requests overtake each other ({share:percent} left before one that had come earlier), "
-            "so the server works on several at a time",
+            "requests overtake each other ({share:percent} of those that met others left too early "
+            "for service in turn), so the server works on several at a time",
             "their service times cannot be told apart, so the answer comes from latencies or "
             "counts, and takes the server to share its time among all requests",
             "if several workers serve, give their number",
+        ),
+        "overtake_several": (
+            "requests overtake each other more than {servers} servers that take them in turn allow "
+            "({share:percent} of those that met {servers} or more others left too early)",
+            "either there are more servers, or they work on several requests at a time, and then "
+            "percentiles of response times are longer than this model says",
+            "check the number of workers or threads that serve at the same time",
         ),
     },
     "servers": {
