@@ -113,23 +113,18 @@ def _not_toml(file: Path, source: str, message: str) -> InputError:
 
 def _position(source: str, error: DescriptionError) -> int | None:
     """Position in the file of what an error is about, or None: TOML's values have no positions."""
-    part = re.search(
-        rf"^[ \t]*(\[?)[ \t]*({_word(error.section)})[ \t]*[\].=]", source, re.MULTILINE
+    # A text stands in the file as it is, unless it has escapes or is folded.
+    text = re.search(rf"[\"']\n?({re.escape(error.text)})[\"']", source) if error.text else None
+    if text is not None:
+        return text.start(1) + error.at
+    part = re.search(rf"^[ \t]*(\[?[ \t]*{_word(error.section)})[ \t]*[\].=]", source, re.MULTILINE)
+    if part is None or not error.key:
+        return part and part.start(1)
+    key = re.compile(rf"^[ \t]*({_word(error.key)})[ \t]*=", re.MULTILINE).search(
+        source, part.end()
     )
-    if part is None:
-        return None
-    start = part.start(1)
-    if error.key:
-        # Below a header a key begins its line; otherwise it follows a dot or stands in braces.
-        before = r"^[ \t]*" if part[1] else r"[.{,\s]"
-        key = re.compile(rf"{before}({_word(error.key)})[ \t]*=", re.MULTILINE)
-        found = key.search(source, part.end(2))
-        start = found.start(1) if found else start
-    # The text stands in the file as it is, unless it has escapes or is folded.
-    text = source.find(error.text, source.find("=", start)) if error.text else -1
-    return start if text < 0 else text + error.at
+    return (key or part).start(1)
 
 
 def _word(name: str) -> str:
-    quoted = re.escape(name)
-    return rf"(?:{quoted}|\"{quoted}\"|'{quoted}')"
+    return rf"[\"']?{re.escape(name)}[\"']?"
