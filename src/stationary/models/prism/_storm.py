@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from stationary.errors import InputError, MissingError
-from stationary.models.rules.formulas import Formula, name, number, on_arrays
+from stationary.models.rules.formulas import (
+    FUNCTIONS,
+    OPERATORS,
+    Formula,
+    name,
+    number,
+    on_arrays,
+)
 from stationary.models.rules.rule import Rule
 from stationary.models.rules.states import Space
 
@@ -34,16 +41,9 @@ _SIGNS = {
     "NOT_EQUAL": "!=",
     "IFF": "=",
     "XOR": "!=",
-    "AND": "and",
-    "OR": "or",
-    "NOT": "not",
     "ITE": "if",
-    "MIN": "min",
-    "MAX": "max",
-    "FLOOR": "floor",
-    "CEIL": "ceil",
 }
-"""What Storm and our formulas call each operation."""
+"""What Storm and our formulas call each operation that has not the same name in both."""
 
 _CHAINED = ("PLUS", "TIMES", "AND", "OR", "MIN", "MAX")
 _DEEPEST = 150
@@ -143,9 +143,10 @@ class Program:
             return Formula("if", (Formula(">=", (args[0], _ZERO)), Formula("mod", args), below))
         if sign == "MINUS" and len(args) == 1:
             return _negative(args[0])
-        if sign not in _SIGNS:
+        op = _SIGNS.get(sign, sign.lower())
+        if op not in OPERATORS and op not in FUNCTIONS:
             raise InputError(f"an operation of the PRISM model is not supported: {of}")
-        return Formula(_SIGNS[sign], args)
+        return Formula(op, args)
 
     def _of_states(self, of: Any) -> Formula:
         """Return a formula that the state alone decides."""
