@@ -4,13 +4,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize
-from scipy.special import expit
 
 import stationary as st
 from stationary.learning.stochastic import Trainer
 from stationary.paper.columns import METHODS, TABLE
-from stationary.paper.methods import MaximumLikelihood, logistic, train
+from stationary.paper.methods import MaximumLikelihood, train
 from stationary.paper.settings import draw, rows
 
 FAST, SLOW = rows()["mm1k-fast"], rows()["mm1k-slow"]
@@ -97,26 +95,10 @@ def test_backpropagation_through_time_forecasts_by_its_own_steps():
 
 def test_baselines_by_hand():
     problem = draw(SLOW, 1)
-    counts, load = problem.windows.counts, problem.windows.loads.numpy()
-    lost, seen = counts[:, -1].numpy(), counts.sum(-1).numpy()
+    counts = problem.windows.counts
     assert outcome("zero").predicted.abs().max() == 0
     mean = METHODS["mean"].run([problem], [0], 1.0)[0].predicted
     assert torch.allclose(mean, (counts[:, -1].sum() / counts.sum()).expand_as(mean))
-
-    def nll(b):
-        eta = b[0] + b[1] * load
-        half = b[0] + b[1] * load.mean()
-        return (seen * np.logaddexp(0, eta) - lost * eta).sum() + np.logaddexp(0, half) - half / 2
-
-    b = minimize(nll, [-4.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-12}).x
-    found = logistic(problem.windows, torch.tensor([20.0, 30.0], dtype=torch.float64))
-    assert found.numpy() == pytest.approx(expit(b[0] + b[1] * np.array([20.0, 30.0])), rel=1e-4)
-
-
-def test_logistic_regression_without_a_single_failure_stays_near_zero():
-    windows = st.Windows(x=[10.0, 20.0], counts=[[50, 0], [60, 0]], observe=[0, 1])
-    found = logistic(windows, torch.tensor([10.0, 30.0], dtype=torch.float64))
-    assert bool(((found > 0) & (found < 0.05)).all())
 
 
 def test_every_column_has_a_name_of_its_own():

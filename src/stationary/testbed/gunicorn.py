@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stationary.errors import InputError, ProgramError
+from stationary.errors import ProgramError
 from stationary.ingest import Cut, RequestLog, Source, windows_from_events
 from stationary.testbed.client import Client, Request, http_request
 from stationary.testbed.kernel import LOOPBACK, precedence
@@ -31,10 +31,11 @@ from stationary.testbed.processes import PROGRAMS, Process, last_words, running
 from stationary.testbed.service import Service, Shape
 from stationary.testbed.source import CORE, PRIORITY
 from stationary.testbed.system import (
+    SECONDS,
     Need,
     Summary,
     System,
-    check_recording,
+    check_settings,
     examined,
     require_linux,
     work_folder,
@@ -81,15 +82,14 @@ class Gunicorn(System[Step]):
     seed: int = 0  # of arrivals and service times
 
     def __post_init__(self) -> None:
-        check_recording(self.seconds, self.seed)
-        if not 0 <= self.cpu_share <= 1:
-            raise InputError(f"cpu_share must lie in 0..1; got {self.cpu_share!r}")
-        if not 1 <= self.workers <= 64:
-            raise InputError(f"workers must lie in 1..64; got {self.workers!r}")
-        if not 1 <= self.backlog <= 2048:
-            raise InputError(f"backlog must lie in 1..2048; got {self.backlog!r}")
-        if not 0.01 <= self.patience <= 60:
-            raise InputError(f"patience must lie in 0.01..60 seconds; got {self.patience!r}")
+        check_settings(
+            self.seed,
+            seconds=(self.seconds, *SECONDS),
+            cpu_share=(self.cpu_share, 0, 1),
+            workers=(self.workers, 1, 64),
+            backlog=(self.backlog, 1, 2048),
+            patience=(self.patience, 0.01, 60),
+        )
 
     @property
     def capacity(self) -> int:

@@ -31,10 +31,11 @@ from stationary.testbed.processes import (
 from stationary.testbed.service import Service, Shape
 from stationary.testbed.source import Native, Source, register
 from stationary.testbed.system import (
+    SECONDS,
     Need,
     Summary,
     System,
-    check_recording,
+    check_settings,
     examined,
     require_linux,
     work_folder,
@@ -49,7 +50,6 @@ _LONGEST_SERVICE = 0.1
 _SLICES = 512
 _BYTES_PER_REQUEST = 1280
 """Receive memory the kernel charges for one REGISTER: 25,600 bytes hold 20 of them."""
-LONGEST_QUEUE = 150
 
 _PRIORITY, _CORE = 40, 1
 
@@ -70,9 +70,7 @@ class Kamailio(System[Trace]):
     source: Source = field(default_factory=Native)  # who sends
 
     def __post_init__(self) -> None:
-        check_recording(self.seconds, self.seed)
-        if not 2 <= self.queue <= LONGEST_QUEUE:
-            raise InputError(f"queue must lie in 2..{LONGEST_QUEUE}; got {self.queue!r}")
+        check_settings(self.seed, seconds=(self.seconds, *SECONDS), queue=(self.queue, 2, 150))
         if not self.late > 0:
             raise InputError(f"late must be a positive time in seconds; got {self.late!r}")
         if not OVERHEAD <= self.service.mean <= _LONGEST_SERVICE:

@@ -19,7 +19,7 @@ from stationary.errors import InputError, ProgramError
 from stationary.testbed.kernel import may_run_first
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
-MOST_SECONDS = 60.0
+SECONDS = (0.05, 60.0)  # that a window may last
 
 Recorded = TypeVar("Recorded")
 """What a system records in one window."""
@@ -111,12 +111,13 @@ def require_linux() -> None:
         raise ProgramError(f"the testbed runs on Linux alone, and this is {platform.system()}")
 
 
-def check_recording(seconds: float, seed: int) -> None:
-    """Raise for a length of windows, or a seed, that cannot be."""
-    if not 0.05 <= seconds <= MOST_SECONDS:
-        raise InputError(f"seconds must lie in 0.05..{MOST_SECONDS:g}; got {seconds!r}")
+def check_settings(seed: int, **ranges: tuple[float, float, float]) -> None:
+    """Raise for a seed, or for a value outside of its range, which are given together."""
     if seed < 0:
         raise InputError(f"seed must be zero or more; got {seed!r}")
+    for name, (value, low, high) in ranges.items():
+        if not low <= value <= high:
+            raise InputError(f"{name} must lie in {low:g}..{high:g}; got {value!r}")
 
 
 @contextmanager
