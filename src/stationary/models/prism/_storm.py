@@ -49,7 +49,7 @@ _CHAINED = ("PLUS", "TIMES", "AND", "OR", "MIN", "MAX")
 _DEEPEST = 150
 _ZERO, _ONE = number(0.0), number(1.0)
 
-_REWARDS = re.compile(r"^rewards(?: \"(\w*)\")?\n(.*?)^endrewards", re.MULTILINE | re.DOTALL)
+_REWARDS = re.compile(r"^rewards(?: \"([^\"]*)\")?\n(.*?)^endrewards", re.MULTILINE | re.DOTALL)
 _REWARD = re.compile(r"\t(\[\w*\] )?(.*?\S): (.*);")
 """Rewards, and one line of them, in the text that Storm writes; it shows them nowhere else."""
 
@@ -116,12 +116,12 @@ class Program:
             elif kind.is_integer and not float(value).is_integer():
                 raise InputError(f"constant {n!r} must be a whole number; got {value!r}")
 
-    def _formula(self, of: Any, depth: int = 1) -> Formula:
+    def _formula(self, expression: Any, depth: int = 1) -> Formula:
         """Return an expression of Storm as a formula."""
         if depth > _DEEPEST:
             raise InputError(f"the PRISM model nests more than {_DEEPEST} operations: split them")
-        if of.is_variable():
-            n = of.get_identifier()
+        if expression.is_variable():
+            n = expression.get_identifier()
             if n in self._constants:
                 return _literal(self._constants[n])
             if n in self.truths:
@@ -129,10 +129,12 @@ class Program:
             if n in self._variables or n in self._free:
                 return name(n)
             return self._formula(self._known[n].definition, depth + 1)
-        if of.is_literal():
-            truth = of.has_boolean_type()
-            return _literal(of.evaluate_as_bool() if truth else of.evaluate_as_double())
-        sign, parts = _sign(of), _operands(of)
+        if expression.is_literal():
+            truth = expression.has_boolean_type()
+            return _literal(
+                expression.evaluate_as_bool() if truth else expression.evaluate_as_double()
+            )
+        sign, parts = _sign(expression), _operands(expression)
         while sign in _CHAINED and _sign(parts[0]) == sign:
             parts[:1] = _operands(parts[0])  # a long sum is one operation, not many nested ones
         args = tuple(self._formula(part, depth + 1) for part in parts)
@@ -145,12 +147,12 @@ class Program:
             return _negative(args[0])
         op = _SIGNS.get(sign, sign.lower())
         if op not in OPERATORS and op not in FUNCTIONS:
-            raise InputError(f"an operation of the PRISM model is not supported: {of}")
+            raise InputError(f"an operation of the PRISM model is not supported: {expression}")
         return Formula(op, args)
 
-    def _of_states(self, of: Any) -> Formula:
+    def _of_states(self, expression: Any) -> Formula:
         """Return a formula that the state alone decides."""
-        found = self._formula(of)
+        found = self._formula(expression)
         for n in self._free:
             if n in found.names:
                 raise InputError(
@@ -214,11 +216,11 @@ class Program:
                 value = self._formula(parser.parse_from_string(earned))
                 if not action:
                     terms.append(Formula("if", (where, value, _ZERO)))
-                for of, rule in self.rules:
-                    if action and of == action.strip("[] "):
+                for label, rule in self.rules:
+                    if action and label == action.strip("[] "):
                         happens = Formula("and", (where, rule.guard))
-                        product = Formula("*", (value, rule.rate))
-                        terms.append(Formula("if", (happens, product, _ZERO)))
+                        earns = Formula("*", (value, rule.rate))
+                        terms.append(Formula("if", (happens, earns, _ZERO)))
             # A file may have one structure of rewards without a name.
             yield called or "reward", Formula("+", (_ZERO, *terms))
 
@@ -260,16 +262,16 @@ def _parsed(stormpy: Any, source: str) -> Any:
     return program.substitute_formulas()
 
 
-def _sign(of: Any) -> str:
+def _sign(expression: Any) -> str:
     """Return what Storm calls an operation; nothing for others, and for what it has no name for."""
     try:
-        return str(of.operator.name) if of.is_function_application else ""
+        return str(expression.operator.name) if expression.is_function_application else ""
     except ValueError:
         return ""
 
 
-def _operands(of: Any) -> list[Any]:
-    return [of.get_operand(k) for k in range(of.arity)]
+def _operands(expression: Any) -> list[Any]:
+    return [expression.get_operand(k) for k in range(expression.arity)]
 
 
 def _literal(value: float | bool) -> Formula:
