@@ -32,16 +32,15 @@ def day(low: float, high: float, windows: int, seed: int = 0, noise: float = 0.0
     The noise is autoregressive, so that neighbouring windows have similar loads; ``noise`` is its
     standard deviation as a share of the range. There is one day, whatever the number of windows.
     """
+    from scipy.signal import lfilter
+
     _check(low, high, windows)
     time = 2 * math.pi * np.arange(windows) / windows
     swing = -np.cos(time) - 0.3 * np.sin(2 * time)
     draws = np.random.default_rng(seed).standard_normal(windows)
     draws[1:] *= math.sqrt(1 - _KEPT**2)
-    wandering = [draws[0]]
-    for draw in draws[1:]:
-        wandering.append(_KEPT * wandering[-1] + draw)
-    shape = _unit(_unit(swing) + noise * np.array(wandering))
-    return np.asarray(low + (high - low) * shape)
+    wandering = lfilter([1.0], [1.0, -_KEPT], draws)
+    return np.asarray(low + (high - low) * _unit(_unit(swing) + noise * wandering))
 
 
 def read_rates(path: str | os.PathLike[str], windows: int | None = None) -> Rates:
