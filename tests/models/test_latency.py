@@ -129,6 +129,18 @@ def test_a_delay_of_almost_nothing_changes_almost_nothing(delay):
     torch.testing.assert_close(slope, torch.ones_like(slope), rtol=1e-3, atol=0)
 
 
+def test_tails_after_a_delay_are_computed_once_for_all_loads(monkeypatch):
+    sizes, exact = [], torch.special.gammainc
+    watched = lambda shape, x: sizes.append(x.numel()) or exact(shape, x)  # noqa: E731
+    monkeypatch.setattr(torch.special, "gammainc", watched)
+    model = st.models.Service(capacity=10, service_rate=20.0, overhead=0.01)
+    t = torch.tensor([0.05, 0.1, 0.2], dtype=torch.float64)
+    one = model.at([5.0]).response_times.survival(t)
+    many = model.at([5.0] + [9.0] * 99).response_times.survival(t)
+    assert max(sizes) <= 2 * len(t) * len(model.states)
+    torch.testing.assert_close(many[:1], one, rtol=1e-11, atol=0.0)
+
+
 def test_requests_that_do_not_wait_have_a_percentile_of_zero():
     model = st.models.MMmK(servers=4, capacity=9, service_rate=1.0)
     point = model.at([0.5, 3.9])

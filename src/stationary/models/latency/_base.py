@@ -143,9 +143,13 @@ class Shifted(Times):
 
     @cached_property
     def _ends(self) -> tuple[Tensor, Tensor]:
-        """Least and largest delay, so far apart that differences between them keep digits."""
-        least = _NARROW * self.times.mean[..., None].detach()
-        away = (_VARIES * self.shift).maximum(least)
+        """Least and largest delay, so far apart that differences between them keep digits.
+
+        At all loads the same, if the delay is: then tails are the same, too, and computed once.
+        """
+        mean, shift = torch.broadcast_tensors(self.times.mean[..., None].detach(), self.shift)
+        mean = mean.sum_to_size(self.shift.shape) * (self.shift.numel() / shift.numel())
+        away = (_VARIES * self.shift).maximum(_NARROW * mean)
         return self.shift - away, self.shift + away
 
     def _mean_slope(self, of: Callable[[Tensor], Tensor], t: Tensor) -> Tensor:
