@@ -192,3 +192,6 @@ def test_windows_that_move_the_answer():
         again = st.fit(st.models.MMmK(capacity=12), rest).max_load(loss=0.01).load
         expected = again / found.limit.load - 1
         assert moved["change"][window] == pytest.approx(expected, rel=0.35)
+    # Where every load meets the SLO, as no request waits for ten seconds, no window moves a limit.
+    never = found.having(question=found.asking("p99<10s", None, None))
+    assert not never.influence()["change"].any()

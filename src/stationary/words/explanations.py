@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stationary.facade import Plan
 
 _MOST_WINDOWS = 5  # windows that are named because they move the answer most
-_FELT = 5e-4  # least change of a limit that is worth a line
+_FELT = 5e-4  # least change of a limit, and weight of a model, that is worth a line
 
 
 def explanation(found: Plan) -> str:
@@ -69,7 +69,8 @@ def _models(found: Plan) -> Iterator[str]:
         if row["misplaced"] == row["misplaced"]:  # not NaN
             facts.append(f"off by {about(row['misplaced'])} at heavier loads that it did not see")
         if row["weight"] == row["weight"]:
-            facts.append(f"weight {about(row['weight'])}" if row["weight"] else "no weight")
+            used = row["weight"] >= _FELT
+            facts.append(f"weight {about(row['weight'])}" if used else "no weight")
         facts += [row["note"]] if isinstance(row["note"], str) and row["note"] else []
         kind = "" if row["kind"] == "chain" else f" ({row['kind']})"
         yield f"{row['model']}{kind}: {'; '.join(facts) or 'not scored'}."
