@@ -172,3 +172,9 @@ def test_what_is_wrong_is_said_without_torch(answers, case):
     assert (code, out) == (2, ""), err
     assert err.startswith("error: ")
     assert CASES[case][1] in err
+
+
+def test_an_answer_loads_neither_statistics_of_scipy_nor_sympy(tmp_path):
+    code = "import sys, stationary.planner, stationary.output.report; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"scipy.stats", "scipy.signal", "sympy"} & {*done.stdout.split()}

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from stationary._support.types import Array
 from stationary.data import ServiceTimes, States
@@ -96,7 +96,7 @@ class Discrepancy:
         model, count = part.model, len(part.theta)
         varies = self.variability > 0 and isinstance(model, Service)
         points = shuffled_points(count, 3 if varies else 2, _SEED + seed)
-        rate, capacity, *service = norm.ppf(points.clip(_EDGE, 1 - _EDGE)).T
+        rate, capacity, *service = ndtri(points.clip(_EDGE, 1 - _EDGE)).T
         factor = torch.from_numpy(np.exp(np.hypot(self.rate, self.drift) * rate))[:, None]
         theta = torch.where(model.speed_mask, part.theta * factor, part.theta)
         if varies:

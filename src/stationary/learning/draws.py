@@ -17,8 +17,9 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from scipy.stats import chi2, norm, qmc
+from scipy.special import gammaincinv, ndtri
 from torch import Tensor
+from torch.quasirandom import SobolEngine
 
 from stationary._support.threads import one_thread
 from stationary._support.types import Array
@@ -165,11 +166,11 @@ def from_estimate(estimate: Estimate, weight: float = 1.0, seed: int = 0, name: 
     if not cov.computed:  # one draw that cannot be solved leaves every interval open
         nothing = torch.full((1, size), torch.nan, dtype=torch.float64)
         return Part(model, nothing, np.array([weight]), scale, name)
-    uniform = qmc.Sobol(size + bool(cov.df), seed=seed).random(COUNT)
+    uniform = _scrambled(COUNT, size + bool(cov.df), seed)
     uniform = uniform.clip(_EDGE, 1 - _EDGE)
-    chance = norm.ppf(uniform[:, :size]) @ _root(cov.matrix).T
+    chance = ndtri(uniform[:, :size]) @ _root(cov.matrix).T
     if cov.df:  # a t distribution: the covariance itself is not known better
-        chance *= np.sqrt(cov.df / chi2.ppf(uniform[:, -1:], cov.df))
+        chance *= np.sqrt(cov.df / (2 * gammaincinv(cov.df / 2, uniform[:, -1:])))
     z = _moved(estimate, torch.from_numpy(_bounded(chance, cov)))
     theta = within(model, scale, scale.natural(z))
     return Part(model, theta, np.full(COUNT, weight / COUNT), scale, name)
@@ -182,8 +183,14 @@ def shuffled_points(count: int, dimensions: int, seed: int) -> Array:
     correlated.
     """
     # Sobol points want a power of two.
-    points = qmc.Sobol(dimensions, seed=seed).random(1 << (count - 1).bit_length())
+    points = _scrambled(1 << (count - 1).bit_length(), dimensions, seed)
     return np.random.default_rng(seed).permutation(points)[:count]
+
+
+def _scrambled(count: int, dimensions: int, seed: int) -> Array:
+    """Points ``[count, dimensions]`` of a scrambled Sobol sequence."""
+    sequence = SobolEngine(dimensions, scramble=True, seed=seed)
+    return np.asarray(sequence.draw(count, dtype=torch.float64).numpy())
 
 
 def from_refits(estimate: Estimate, thetas: Tensor, name: str = "") -> Part:

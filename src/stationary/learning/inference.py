@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.special
-import scipy.stats
 import torch
 from torch import Tensor
 
@@ -108,7 +107,7 @@ class Covariance:
         """How many standard errors an interval of this level reaches each way."""
         check_level(level)
         tail = 0.5 + level / 2
-        return float(scipy.stats.t.ppf(tail, self.df) if self.df else scipy.stats.norm.ppf(tail))
+        return float(scipy.special.stdtrit(self.df, tail) if self.df else scipy.special.ndtri(tail))
 
 
 def finite_hessian(likelihood: Likelihood, z: Array) -> Array:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 Line = dict[str, str]
 """A line of a table: texts by heading."""
@@ -25,7 +25,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 def half_width(values: np.ndarray, repeats: int) -> float:
     """Half-width of the 95 % t-interval of so many repeats that scatter as these values do."""
-    return float(student.ppf(0.975, repeats - 1) * values.std(ddof=1) / math.sqrt(repeats))
+    return float(stdtrit(repeats - 1, 0.975) * values.std(ddof=1) / math.sqrt(repeats))
 
 
 def number(value: float) -> str:

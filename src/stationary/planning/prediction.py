@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from scipy.stats import gamma, norm
+from scipy.special import gammaincinv, ndtri
 from torch import Tensor
 
 from stationary._support.threads import one_thread
@@ -127,8 +127,8 @@ def _tail(point: Point, share: float) -> Tensor:
 def _at(name: str, value: Array, sd: Array, chance: Array, point: Point, window: float) -> Array:
     """What a window shows at some probability of its distribution."""
     if name != "loss":
-        return np.asarray(value * np.exp(sd * norm.ppf(chance)))
+        return np.asarray(value * np.exp(sd * ndtri(chance)))
     offered = point.mean(point.model.flows(point).offered).numpy() * window
     shape = (value / np.maximum(sd, 1e-300)) ** 2
-    seen = gamma.ppf(chance, shape, scale=sd**2 / np.maximum(value, 1e-300))
+    seen = gammaincinv(shape, chance) * sd**2 / np.maximum(value, 1e-300)
     return np.minimum(np.floor(np.nan_to_num(seen) * offered + chance) / offered, 1.0)

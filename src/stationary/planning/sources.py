@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from stationary._support.types import Array
 from stationary.data.windows import Windows
@@ -45,7 +45,7 @@ def breakdown(
     """
     if not 0 < found.low < found.high < np.inf:
         return Breakdown({}, _slowing(draws))
-    total = (np.log(found.high / found.low) / (2 * norm.ppf(0.5 + found.level / 2))) ** 2
+    total = (np.log(found.high / found.low) / (2 * ndtri(0.5 + found.level / 2))) ** 2
     part = max(draws.parts, key=lambda part: part.weights.sum())
     speed = part.theta[:, part.model.speed_mask].log().numpy()
     parts = {"sampling": float(speed.var(0).mean()) if speed.size else 0.0}
@@ -92,4 +92,6 @@ def influence(estimate: Estimate, windows: Windows, slos: tuple[Slo, ...], near:
     moved = replace(part, theta=theta, weights=np.full(len(theta), 1 / len(theta)))
     up, down = Excess(moved, slos).roots(math.log(near))[0][1:].reshape(2, -1)
     steps = minimum.scores() / minimum.curvature @ minimum.basis.T
-    return np.asarray(np.expm1(steps @ ((up - down) / (2 * _STEP))))
+    with np.errstate(invalid="ignore"):
+        slope = np.nan_to_num((up - down) / (2 * _STEP), posinf=0.0, neginf=0.0)  # of no limit: 0
+    return np.asarray(np.expm1(steps @ slope))

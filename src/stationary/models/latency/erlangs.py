@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.signal
 import torch
 from torch import Tensor
 
@@ -103,7 +102,9 @@ class _Geometric(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
         ctx.p = p
-        return torch.from_numpy(scipy.signal.lfilter([p], [1, p - 1], x.detach().numpy()))
+        from scipy.signal import lfilter  # takes a third of a second to load
+
+        return torch.from_numpy(lfilter([p], [1, p - 1], x.detach().numpy()))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:

@@ -11,12 +11,13 @@ neighbours, and a test that took them as independent would see trends everywhere
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.stats
+import pandas as pd
 from numpy.polynomial.chebyshev import chebvander
-from scipy.signal import lfilter
+from scipy.special import stdtr
 
 from stationary._support.types import Array
 from stationary.trust.checks._residuals import Residuals
@@ -93,7 +94,7 @@ def without(values: Array, basis: Array) -> Array:
 
 def ranks_without(values: Array, basis: Array) -> Array:
     """Ranks, about zero, of what a basis leaves unexplained."""
-    ranks = scipy.stats.rankdata(without(values, basis))
+    ranks = pd.Series(without(values, basis)).rank().to_numpy()
     return ranks - ranks.mean()
 
 
@@ -114,7 +115,7 @@ def association(residual: Array, regressor: Array, basis: Array) -> Association 
     left = ranks - slope * own
     rho = min(max(autocorrelation(left), 0.0), 0.95)
     # d' R d of the module's docstring, in linear time: a recursive filter sums over the past.
-    filtered = lfilter([1.0], [1.0, -rho], own)
+    filtered = np.array(list(accumulate(own, lambda past, now: rho * past + now)))
     spread = 2 * own @ filtered - own @ own
     error = np.sqrt(max(left @ left, 1e-290) / freedom * spread) / (own @ own)
-    return Association(float(slope), float(2 * scipy.stats.t.sf(abs(slope) / error, freedom)))
+    return Association(float(slope), float(2 * stdtr(freedom, -abs(slope) / error)))

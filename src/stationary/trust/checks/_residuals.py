@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 
 from stationary._support.types import Array
@@ -166,7 +165,7 @@ def _scaled(values: Array, least: float = 0.0) -> Array:
 def _depth(model: Model, observation: ObservationMap) -> tuple[Array, str]:
     level = model.levels.double().cpu() if isinstance(model, Queue) else _levels(model)
     mean = (observation.of(level) / observation.of(torch.ones_like(level))).numpy()
-    depth = rankdata(mean, method="dense") - 1.0
+    depth = np.unique(mean, return_inverse=True)[1] * 1.0
     if not depth.any():  # only the phases of one queue length: their order will have to do
         depth = np.arange(len(mean), dtype=float)
     lengths = isinstance(model, Queue) and np.allclose(mean - mean.min(), depth)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.stats
+from scipy.special import chdtr, chdtrc, stdtr
 
 from stationary.models import Queue
 from stationary.terms.findings import Finding, Untrusted, Verdict
@@ -64,9 +64,9 @@ def _totals(case: Case) -> Finding | None:
     freedom = len(residuals) - 1
     distance = float(((residuals.totals - mean) ** 2 / mean).sum())
     dispersion = distance / freedom
-    if dispersion < _COUNTED and scipy.stats.chi2.cdf(distance, freedom) < LEVEL:
+    if dispersion < _COUNTED and chdtr(freedom, distance) < LEVEL:
         return unknown("load_counted", dispersion=dispersion)
-    p_value = float(scipy.stats.chi2.sf(distance, freedom))
+    p_value = float(chdtrc(freedom, distance))
     if p_value < LEVEL and dispersion > _DISPERSED:
         return warning("totals_vary", p_value, dispersion=dispersion)
     return passed("totals_poisson", p_value, dispersion=dispersion)
@@ -93,7 +93,7 @@ def _light_load(case: Case) -> Finding:
     excess = residuals.excess[light][:, deep].sum(1)
     error = math.sqrt(count) * float(excess.std(ddof=1))
     more, expected = float(excess.sum()), float(totals @ predicted[:, deep].sum(1))
-    p_value = float(scipy.stats.t.sf(more / error, count - 1)) if error > 0 else 1.0
+    p_value = float(stdtr(count - 1, -more / error)) if error > 0 else 1.0
     ratio = 1 + more / expected if expected > 0 else math.inf
     large = ratio > _TIMES_MORE and more > _MORE * totals.sum()
     facts: dict[str, Any] = {

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy.stats
 import torch
+from scipy.special import stdtr
 from torch import Tensor
 
 from stationary._support.types import Array
@@ -106,4 +106,4 @@ def _weighted_slope(at: Array, value: Array, weight: Array) -> tuple[float, floa
     error = math.sqrt(max(covariance[1, 1], 1e-290))
     freedom = len(at) - 2
     slope = float(coefficients[1])
-    return slope, float(2 * scipy.stats.t.sf(abs(slope) / error, freedom))
+    return slope, float(2 * stdtr(freedom, -abs(slope) / error))
