@@ -188,7 +188,9 @@ def up_and_down(load, p):
 
 def of(fit, model):
     """The same fit, of another model."""
-    estimate = replace(fit.estimate, model=model)
+    size, scale = len(model.theta), model.scale()
+    cov = replace(fit.covariance, matrix=np.eye(size), flat=np.zeros((size, 0)), scale=scale)
+    estimate = replace(fit.estimate, model=model, covariance=cov)
     return st.Plan(fit.windows, {"own": estimate}, known_studies={"own": fit.studies["mmmk"]})
 
 
