@@ -206,15 +206,13 @@ class Observation(Checked, ABC):
         return ()
 
     @classmethod
-    def from_columns(cls, columns: Mapping[str, Array], metadata: Mapping[str, str]) -> Self | None:
+    def from_columns(cls, columns: Mapping[str, Array], metadata: Mapping[str, str]) -> Self:
         """Return the observation in those columns, one number per window in each.
 
         A file is read in parts, so the columns of the result follow from the names and from the
-        ``metadata`` (the first line of the file) alone. None where this kind is not in them after
-        all.
+        ``metadata`` (the first line of the file) alone.
         """
-        del columns, metadata
-        return None
+        raise NotImplementedError
 
     def metadata(self) -> dict[str, str]:
         """Return what `from_columns` needs of the first line of a file, without spaces."""

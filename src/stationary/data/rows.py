@@ -160,9 +160,8 @@ class Rows:
         for kind, columns in self.others.items():
             given = {name: values[column] for name, column in columns.items()}
             made = known_kinds()[kind].from_columns(given, self.table.metadata)
-            if made is not None:
-                self._found[kind] = made
-                tables.append(made.data.numpy())
+            self._found[kind] = made
+            tables.append(made.data.numpy())
         return tables
 
     def _refuse(self, row: int, column: str, problem: str) -> None:
