@@ -1,4 +1,7 @@
-"""Pictures of a fit and its forecast, on plain matplotlib figures without global state."""
+"""Pictures of a fit and its forecast, on plain matplotlib figures without global state.
+
+Each is drawn on the axes that are given as ``ax``, by default those of a new figure.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +66,6 @@ def plot_forecast(
         Measured values to show with the forecast.
     bound : float, optional
         The largest admissible value, drawn as a line.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
     """
     points: tuple[Points, ...] = ()
     if observed is not None:
@@ -98,16 +99,8 @@ def plot_percentiles(
 ) -> Axes:
     """Draw percentiles of the response time over load, with their intervals.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        What `Plan.forecast` returned.
-    names : sequence of str
-        Which percentiles.
-    observed : DataFrame, optional
-        Measured values: a column ``load``, and percentiles by name.
-    fitted, ax
-        As for `plot_forecast`.
+    Measured values have a column ``load``, and percentiles by name. The other parameters are those
+    of `plot_forecast`.
     """
     chart, ax = ForecastChart(frame.sort_values("load"), fitted=fitted), _axes(ax)
     chart.draw_loads(ax)
@@ -129,15 +122,6 @@ def plot_residuals(estimate: Estimate, windows: Windows, ax: Axes | None = None)
 
     If the model is right, they scatter about zero in the same way at every load, and about one in
     twenty lies outside the grey band.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        A fitted model.
-    windows : Windows
-        What it is compared with.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
     """
     residuals = Residuals.of(estimate, windows)
     ax = _axes(ax)
@@ -157,8 +141,7 @@ def plot_calibration(estimate: Estimate, windows: Windows, ax: Axes | None = Non
     """Draw the observed against the predicted share of every category, windows pooled by load.
 
     Bars are two standard errors each way, by the spread between windows. A category that was never
-    observed has no logarithm and is shown as a triangle at the lower edge. Parameters are those of
-    `plot_residuals`.
+    observed has no logarithm and is shown as a triangle at the lower edge.
     """
     residuals = Residuals.of(estimate, windows)
     table = shares_by_load(residuals)
@@ -192,17 +175,7 @@ def plot_calibration(estimate: Estimate, windows: Windows, ax: Axes | None = Non
 
 
 def plot_generator(model: Model, x: Any, ax: Axes | None = None) -> Axes:
-    """Draw the rates between states as a heat map on a logarithmic scale.
-
-    Parameters
-    ----------
-    model : Model
-        A model at its present parameters.
-    x : float or sequence
-        Inputs of one window.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
-    """
+    """Draw the rates between states at the inputs of one window, as a heat map on a log scale."""
     inputs = model.as_inputs(x if torch.is_tensor(x) and x.ndim > 1 else np.atleast_2d(x))
     if len(inputs) != 1:
         raise InputError(f"a picture shows the rates at one load; got {len(inputs)} loads")
