@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import stationary as st
-from stationary.data import _base
 from stationary.models import queues
 from stationary.models.measures import probability
 
@@ -75,7 +74,7 @@ class Idle(Counts):
 @pytest.fixture
 def add(tmp_path, monkeypatch):
     """Add a file to a package, for one test: beside links to the files that are there."""
-    caches = (queues.class_names, queues._classes, _base._load_kinds)
+    caches = (queues.class_names, queues._classes)
 
     def to(package, name, text):
         package = import_module(package)
