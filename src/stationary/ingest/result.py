@@ -86,7 +86,10 @@ class Ingested:
         Its first line says how the counts were sampled and how long a window was.
         """
         path = Path(path)
-        check_output(path)
+        if path.suffix.lower() not in (".csv", ".parquet"):
+            raise InputError(f"{path}: windows are written to .csv or .parquet files")
+        if not path.parent.is_dir():
+            raise InputError(f"{path}: there is no folder {path.parent}; make it first")
         write_table(self.table, path, self.metadata)
 
     @property
@@ -132,11 +135,3 @@ class Ingested:
             "dropped": [asdict(item) for item in self.dropped],
             "notes": list(self.notes),
         }
-
-
-def check_output(path: Path) -> None:
-    """Raise an error for a file that windows cannot be written to."""
-    if path.suffix.lower() not in (".csv", ".parquet"):
-        raise InputError(f"{path}: windows are written to .csv or .parquet files")
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {path.parent}; make it first")
