@@ -257,7 +257,7 @@ def test_a_model_prints_its_options_and_parameters():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: machine(as_edges, edges=[(0, 1)]), r"an axis of 1 edges; got shape \(1, 2\)"),
+        (lambda: machine(as_edges, edges=[(0, 1)]), r"an axis of 1 edges; got \(1, 2\)"),
         (lambda: machine(as_edges), r"\[\.\.\., 2, 2\] where no edges.*got \(1, 2\)"),
         (lambda: machine(as_matrix).set_theta([0.1, -math.inf, 1.0]), "heat must be finite"),
         (lambda: st.models.Relaxed(MMmK(), alpha=0.0), "alpha must be positive and finite; got 0"),

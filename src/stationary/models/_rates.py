@@ -40,6 +40,11 @@ def in_rows(*parts: Tensor) -> tuple[tuple[int, ...], list[Tensor]]:
     return batch, list(shaped)
 
 
+def shape_of(found: Any) -> Any:
+    """Return the shape of a tensor, or of what type something else is, for a message."""
+    return tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+
+
 def at_ones(model: Model) -> Any:
     """Return what `Model.rates` returns where every input is 1: its form, not its values."""
     with torch.no_grad():
@@ -72,15 +77,10 @@ def as_tensor(model: Model, rates: Any, keys: Keys | None, batch: Sequence[int])
     name = type(model).__name__
     if isinstance(rates, Mapping):
         rates = torch.cat([rate.expand(*batch, 1) for rate in _in_order(name, rates, keys)], -1)
-    if not isinstance(rates, Tensor):
+    if not isinstance(rates, Tensor) or rates.shape[-1:] != (len(model.edges),):
         raise InputError(
-            f"rates of {name} must be a tensor [..., edges] or rates by edge; "
-            f"got {type(rates).__name__}"
-        )
-    if rates.shape[-1:] != (len(model.edges),):
-        raise InputError(
-            f"rates of {name} must end in an axis of {len(model.edges)} edges; "
-            f"got shape {tuple(rates.shape)}"
+            f"rates of {name} must be rates by edge or a tensor with an axis of "
+            f"{len(model.edges)} edges; got {shape_of(rates)}"
         )
     return rates if rates.shape[:-1] == batch else rates.expand(*batch, -1)
 

@@ -13,7 +13,7 @@ from stationary.edges import Edges
 from stationary.errors import InputError
 from stationary.models._base import Model
 from stationary.models._params import Param
-from stationary.models._rates import at_ones
+from stationary.models._rates import at_ones, shape_of
 from stationary.models.measures import Measure
 
 
@@ -207,17 +207,13 @@ class FromModule(Model):
         if self._dense:
             return _off_diagonal(rates, self.edges, words)
         if not isinstance(rates, Tensor) or rates.shape != (*x.shape[:-1], len(self.edges)):
-            raise InputError(f"{words} {(*x.shape[:-1], len(self.edges))}; got {_shape(rates)}")
+            raise InputError(f"{words} {(*x.shape[:-1], len(self.edges))}; got {shape_of(rates)}")
         return rates
-
-
-def _shape(found: Any) -> Any:
-    return tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
 
 
 def _off_diagonal(found: Any, edges: Edges, words: str) -> Tensor:
     """Return the rates ``[..., E]`` of a matrix in which every state leads to every other."""
     n = edges.n
     if not isinstance(found, Tensor) or found.shape[-2:] != (n, n):
-        raise InputError(f"{words} [..., {n}, {n}] where no edges are given; got {_shape(found)}")
+        raise InputError(f"{words} [..., {n}, {n}] where no edges are given; got {shape_of(found)}")
     return found[..., edges.src, edges.dst]

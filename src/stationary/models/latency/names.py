@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stationary.models._point import Point
 
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?|9\d{2,})")
-_SLOWER = "slower_"
+_SLOWER = re.compile(r"slower_((?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)")
 _WAIT = "wait_"
 
 
@@ -30,7 +30,7 @@ def percentile_of(name: str) -> float | None:
 
 def slower_than(name: str, bound: float) -> str:
     """Name the share of requests that are slower than a bound on the percentile ``name``."""
-    return f"{_WAIT if name.startswith(_WAIT) else ''}{_SLOWER}{bound!r}"
+    return f"{_WAIT if name.startswith(_WAIT) else ''}slower_{bound!r}"
 
 
 def time_measure(name: Any) -> Measure | None:
@@ -54,12 +54,10 @@ def time_measure(name: Any) -> Measure | None:
 
         about = f"{100 * share:g} % of accepted requests {verb} no longer"
         return Measure(percentile, 0.0, math.inf, about, time=True, share=share)
-    try:
-        bound = float(rest.removeprefix(_SLOWER)) if rest.startswith(_SLOWER) else -1.0
-    except ValueError:
-        bound = -1.0
-    if not 0 <= bound < math.inf:
+    found = _SLOWER.fullmatch(rest)
+    if found is None:
         return None
+    bound = float(found[1])
 
     def slower(point: Point) -> Tensor:
         return getattr(point, of_times).survival(point.load.new_tensor([bound]))[..., 0]
