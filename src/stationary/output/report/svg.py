@@ -10,12 +10,13 @@ import io
 import re
 import textwrap
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import matplotlib
 from markupsafe import Markup
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
@@ -47,6 +48,7 @@ _STYLE: dict[str, Any] = {
 }
 
 _UNITS_PER_INCH = 72  # units of matplotlib's SVG per inch
+_RASTER = 200  # pixels per inch of what is not drawn as lines
 _LONGEST_LINE = 30  # letters of a label along the vertical axis before it is broken
 
 
@@ -83,9 +85,12 @@ def _adapt(axes: Axes) -> None:
 
 def render(figure: Figure, name: str, label: str) -> str:
     """Return a figure as SVG for HTML: without namespaces, with ids that start with the name."""
-    buffer = io.StringIO()
-    no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(buffer, format="svg", metadata=no_metadata, dpi=200)
+    buffer, canvas = io.StringIO(), FigureCanvasSVG(figure)
+    # savefig would draw everything twice more to find its place.
+    cast(Any, figure.get_layout_engine()).execute(figure)
+    figure.set_layout_engine("none")
+    figure.dpi = _RASTER
+    canvas.print_svg(buffer, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     root = ElementTree.fromstring(buffer.getvalue())  # noqa: S314 - matplotlib wrote it just now
     for element in root.iter():
         element.tag = _local(element.tag)
