@@ -232,7 +232,7 @@ def ones(*shape, **kind):
             r"edge 1 goes from 1 to 3, but the states are 0\.\.2",
         ),
         (lambda: st.Edges.from_pairs([(-1, 1)], 3), "edge 0 goes from -1 to 1"),
-        (lambda: st.Edges.from_pairs([], 0), "at least one state"),
+        (lambda: st.Edges.from_pairs([], 0), "states, 1 or more; got n=0"),
         (lambda: st.Edges(torch.tensor([0, 1]), torch.tensor([1]), 2), "equally long"),
     ],
 )
