@@ -19,6 +19,7 @@ import stationary as st
 from stationary import words
 from stationary._support import files
 from stationary.errors import ConvergenceWarning, InputError, RunError
+from stationary.learning.discrepancy import Discrepancy
 from stationary.output import store
 from stationary.output.folders import check_target
 from stationary.output.store import FORMAT
@@ -404,6 +405,13 @@ def test_damage_is_named_with_the_folder_and_what_to_do(run, damage, said):
         st.load(run)
     assert str(run) in str(caught.value)
     assert "fit again, or restore it from a copy" in str(caught.value)
+
+
+def test_what_an_older_run_does_not_know_has_its_default(fit, tmp_path):
+    plan = fit.having(discrepancy=Discrepancy(0.03, 0.5))
+    plan.save(tmp_path / "run")
+    edit("discrepancy/variability", GONE)(tmp_path / "run")
+    assert st.load(tmp_path / "run").discrepancy == plan.discrepancy
 
 
 RECIPE = {"command": "stationary fit windows.csv --model mmmk:capacity=5 -o run"}

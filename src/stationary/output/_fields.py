@@ -80,8 +80,9 @@ class Reader:
         if kind is Model:
             return self._model(value)
         if is_dataclass(kind) or hasattr(kind, "_asdict"):
-            hints = _saved(kind)
-            return kind(**{k: self.read(of_k, value[k], k) for k, of_k in hints.items()})
+            # A field that an older run does not have yet keeps its default.
+            known = {k: of_k for k, of_k in _saved(kind).items() if k in value}
+            return kind(**{k: self.read(of_k, value[k], k) for k, of_k in known.items()})
         if isinstance(value, dict) and (kind is Any or issubclass(dict, kind)):
             inner = of[1] if of else Any
             return {k: self.read(inner, v, f"{name}.{k}") for k, v in value.items()}
