@@ -454,7 +454,13 @@ def test_forecast_as_a_table(call, run):
     assert _headings(out) == [["load", "loss", "mean response time", "p99", "trusted"]]
     assert out.count("yes") == 1  # the others lie further than the loads could test
     assert "Not trusted in 3 of 4 rows: no data tests the model at this load" in out
-    assert "--measures shows more: p50, p95, mean queue, throughput, utilisation." in out
+    assert "--wide shows more: p50, p95, mean queue, throughput, utilisation." in out
+
+
+def test_a_wide_forecast_shows_all_measures_in_one_table(call, run):
+    _, out, _ = call("forecast", run, "--x", "10,40", "--wide")
+    measures = ["loss", "mean response time", "p50", "p95", "p99", "mean queue", "throughput"]
+    assert _headings(out) == [["load", *measures, "utilisation", "trusted"]]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
@@ -660,6 +666,7 @@ def test_models_as_a_table(call, monkeypatch):
     for word in ("mmmk", alike, timed, "--relax", "FromFunction"):
         assert word in " ".join(out.split())
     assert "``" not in out
+    assert "rate_1, rate_2, rate_3" in call("models", "--wide")[1]
 
 
 # Progress.

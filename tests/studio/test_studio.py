@@ -298,6 +298,7 @@ BAD = {
     "empty.csv": (b"", "empty"),
     "photo.png": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9, "text"),
     "logs.zip": (b"PK\x03\x04" + b"\0" * 99, "zip archive"),
+    "bomb.csv.gz": (gzip.compress(b"a,b\n" + b"1,2\n" * 2**25), "unpacked"),
     "cut.csv.gz": (gzip.compress(b"arrival,response\n" * 999)[:60], "damaged"),
     "false.parquet": (b"PAR1" + b"\0" * 64 + b"PAR1", "damaged"),
     "prose.log": (b"dear reader\nthis is no log\n" * 9, ""),

@@ -45,6 +45,7 @@ _SHARED = {
     "slo": "What must hold, as in 'loss<0.1%' or 'response_time<200ms': how much load meets it? "
     "Given several times, all must hold.",
     "level": "Coverage of the intervals; that of the run by default, mostly 0.95.",
+    "wide": "Show all columns of a table, however wide.",
     "json": "Print JSON for programs.",
     "overwrite": "Replace a file that is already there.",
     "jobs": "Processes to use; -1 for one per core.",

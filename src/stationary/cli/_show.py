@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _PATIENCE = 2.0  # seconds of work before a progress bar shows
+_NO_EDGE = 10_000  # columns of a table that may be as wide as it is
 _NARROW, _MEASURE = 10, 20  # columns of the terminal for an input, and for a measure
 _USUAL = ("loss", "response_time", "p99")  # measures of a forecast that planners ask for first
 
@@ -25,10 +26,13 @@ def table(
     columns: list[str],
     rows: list[list[str]],
     left: int = 1,
+    wide: bool = False,
+    more: Sequence[str] = (),
 ) -> None:
     """Print a table whose first ``left`` columns are text and the others numbers.
 
-    It fits the terminal, or 80 columns where there is none.
+    It fits the terminal, or 80 columns where there is none. The columns that ``more`` names are
+    shown only if it may be as ``wide`` as it is.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -39,27 +43,30 @@ def table(
         return Text(printable(text))
 
     shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for k, name in enumerate(columns):
+    chosen = [k for k, name in enumerate(columns) if wide or name not in more]
+    for k in chosen:
         justify: Literal["left", "right"] = "left" if k < left else "right"
-        shown.add_column(as_is(name), justify=justify, overflow="fold")
+        shown.add_column(as_is(columns[k]), justify=justify, overflow="fold")
     for row in rows:
-        shown.add_row(*map(as_is, row))
-    console = Console(highlight=False)
+        shown.add_row(*(as_is(row[k]) for k in chosen))
+    console = Console(width=_NO_EDGE if wide else None, highlight=False)
     with console.capture() as text:
         if title:
             console.print(as_is(title), style="bold")
         console.print(shown)
     write(text.get(), nl=False)
+    if more and not wide:
+        prose(f"--wide shows more: {', '.join(more)}.")
 
 
 def forecast_table(
-    frame: pd.DataFrame, title: str, named: bool = False, units: bool = False
+    frame: pd.DataFrame, title: str, wide: bool = False, named: bool = False, units: bool = False
 ) -> None:
     """Print a forecast: inputs, then each measure above its interval.
 
-    Of measures that the user has not ``named``, those that planners ask for first are shown. What
-    does not fit beside one another is printed one below the other. Values have ``units`` where
-    times are known to be in seconds.
+    Of measures that the user has not ``named``, those that planners ask for first are shown, unless
+    the table may be ``wide``. What does not fit beside one another is printed one below the other.
+    Values have ``units`` where times are known to be in seconds.
     """
     from rich.console import Console
 
@@ -68,7 +75,7 @@ def forecast_table(
     measures = [name for name in ends if not name.endswith("_seen")]
     inputs = list(frame.columns[: frame.columns.get_loc(measures[0])])
     usual = [name for name in _USUAL if name in measures]
-    shown = measures if named or not usual else usual
+    shown = measures if wide or named or not usual else usual
 
     def between(row: dict[Hashable, Any], name: str, of: str) -> str:
         low, high = row[f"{of}_low"], row[f"{of}_high"]
@@ -81,7 +88,8 @@ def forecast_table(
             text += f"\none window\n{between(row, name, f'{name}_seen')}"
         return text
 
-    most = max(1, (Console().width - _NARROW * (len(inputs) + 1)) // _MEASURE)
+    edge = _NO_EDGE if wide else Console().width
+    most = max(1, (edge - _NARROW * (len(inputs) + 1)) // _MEASURE)
     for k in range(0, len(shown), most):
         names = shown[k : k + most]
         rows = [
@@ -92,10 +100,10 @@ def forecast_table(
             ]
             for row in frame.to_dict("records")
         ]
-        table("" if k else title, [*inputs, *map(plain, names), "trusted"], rows, 0)
+        table("" if k else title, [*inputs, *map(plain, names), "trusted"], rows, 0, wide)
     if len(shown) < len(measures):
         left_out = [plain(name) for name in measures if name not in shown]
-        prose(f"--measures shows more: {', '.join(left_out)}.")
+        prose(f"--wide shows more: {', '.join(left_out)}.")
     for reason in sorted(set(frame.loc[~frame["trusted"], "reason"])):
         count = int((frame["reason"] == reason).sum())
         prose(untrusted_rows(count, len(frame), reason))

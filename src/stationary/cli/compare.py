@@ -39,6 +39,7 @@ def compare(
     seed: int = 0,
     jobs: int = -1,
     cluster: str | None = None,
+    wide: bool = False,
     json: bool = False,
 ) -> None:
     """Compare models: fit each to the lightest loads, and score it on the heaviest measured.
@@ -109,27 +110,31 @@ def compare(
     if json:
         say(as_json(comparison_record(plan, frame, limit)))
     else:
-        _show(plan, frame, limit)
+        _show(plan, frame, limit, wide)
         if folder.output is not None:
             say(f"\nsaved in {folder.output}; next: stationary report {folder.output}")
     if plan.recommended is None or (limit is not None and not limit.holds):
         raise typer.Exit(1)
 
 
-def _show(plan: st.Plan, frame: pd.DataFrame | None, limit: st.Limit | None) -> None:
+def _show(plan: st.Plan, frame: pd.DataFrame | None, limit: st.Limit | None, wide: bool) -> None:
     ranking = plan.ranking()
     best = ranking["backtest"].min()
     rows = []
     for row in ranking.to_dict("records"):
         gap = row["backtest"] - best
         behind = "equal" if gap < 1e-6 else f"{gap:.2g} +- {row['backtest_error']:.1g}"
-        cells = {"backtest": behind, "misplaced": f"{row['misplaced']:.1%}"}
+        cells = {name: words.number(row[name]) for name in ("parameters", "nll", "aic", "bic")}
+        cells |= {"backtest": behind, "misplaced": f"{row['misplaced']:.1%}"}
         cells["weight"] = f"{row['weight']:.2f}"
         # What does not apply to a model stays empty.
         shown = ("" if math.isnan(row[name]) else text for name, text in cells.items())
-        rows.append([row["model"], *shown])
-    columns = ["model", "nats per count behind", "misplaced", "weight"]
-    table("Fitted to light load, scored on heavier", columns, rows)
+        rows.append([row["model"], row["kind"], *shown])
+    columns = [
+        *("model", "kind", "parameters", "nll", "aic", "bic"),
+        *("nats per count behind", "misplaced", "weight"),
+    ]
+    table("Fitted to light load, scored on heavier", columns, rows, 2, wide, more=columns[1:6])
     for name, note in zip(ranking["model"], ranking["note"], strict=True):
         if note:
             prose(f"{name}: {note}.")
@@ -139,7 +144,7 @@ def _show(plan: st.Plan, frame: pd.DataFrame | None, limit: st.Limit | None) -> 
     if frame is not None:
         say()
         title = f"Pooled forecast with {100 * plan.question.level:g}% intervals"
-        forecast_table(frame, title)
+        forecast_table(frame, title, wide)
     if limit is not None:
         answering = [name for name, weight in plan.weights.items() if weight > 0]
         say()

@@ -35,6 +35,7 @@ def forecast(
     what_if: list[str] | None = None,
     next_experiment: bool = False,
     level: float | None = None,
+    wide: bool = False,
     json: bool = False,
     csv: bool = False,
     output: Path | None = None,
@@ -145,7 +146,7 @@ def forecast(
             title = f"Forecast of {whose} with {100 * plan.question.level:g}% intervals"
             title += f"; the fit saw loads {words.load_range(low, high)}"
             units = saved.in_seconds or plan.in_seconds
-            forecast_table(frame, title, named=names is not None, units=units)
+            forecast_table(frame, title, wide, named=names is not None, units=units)
         if words.unobserved(plan):
             prose(words.sentence(words.unobserved(plan)))
         if plan.change is not None:

@@ -14,7 +14,7 @@ from stationary.cli._show import table
 
 
 @command_of
-def models(*, json: bool = False) -> None:
+def models(*, wide: bool = False, json: bool = False) -> None:
     """List the models with their options, parameters and measures."""
     from stationary.models.registry import model_class, names
 
@@ -22,19 +22,23 @@ def models(*, json: bool = False) -> None:
     if json:
         say(as_json(found))
         return
-    rows = []
-    for entry in found:
-        options = ", ".join(f"{name}={value}" for name, value in entry["options"].items())
-        rows.append([entry["name"], entry["about"], options])
-    headings = ["model", "what it is", "options"]
-    table("Models for --model name:option=value,...", headings, rows, 3)
+    rows = [
+        [
+            entry["name"],
+            entry["about"],
+            ", ".join(f"{k}={v}" for k, v in entry["options"].items()),
+            ", ".join(_shortened(entry["parameters"])),
+        ]
+        for entry in found
+    ]
+    headings = ["model", "what it is", "options", "learnt parameters"]
+    table("Models for --model name:option=value,...", headings, rows, 4, wide, more=headings[3:])
     for measures in dict.fromkeys(", ".join(entry["measures"]) for entry in found):
         which = [e["name"] for e in found if ", ".join(e["measures"]) == measures]
         whose = "all" if len(which) == len(found) else ", ".join(which)
         prose(f"Measures of {whose}: {measures}.")
     timed = [entry["name"] for entry in found if entry["sampling"] == ["time"]]
     prose(f"Only for counts at regular times, not by arriving requests: {', '.join(timed)}.")
-    say("--json shows the parameters that each of them learns.")
     say("--relax ALPHA adds a free rate wherever the model has none.")
     say("Models of your own: --model FILE.toml (docs/models.md, Rules and model files),")
     say("or in Python st.models.RuleModel, FromFunction, or a subclass of Model.")
@@ -50,3 +54,7 @@ def _describe(name: str, make: Callable[..., st.Model]) -> dict[str, Any]:
         "measures": list(model.measures),
         "sampling": ["time", "arrival"] if model.arrives_alone else ["time"],
     }
+
+
+def _shortened(names: list[str]) -> list[str]:
+    return names if len(names) <= 4 else [*names[:2], "...", names[-1]]

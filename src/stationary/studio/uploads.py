@@ -24,6 +24,9 @@ TOO_LARGE = (
     f"place."
 )
 
+_UNPACKED, _RATIO, _SMALL = 4 * 2**30, 100, 2**26
+"""Bytes of a packed file once it is unpacked: at most, and per byte beyond those of a small one."""
+
 _ENDING = re.compile(
     r"(\.(?:log|txt|csv|tsv|jsonl|ndjson|parquet))?(\.(?:gz|zst|bz2))?$", re.IGNORECASE
 )
@@ -105,6 +108,8 @@ class Uploads:
         path, name = self.get(key)
         try:
             columns, rows, kind = _first(path)
+            if self._owns(path):
+                _check_unpacked(path, kind)
         except InputError as error:
             self.forget(key)
             raise InputError(str(error).replace(str(path), name)) from None
@@ -167,6 +172,27 @@ def _first(path: Path) -> tuple[list[str], list[list[str]], str]:
     except (ValueError, TypeError, AttributeError, RecursionError, csv.Error):
         raise InputError(f"{path}: its first lines are not rows of {kind}") from None
     return _shown(names), [_shown(row) for row in cells], kind
+
+
+def _check_unpacked(path: Path, kind: str) -> None:
+    """Raise for an upload that is far larger once it is unpacked, which may be an attack."""
+    most, unpacked = min(max(_SMALL, _RATIO * path.stat().st_size), _UNPACKED), 0
+    try:
+        if kind == "parquet":
+            facts, most = pq.ParquetFile(path).metadata, _UNPACKED
+            # Values repeat in a file, and not in memory.
+            unpacked = 8 * facts.num_rows * facts.num_columns
+        else:
+            with pa.input_stream(path, compression="detect") as stream:
+                while unpacked <= most and (part := stream.read(2**20)):
+                    unpacked += len(part)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read: {error}; is it damaged?") from None
+    if unpacked > most:
+        raise InputError(
+            f"{path}: unpacked it is more than {most / 2**20:.0f} MiB, too much for the studio; "
+            f"run 'stationary plan' on it, or send a part of it"
+        )
 
 
 def _shown(values: Iterable[Any]) -> list[str]:
