@@ -39,6 +39,12 @@ def test_long_work_goes_to_other_processes_and_keeps_its_order(monkeypatch):
     assert seen == list(range(1, 9))
 
 
+def test_time_spent_waiting_is_not_worth_processes(monkeypatch):
+    monkeypatch.setattr(parallel, "_WORTH_IT", 0.1)
+    found = in_parallel(lambda k: time.sleep(0.05) or where(k), range(8), jobs=2)
+    assert {process for _, process in found} == {os.getpid()}
+
+
 def test_tasks_may_need_more_memory_than_the_first_one():
     tasks = [0, 0, 1, 1, 1, 1]
     with warnings.catch_warnings(record=True) as said:

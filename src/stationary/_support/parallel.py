@@ -62,10 +62,10 @@ def in_parallel(
         if progress is not None:
             progress(len(results), "")
 
-    began = time.monotonic()
+    began = time.process_time()  # where others keep the cores busy, more processes do not help
     with one_thread():
         for place, item in enumerate(items):
-            spent, ahead = time.monotonic() - began, len(items) - place
+            spent, ahead = time.process_time() - began, len(items) - place
             idle = 1 - 1 / min(joblib.effective_n_jobs(jobs), ahead)
             worth = place > 0 and spent / place * ahead * idle >= _WORTH_IT
             if cluster is not None or (worth and jobs != 1):
