@@ -178,6 +178,9 @@ def test_a_pipe_that_nobody_reads_is_neither_an_error_nor_an_answer():
         (["fo"], ["forecast"]),
         (["fit", "windows.csv", "--model", "mm"], ["mmmk"]),
         (["forecast", "run", "--measures", "loss,p9"], ["loss,p95", "loss,p99"]),
+        (["fit", "windows.csv", "--gradient", "inf"], ["infinity:p=auto"]),
+        (["fit", "windows.csv", "--errors", "s"], ["sandwich"]),
+        (["fit", "windows.csv", "--method", "p"], ["paper"]),
     ],
 )
 def test_completion_completes(typed, completed):

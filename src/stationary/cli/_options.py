@@ -57,6 +57,9 @@ _SHARED = {
 _COMPLETED = {
     "slo": ("loss<0.1%", "p99<200ms", "response_time<50ms"),
     "measures": USUAL,
+    "gradient": ("exact", "infinity:p=auto", "bptt:steps=16", "dc-bptt:steps=128"),
+    "errors": ("best", "sandwich", "correlated", "dispersed", "information"),
+    "method": ("best", "paper"),
     "what_if": ("servers=+1", "capacity=+50%", "faster=1.2"),
     "format": tuple(format_names()),
     "engine": ("duckdb", "spark"),
