@@ -144,6 +144,17 @@ class Likelihood:
         self.evaluations += 1
         return known
 
+    def curvature(self, z: Array) -> Callable[[Array], Array]:
+        """Return the product of the Hessian at ``z`` with a vector, one backward pass each."""
+        free = torch.tensor(z, requires_grad=True)
+        (gradient,) = torch.autograd.grad(self(free), free, create_graph=True)
+
+        def product(vector: Array) -> Array:
+            along = torch.from_numpy(vector)
+            return torch.autograd.grad(gradient, free, along, retain_graph=True)[0].numpy()
+
+        return product
+
     def hessian(self, z: Array) -> Array:
         """Exact second derivatives: by a formula, or one double backpropagation per parameter."""
         if self.all_at_once(len(z)):

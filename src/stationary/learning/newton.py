@@ -48,10 +48,13 @@ Derivatives = tuple[float, Array, Array | None]
 """Value, gradient and, where it costs little beside them, Hessian."""
 
 _MANY = 40
-"""Parameters from which a Hessian costs so much that the first steps are taken without."""
+"""Parameters up to which whole Hessians pay; beyond, quasi-Newton steps get near the minimum, and
+conjugate gradients on products with the Hessian reach it. They also end where it is flat."""
 
 _COARSE = 1e-6
-"""Gradient at which they hand over: line searches compare values, of which float64 holds 16 digits.
+"""Gradient at which quasi-Newton steps hand over, where there are many parameters.
+
+Line searches compare values, of which float64 holds 16 digits: they stall above `_TOLERANCE`.
 """
 
 _TOLERANCE = 1e-8
@@ -243,15 +246,29 @@ def _steps(
             progress(start, likelihood.evaluations, value)
         return value / total, gradient / total, None if hessian is None else hessian / total
 
-    def descended(**options: float) -> OptimizeResult:
+    def value_and_gradient(z: Array) -> tuple[float, Array]:
+        return at(z)[:2]
+
+    def descended(bounds: list[tuple[float, float]] | None, **options: float) -> OptimizeResult:
         options |= {"maxiter": max_iterations, "maxcor": 30}
-        return minimize(lambda z: at(z)[:2], z0, jac=True, method="L-BFGS-B", options=options)
+        return minimize(
+            value_and_gradient, z0, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+        )
 
     if weights:
-        return descended(ftol=_GAIN / total, gtol=0.0)
+        return descended(None, ftol=_GAIN / total, gtol=0.0)
     exactly = likelihood.by_formula(z0) is not None  # then a step costs nothing
     if len(z0) > _MANY and not exactly:
-        z0 = descended(ftol=1e-15, gtol=_COARSE).x
+        near = descended([(a - _REACH, a + _REACH) for a in z0], ftol=1e-15, gtol=_COARSE)
+        options = {"gtol": _TOLERANCE / 10, "maxiter": max_iterations, "max_trust_radius": _LONGEST}
+        return minimize(
+            value_and_gradient,
+            near.x,
+            jac=True,
+            hessp=_products(likelihood),
+            method="trust-ncg",
+            options=options,
+        )
     enough = _FLOOR if exactly else _TOLERANCE / 10
     return _newton(at, lambda z: finite_hessian(likelihood, z) / total, z0, max_iterations, enough)
 
@@ -360,3 +377,20 @@ def _judge(likelihood: Likelihood, result: OptimizeResult, z0: Array) -> Optimiz
         near = above <= NEAR
         result.ended = Ended(End.CONVERGED if near else End.STALLED, near, above=above)
     return result
+
+
+def _products(likelihood: Likelihood) -> Callable[[Array, Array], Array]:
+    """Hessian products per count, from one graph for all those at the same point.
+
+    Entries that overflow are zero, as in a whole Hessian: they say nothing.
+    """
+    at: Array = np.empty(0)
+    product: Callable[[Array], Array]
+
+    def multiply(z: Array, vector: Array) -> Array:
+        nonlocal at, product
+        if not np.array_equal(at, z):
+            at, product = z.copy(), likelihood.curvature(z)
+        return np.nan_to_num(product(vector) / likelihood.total, posinf=0.0, neginf=0.0)
+
+    return multiply
