@@ -9,7 +9,7 @@ ROOMS = {
     "errors": 105,
     "words": 1890,
     "terms": 745,
-    "_support": 685,
+    "_support": 745,
     "edges": 185,
     "generator": 280,
     "solvers": 3275,

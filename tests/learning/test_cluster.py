@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -194,8 +195,31 @@ def test_a_task_that_ends_its_workers_is_an_error(own_cluster):
 
 def test_a_cluster_whose_workers_are_gone_is_an_error(own_cluster, monkeypatch):
     monkeypatch.setattr(parallel, "_WORKERS_WITHIN", 1.0)
-    with pytest.raises(RunError, match="without workers for 1 seconds: start some"):
+    with pytest.raises(RunError, match="without workers for 1 seconds, when 0 of 3 tasks"):
         in_parallel(abs, range(3), cluster=own_cluster.address)
+
+
+def test_workers_that_go_half_way_are_an_error(own_cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(parallel, "_WORKERS_WITHIN", 1.0)
+    own_cluster.add_worker()
+    own_cluster.wait_for(1)
+    (worker,) = own_cluster.workers
+
+    def progress(done, _):
+        if done == 1:
+            own_cluster.kill(worker)
+
+    with pytest.raises(RunError, match=r"without workers for 1 seconds, when \d of 14 tasks"):
+        in_parallel(Draw(tmp_path, 0.2), range(14), cluster=own_cluster.address, progress=progress)
+
+
+def test_all_workers_take_part(own_cluster, tmp_path):
+    own_cluster.add_worker()
+    own_cluster.add_worker()
+    own_cluster.wait_for(2)
+    draw = Draw(tmp_path, 0.3)
+    in_parallel(draw, range(4), cluster=own_cluster.address)
+    assert sorted(Counter(process for _, process in draw.ran()).values()) == [2, 2]
 
 
 def test_a_worker_without_the_package_is_named(own_cluster):

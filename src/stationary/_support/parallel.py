@@ -37,6 +37,8 @@ _ANSWERS_WITHIN = "10s"  # how long a scheduler may take to answer
 _WORKERS_WITHIN = 60.0
 """Seconds that a cluster may be without workers, as one that is being started is."""
 
+_LOOK = 0.05  # seconds between looks for results
+_IN_HAND = 2  # tasks that a cluster holds for each of its threads: one that runs, and the next
 _WORTH_IT = 6.0  # seconds that processes must save: each takes some to load torch
 
 
@@ -110,7 +112,11 @@ def as_ready(
         yield from parallel(tasks)
         return
     with _connected(cluster) as client:
-        yield from _on_cluster(client, cluster, function, items)
+        run = _Run(client, cluster, function, items)
+        try:
+            yield from run.results()
+        finally:
+            run.cancel()
 
 
 def _in_process(function: Callable[[Any], Any], place: int, item: Any) -> tuple[int, Any]:
@@ -169,38 +175,89 @@ def _connected(address: str) -> Iterator[Any]:
         yield client
 
 
-def _on_cluster(
-    client: Any, address: str, function: Callable[[Any], Any], items: Sequence[Any]
-) -> Iterator[tuple[int, Any]]:
-    """Yield results as they arrive; an error where they will not."""
-    from cloudpickle import dumps  # functions that are defined on the spot, too
-    from dask.distributed import as_completed
+class _Run:
+    """Tasks on a cluster, of which it holds only few at a time.
 
-    try:
-        client.wait_for_workers(1, timeout=_WORKERS_WITHIN)
-    except TimeoutError:
-        raise RunError(
-            f"the cluster at {address} has been without workers for {_WORKERS_WITHIN:g} seconds: "
-            f"start some with 'dask worker {address}', and look into the logs of those that ended"
-        ) from None
-    mark, count = f"stationary-{uuid.uuid4().hex[:8]}", len(items)
-    # Tasks, and not data, which would be lost with the worker that holds it.
-    opened = client.submit(pickle.loads, dumps(_Remote(function, __version__)), key=f"{mark}-open")
-    data = [dumps(item) for item in items]
-    keys = [f"{mark}-{k}" for k in range(count)]
-    futures = client.map(operator.call, [opened] * count, range(count), data, key=keys)
-    try:
-        ready = as_completed(futures, client.loop, with_results=True, raise_errors=False)
-        for done, (future, answer) in enumerate(ready):
-            if not isinstance(answer, _Answer):
-                raise _failure(future, address, f"{done} of {count} tasks were done")
-            future.release()  # or it would be made again if its worker went now
-            yield answer
-    finally:
-        client.cancel([opened, *futures], force=True)
+    Dask blames every task that a worker holds for its end, and gives up on one that was blamed too
+    often: those that only wait must not be there. Its own queue is no help: it is for tasks that
+    need nothing, and these need the function.
+    """
+
+    def __init__(
+        self, client: Any, address: str, function: Callable[[Any], Any], items: Sequence[Any]
+    ) -> None:
+        from cloudpickle import dumps  # functions that are defined on the spot, too
+        from dask.distributed import as_completed
+
+        self.client, self.address, self.items, self.dumps = client, address, items, dumps
+        self.mark = f"stationary-{uuid.uuid4().hex[:8]}"
+        self.ready = as_completed((), client.loop, with_results=True, raise_errors=False)
+        self.sent = self.done = self.workers = self.threads = 0
+        self.alive, self.looked = time.monotonic(), -math.inf
+        self._look()
+        # Tasks, and not data that is lost with the worker that holds it; one per worker, because
+        # Dask brings tasks to where what they need is.
+        data = dumps(_Remote(function, __version__))
+        self.opened = [
+            client.submit(pickle.loads, data, key=f"{self.mark}-open-{k}")
+            for k in range(max(1, min(self.workers, len(items))))
+        ]
+
+    def results(self) -> Iterator[tuple[int, Any]]:
+        """Yield results as they arrive; an error where they will not."""
+        while self.done < len(self.items):
+            self._look()
+            self._send()
+            batch = self.ready.next_batch(block=False)
+            # Not by their status: a worker may have gone since, and what it sent is here.
+            answers = [pair for pair in batch if isinstance(pair[1], _Answer)]
+            for future, answer in answers:
+                future.release()  # or it would be made again if its worker went now
+                self.done += 1
+                yield answer
+            if failed := [future for future, result in batch if not isinstance(result, _Answer)]:
+                raise _failure(failed[0], self.address, self._so_far)
+            if not batch:
+                time.sleep(_LOOK)
+
+    def cancel(self) -> None:
+        """Take off the cluster what is still on it."""
+        self.client.cancel([*self.opened, *self.ready.futures], force=True)
+
+    def _send(self) -> None:
+        while self.sent < min(len(self.items), self.done + _IN_HAND * max(self.threads, 1)):
+            place = self.sent
+            opened = self.opened[place % len(self.opened)]
+            item, key = self.dumps(self.items[place]), f"{self.mark}-{place}"
+            self.ready.add(self.client.submit(operator.call, opened, place, item, key=key))
+            self.sent += 1
+
+    def _look(self) -> None:
+        """Count the workers, once a second."""
+        now = time.monotonic()
+        if now - self.looked < 1.0:
+            return
+        self.looked = now
+        try:
+            threads = self.client.nthreads()
+        except OSError:  # the scheduler is gone, and its tasks will say so
+            return
+        self.workers, self.threads = len(threads), sum(threads.values())
+        if threads:
+            self.alive = now
+        elif now - self.alive > _WORKERS_WITHIN:
+            raise RunError(
+                f"the cluster at {self.address} has been without workers for {_WORKERS_WITHIN:g} "
+                f"seconds, when {self._so_far}: start some with 'dask worker {self.address}', and "
+                f"look into the logs of those that ended"
+            )
+
+    @property
+    def _so_far(self) -> str:
+        return f"{self.done} of {len(self.items)} tasks were done"
 
 
-def _failure(future: Any, address: str, done: str) -> BaseException:
+def _failure(future: Any, address: str, done: str) -> Exception:
     """Return what to raise for a task that did not finish."""
     from dask.distributed import KilledWorker
 
@@ -219,4 +276,4 @@ def _failure(future: Any, address: str, done: str) -> BaseException:
             f"a worker of the cluster at {address} has no package {(error.name or '?')!r}: "
             f"install there what is installed here, stationary {__version__} among it"
         )
-    return error
+    return error if isinstance(error, Exception) else RunError(f"a task failed: {error!r}")
