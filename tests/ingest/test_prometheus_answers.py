@@ -97,8 +97,11 @@ def sending(*parts, pause=0.0):
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
 
 
-def test_the_time_out_bounds_an_answer_that_drips():
-    with sending(HEAD, *[b" "] * 100, pause=0.1) as url:
+@pytest.mark.parametrize(
+    "parts", [(HEAD, *[b" "] * 100), [b"H", b"T", *[b"x"] * 100]], ids=["body", "head"]
+)
+def test_the_time_out_bounds_an_answer_that_drips(parts):
+    with sending(*parts, pause=0.1) as url:
         source = Prometheus(url, 1000, 1060, step=1, timeout=0.5, retries=0)
         with pytest.raises(ProgramError, match=r"asked once: timed out, .* --timeout"):
             source.one("load", "x", source.times(10)[0])
@@ -116,4 +119,13 @@ def test_the_size_of_an_answer_is_bounded(monkeypatch):
     with sending(b"HTTP/1.1 200 OK\r\n\r\n", *[b" " * 2**18] * 8) as url:
         source = Prometheus(url, 1000, 1060, step=1, timeout=5, retries=0)
         with pytest.raises(InputError, match="more than 1 MiB; ask for fewer series"):
+            source.one("load", "x", source.times(10)[0])
+
+
+def test_the_number_of_series_is_bounded(monkeypatch):
+    monkeypatch.setattr(prometheus_client, "_MOST_VALUES", 100)
+    answer = body([{"metric": {"k": str(k)}, "values": POINTS} for k in range(3)])
+    with sending(b"HTTP/1.1 200 OK\r\n\r\n", answer) as url:
+        source = Prometheus(url, 1000, 1060, step=1, timeout=5, retries=0)
+        with pytest.raises(InputError, match=r"gives 3 series of 61 samples.*sum\(x\)"):
             source.one("load", "x", source.times(10)[0])

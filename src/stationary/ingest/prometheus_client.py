@@ -5,10 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 import math
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
 import warnings
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from time import monotonic, sleep
 from typing import Any, Literal
@@ -28,6 +30,8 @@ _MOST_POINTS = 10_000
 """Points of one answer; Prometheus refuses more than 11,000."""
 _MOST_SAMPLES = 1_000_000
 """Of one series: half a year at 15 s."""
+_MOST_VALUES = 100_000_000
+"""Samples of all series together: 800 MB."""
 _MOST_BYTES = 128 * 2**20
 """Size of one answer: 10,000 points of some 300 series."""
 _CHUNK = 2**16
@@ -58,7 +62,7 @@ class _Matrix(BaseModel):
 class _Answer(BaseModel):
     status: Literal["success"]
     data: _Matrix
-    warnings: list[str] = []
+    warnings: list[Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +162,13 @@ class Prometheus:
         series: dict[frozenset[tuple[str, str]], Series] = {}
         for first in range(0, len(times), _MOST_POINTS):
             part = times[first : first + _MOST_POINTS]
-            for entry in self._matrix(what, query, part):
+            answered = self._matrix(what, query, part)
+            if len(answered) * len(times) > _MOST_VALUES:
+                raise InputError(
+                    f"{what}: {query!r} gives {len(answered)} series of {len(times)} samples, too "
+                    f"many to hold; ask for fewer series, as in sum({query}), or a shorter time"
+                )
+            for entry in answered:
                 moments, values = np.array(entry.values).reshape(-1, 2).T
                 one = series.setdefault(
                     frozenset(entry.metric.items()),
@@ -209,8 +219,8 @@ class Prometheus:
         about = f"{what}: {query!r}"
         body = self._ask(about, urllib.parse.urlencode(form).encode())
         answer = parse_answer(body, about, self.address)
-        for note in answer.warnings[:_MOST_WARNINGS]:
-            text = f"{what}: Prometheus warns: {note:.{_SHOWN}}"
+        for note in (answer.warnings or [])[:_MOST_WARNINGS]:
+            text = f"{what}: Prometheus warns: {note!s:.{_SHOWN}}"
             warnings.warn(text, DataWarning, stacklevel=2)
         return answer.data.result
 
@@ -229,7 +239,9 @@ class Prometheus:
                 trouble = f"HTTP {error.code}: {_explanation(error)}"
                 if error.code not in _PASSING:
                     raise InputError(f"{about}: Prometheus says {trouble}") from None
-            except (OSError, http.client.HTTPException) as error:
+            except InputError:
+                raise
+            except (OSError, http.client.HTTPException, ValueError) as error:
                 trouble = str(getattr(error, "reason", error) or type(error).__name__)
         tries = "once" if not self.retries else f"{self.retries + 1} times"
         raise ProgramError(
@@ -239,8 +251,31 @@ class Prometheus:
 
 
 def _receive(question: urllib.request.Request, seconds: float) -> bytes:
-    """Send a question; return the answer if all of it arrives in time."""
-    end, body = monotonic() + seconds, bytearray()
+    """Send a question; return the answer if all of it arrives in time.
+
+    The time-out of a socket bounds the wait for the next byte only, and a server that sends its
+    head byte by byte would hold us for hours. So a thread asks, and is waited for.
+    """
+    answer = Future[bytes]()
+
+    def exchange() -> None:
+        try:
+            answer.set_result(_exchange(question, seconds, monotonic() + seconds))
+        except BaseException as error:  # noqa: BLE001 - `result` raises it
+            answer.set_exception(error)
+
+    threading.Thread(target=exchange, daemon=True).start()
+    try:
+        return answer.result(seconds)
+    except TimeoutError:
+        raise TimeoutError(
+            f"timed out, for the answer was not complete after {seconds:g} s (ask for less time; "
+            f"'stationary ingest prometheus' takes a longer --timeout)"
+        ) from None
+
+
+def _exchange(question: urllib.request.Request, seconds: float, end: float) -> bytes:
+    body = bytearray()
     with urllib.request.urlopen(question, timeout=seconds) as reply:  # noqa: S310 - as above
         while chunk := reply.read1(_CHUNK):
             body += chunk
@@ -249,11 +284,8 @@ def _receive(question: urllib.request.Request, seconds: float) -> bytes:
                     f"{question.full_url} answers with more than {_MOST_BYTES >> 20} MiB; ask for "
                     f"fewer series, as in sum(...), or take a longer step"
                 )
-            if monotonic() > end:  # the time-out of a socket bounds the wait for the next byte only
-                raise TimeoutError(
-                    f"timed out, for the answer was not complete after {seconds:g} s (ask for less "
-                    f"time; 'stationary ingest prometheus' takes a longer --timeout)"
-                )
+            if monotonic() > end:
+                raise TimeoutError
         if reply.length:
             raise http.client.IncompleteRead(b"", reply.length)
     return bytes(body)
