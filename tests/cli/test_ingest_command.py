@@ -62,6 +62,9 @@ def test_the_next_command_is_that_of_these_windows(call, log, tmp_path, monkeypa
     code, _, err = call(*shlex.split(after)[1:])
     assert (code, err) == (1, "")  # this log has heavier loads than the SLO allows
     assert (tmp_path / "plan" / "report.html").is_file()
+    [picture] = [line for line in out.splitlines() if line.startswith("load over time: ")]
+    assert picture.startswith(("load over time: ▁", "load over time: ▂"))
+    assert "█ (7.3 to 20.9)" in picture
     # The log shows both numbers where they are not given.
     _, out, _ = call("ingest", log, "-o", tmp_path / "w.csv", "--window", "20s")
     assert f" --servers 1 --capacity {CAPACITY} " in out.splitlines()[-1]

@@ -111,11 +111,12 @@ def forecast_table(
 
 @contextmanager
 def progress_bar(
-    what: str, total: int, still: bool = False
+    what: str, total: int, at_once: bool = False, still: bool = False
 ) -> Iterator[Callable[[int, str], None] | None]:
     """Yield a function of what is done and a text; on a terminal, after two seconds, a bar.
 
-    A ``still`` bar is drawn only by these calls, for work that a drawing thread would disturb.
+    ``at_once`` shows the bar from the start, for work whose first report may take minutes. A
+    ``still`` bar is drawn only by these calls, for work that a drawing thread would disturb.
     """
     if not sys.stderr.isatty():
         yield None
@@ -134,6 +135,8 @@ def progress_bar(
     shown = console.Console(stderr=True)
     bar = progress.Progress(*columns, console=shown, transient=True, auto_refresh=not still)
     job = bar.add_task("", total=total)
+    if at_once:
+        bar.start()
 
     def update(done: int, text: str) -> None:
         if time.monotonic() - began > _PATIENCE:

@@ -304,4 +304,19 @@ def finish(made: st.ingest.Ingested, output: Path, capacity: int | None, json: b
         show_table("left out", ["why", "windows", "rows"], rows)
     for note in made.notes:
         say(sentence(note))
+    if "start" in made.table and len(made.table) > 1:
+        say(f"load over time: {_sparkline(made.table['start'], loads)}")
     say(f"next: {plan_command(output, made.likely_servers(), capacity or made.likely_capacity())}")
+
+
+def _sparkline(start: pd.Series, load: pd.Series, width: int = 60) -> str:
+    """Return the load over time in one line of text, from the least to the most; gaps are blank."""
+    begin, end = start.min(), start.max()
+    width = min(width, 1 + round((end - begin) / start.diff().median()))
+    place = ((start - begin) / max(end - begin, 1e-9) * (width - 1)).round().astype(int)
+    means = load.groupby(place).mean()
+    low, high = means.min(), means.max()
+    marks = "▁▂▃▄▅▆▇█"
+    steps = ((means - low) / max(high - low, 1e-9) * (len(marks) - 1)).round().astype(int)
+    line = "".join(marks[steps[k]] if k in steps.index else " " for k in range(width))
+    return f"{line} ({low:.3g} to {high:.3g})"

@@ -80,7 +80,7 @@ def reproduce(
     if missing:
         say(f"{len(missing)} tasks to run; results go to {folder}", err=True)
     try:
-        with progress_bar("tasks", len(missing)) as bar:
+        with progress_bar("tasks", len(missing), at_once=bool(missing)) as bar:
             runner.run(missing, folder, jobs, cluster, bar)
         with progress_bar("testbed ladder", len(chains.candidates())) as bar:
             page = Page(folder, "" if wanted is plan.Part.ALL else str(wanted))
