@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import CancelledError
@@ -55,6 +56,8 @@ _SAID = (
     *("servers", "capacity", "patience", "title", "load_unit"),
 )
 """What a person says of a file, beside its columns and what must hold; no path is among it."""
+
+_LONGEST = 2**20  # bytes of a question
 
 _NOT_OURS = "The studio did not understand this request; reload the page."
 
@@ -280,8 +283,13 @@ class Studio:
 
 
 async def _body(request: Request) -> dict[str, Any]:
+    text = b""
+    async for part in request.stream():
+        text += part
+        if len(text) > _LONGEST:
+            raise InputError(_NOT_OURS)
     try:
-        found = await request.json()
+        found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):

@@ -107,9 +107,7 @@ class Uploads:
         """Return the first rows of a file, what it holds, and which columns are likely which."""
         path, name = self.get(key)
         try:
-            columns, rows, kind = _first(path)
-            if self._owns(path):
-                _check_unpacked(path, kind)
+            columns, rows, kind = _first(path, bounded=self._owns(path))
         except InputError as error:
             self.forget(key)
             raise InputError(str(error).replace(str(path), name)) from None
@@ -131,7 +129,7 @@ class Uploads:
         }
 
 
-def _first(path: Path) -> tuple[list[str], list[list[str]], str]:
+def _first(path: Path, bounded: bool) -> tuple[list[str], list[list[str]], str]:
     """Return columns and rows of a table, or no columns and the lines of a log; and the format."""
     try:
         with path.open("rb") as file:
@@ -143,6 +141,8 @@ def _first(path: Path) -> tuple[list[str], list[list[str]], str]:
                 f"{path}: this is a {_ARCHIVES[packed]} archive; unpack it, and send the log itself"
             )
         kind = str(Source(str(path)).found_format[0])
+        if bounded:
+            _check_unpacked(path, kind)
         if kind == "parquet":
             table = pq.ParquetFile(path)
             batch = next(table.iter_batches(_ROWS), None)
@@ -180,8 +180,9 @@ def _check_unpacked(path: Path, kind: str) -> None:
     try:
         if kind == "parquet":
             facts, most = pq.ParquetFile(path).metadata, _UNPACKED
+            groups = sum(facts.row_group(k).total_byte_size for k in range(facts.num_row_groups))
             # Values repeat in a file, and not in memory.
-            unpacked = 8 * facts.num_rows * facts.num_columns
+            unpacked = max(groups, 8 * facts.num_rows * facts.num_columns)
         else:
             with pa.input_stream(path, compression="detect") as stream:
                 while unpacked <= most and (part := stream.read(2**20)):
