@@ -470,3 +470,9 @@ def test_times_are_those_of_the_calendar(moment, quarters, form):
     text = np.frombuffer(moment.strftime(form).encode(), dtype=np.uint8)
     passed = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     assert _scan.time(text, 0, len(text)) == (passed, True, len(text))
+
+
+@pytest.mark.parametrize("field", ["took", "took:msec", "duration:ms"])
+def test_a_layout_with_a_length_of_time_in_no_unit_is_refused(field):
+    with pytest.raises(InputError, match=r"a layout has \{.*\{took:ms\} or \{received:ms\}"):
+        _lines.compiled((f"{{clock}} {{{field}}} {{status}}",))

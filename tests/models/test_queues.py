@@ -13,6 +13,7 @@ import stationary as st
 from stationary.errors import InputError
 from stationary.models import measures
 from stationary.models.queues._birth_death import BirthDeathQueue
+from stationary.models.queues._queue import ServerQueue
 
 M = st.models
 
@@ -236,24 +237,34 @@ def test_queues_that_contain_mmmk_as_a_limit(model, plain):
     torch.testing.assert_close(levels(model)[: len(expected)], expected, rtol=1e-6, atol=0)
 
 
-class Impatient(BirthDeathQueue):
+class GivingUp:
     params = {"service_rate": 1.0, "giving_up": 1.0}
-
-    def deaths(self, p):
-        return super().deaths(p) + p.giving_up * (self.levels[1:] - self.servers).clamp(min=0)
 
     def flows(self, point):
         waiting = (self.levels - self.servers).clamp(min=0)
         return super().flows(point)._replace(dropped=point.p.giving_up * waiting)
 
 
-def test_requests_that_give_up_are_lost_and_their_times_are_not_guessed():
-    model = Impatient(servers=2, capacity=5, service_rate=1.5, giving_up=0.5)
+class Impatient(GivingUp, BirthDeathQueue):
+    def deaths(self, p):
+        return super().deaths(p) + p.giving_up * (self.levels[1:] - self.servers).clamp(min=0)
+
+
+class ImpatientMoves(GivingUp, ServerQueue):
+    def moves(self):
+        yield from super().moves()
+        for n in range(self.servers + 1, self.capacity + 1):
+            yield n, n - 1, "giving_up", n - self.servers
+
+
+@pytest.mark.parametrize("kind", [Impatient, ImpatientMoves])
+def test_requests_that_give_up_are_lost_and_their_times_are_not_guessed(kind):
+    model = kind(servers=2, capacity=5, service_rate=1.5, giving_up=0.5)
     pi = problems.birth_death([LOAD] * 5, [1.5, 3.0, 3.5, 4.0, 4.5]).pi
     given_up = sum(Fraction(n - 2, 2) * pi[n] for n in (3, 4, 5))
     assert measure(model, "loss") == pytest.approx(float(pi[5] + given_up / 3), rel=1e-14)
     for discipline in ("fcfs", "ps"):
-        with pytest.raises(InputError, match=r"Impatient .*unserved.*ask for loss"):
+        with pytest.raises(InputError, match=r"Impatient\w* .*unserved.*ask for loss"):
             measure(model.changed(discipline=discipline), "p99")
 
 

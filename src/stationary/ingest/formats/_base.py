@@ -66,15 +66,19 @@ class LogLines:
     add_fraction, add_response : str
         What to add to the server's format where times are whole seconds, or responses are missing.
     adjust : callable, optional
-        Changes the fields of some lines at once.
+        Changes the fields of some lines at once: those of text are functions that return Arrow
+        arrays, the others arrays of microseconds, with the least integer for what is not there.
 
     Notes
     -----
     Fields are written ``{name}``, or ``{name:kind}``; ``{}`` is skipped, ``{:code}`` as well if it
     is a whole number, ``{:list}`` if it is a list of numbers. These have a meaning:
 
-    - ``clock`` (a time), ``epoch`` (since 1970, which goes before it), ``done`` (a time);
-    - ``took``, ``received`` (until a request had come in); their kind is a unit;
+    - ``clock`` and ``done``, times such as ``2026-10-10T13:55:36.5Z`` or
+      ``10/Oct/2026:13:55:36 +0200``; ``epoch``, seconds since 1970, which count where a line has
+      both;
+    - ``took``, ``received`` (until a request had come in); their kind is a unit: of ``took:s`` a
+      decimal number, of ``took:ms``, ``took:us`` and ``took:ns`` a whole one;
     - ``request`` (``GET /path HTTP/1.1``), ``path``, ``status``;
     - ``tail``: what nginx writes last, of which lengths are known by three decimals.
 

@@ -95,7 +95,12 @@ def _instruction(field: str, texts: list[str]) -> tuple[int, int, int]:
         return texts.index(names[0])
 
     name, _, kind = field.partition(":")
-    if kind in _UNITS:
+    if kind in _UNITS or name in ("took", "received"):
+        if kind not in _UNITS or name not in _scan.NUMBERS:
+            raise InputError(
+                f"a layout has {{{field}}}: how long something took is {{took:ms}} or "
+                f"{{received:ms}}, with one of the units {', '.join(_UNITS)}"
+            )
         slot = _scan.NUMBERS.index(name)
         return (_scan.WHOLE if _UNITS[kind] < 6 else _scan.NUMBER), slot, _UNITS[kind]
     if kind == "code" or name == "status":

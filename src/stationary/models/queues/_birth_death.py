@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from stationary.edges import Edges
-from stationary.errors import InputError
 from stationary.models._params import Values
 from stationary.models._point import Point
 from stationary.models._rates import join_rates, repeated
@@ -53,14 +52,6 @@ class BirthDeathQueue(ServerQueue):
         offered = super().flows(point).offered
         births = torch.nn.functional.pad(self.births(point.load, point.p), (0, 1))
         return Flows(offered, offered - births)
-
-    def _dropped_each(self, point: Point) -> None:
-        """Refuse what drops requests: a death does not say which of them it takes."""
-        if super()._dropped_each(point) is not None:
-            raise InputError(
-                f"{type(self).__name__} does not say which requests leave unserved, so their "
-                f"response times are unknown; ask for loss, throughput or mean_queue"
-            )
 
     def closed_form(self, x: Any) -> Tensor:
         """Steady state ``[..., n]`` by the product formula, in log space."""

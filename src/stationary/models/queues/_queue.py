@@ -56,7 +56,8 @@ class Queue(Model):
     levels : Tensor [n]
         Requests in the system in each state.
     serving : Tensor [n]
-        Servers at work in each state.
+        Servers at work in each state, from which the utilisation follows: all that have a request,
+        unless a model sets it otherwise.
     lost : Tensor [n]
         1 where an arriving request is lost, otherwise 0.
     """
@@ -66,6 +67,10 @@ class Queue(Model):
 
     slowed: bool = True
     """Whether requests may change the speed at which those before them are served."""
+
+    drops_all: ClassVar[bool] = False
+    """Whether requests that `flows` says are dropped go all at once. Where some go alone, nobody
+    knows which, and times are refused."""
 
     exponential: bool = False
     """Whether services are exponential, at each server at the same rate. Every class declares it,
@@ -219,7 +224,14 @@ class Queue(Model):
     def _dropped_each(self, point: Point) -> Tensor | None:
         """Rate ``[..., n]`` at which each request is dropped unserved; None if none is."""
         gone = self.flows(point).dropped
-        return gone / self.levels.clamp_min(1.0) if isinstance(gone, Tensor) else None
+        if not isinstance(gone, Tensor):
+            return None
+        if not self.drops_all:
+            raise InputError(
+                f"{type(self).__name__} does not say which requests leave unserved, so their "
+                f"response times are unknown; ask for loss, throughput or mean_queue"
+            )
+        return gone / self.levels.clamp_min(1.0)
 
     def found(self, point: Point) -> Tensor:
         """Probability ``[..., K]`` that an accepted request finds ``0..K-1`` others."""

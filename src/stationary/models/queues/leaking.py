@@ -25,6 +25,7 @@ class Leaking(ServerQueue):
     """
 
     params = {"service_rate": rate(), "leak": rate(0.01), "reset": rate(0.1)}
+    drops_all = True
 
     def __init__(
         self, servers: int = 1, capacity: int = 20, spill: int = 0, **values: float

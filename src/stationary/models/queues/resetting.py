@@ -28,6 +28,7 @@ class Resetting(ServerQueue):
 
     params = {"service_rate": rate(), "reset": rate(0.01)}
     slowed = False
+    drops_all = True
 
     def moves(self) -> Moves:
         """Arrivals, services, and resets to 0."""

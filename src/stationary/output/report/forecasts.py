@@ -75,7 +75,7 @@ def _smooth(curve: pd.DataFrame) -> pd.DataFrame:
         known = exact[name][np.isfinite(exact[name])]
         if len(known) > 1:
             # Small probabilities are drawn by their logarithms.
-            small = bool((known > 0).all() and known.max() / known.min() > _WIDE)
+            small = bool((known > 0).all() and known.max() > _WIDE * known.min())
             values = (np.log(known) if small else known).reindex(frame.index)
             values = values.interpolate("pchip", limit_area="inside")
             frame[name] = frame[name].fillna(np.exp(values) if small else values)
