@@ -16,7 +16,7 @@ ROOMS = {
     "spectrum": 120,
     "gradients": 860,
     "steady": 130,
-    "models": 7410,
+    "models": 7420,
     "data": 3085,
     "ingest": 5030,
     "simulation": 750,

@@ -204,6 +204,27 @@ def test_what_has_no_rate_leads_nowhere():
     assert model.measure("reward")(point).item() == pytest.approx((point.pi[0] @ moves).item())
 
 
+@pytest.mark.parametrize(
+    ("rate", "value"),
+    [
+        ("max(0, mu - 2)", 3.0),
+        ("mu > 2 ? mu : 0", 5.0),
+        ("lam > 0.9 ? mu : 0", 5.0),
+        ("mu - 0.7", 4.3),
+        ("mu - 1.7", 3.3),
+        ("mu * min(1, max(0, lam - 0.5))", 2.5),
+    ],
+)
+def test_a_rate_that_is_zero_only_for_some_constants_keeps_its_moves(rate, value):
+    model = Prism(
+        f"ctmc\nconst double lam;\nconst double mu;\nmodule q\nn: [0..1] init 0;\n"
+        f"[] n < 1 -> lam: (n' = 1);\n[] n > 0 -> {rate}: (n' = 0);\nendmodule\n",
+        x=["lam"],
+        theta={"mu": 5.0},
+    )
+    assert model.at([1.0]).pi[0, 1].item() == pytest.approx(1 / (1 + value))
+
+
 def test_rates_of_modules_that_move_together_are_multiplied():
     source = """ctmc
     const double a; const double b;

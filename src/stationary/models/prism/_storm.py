@@ -196,9 +196,8 @@ class Program:
         called = f"[{action}] {' & '.join(str(each.guard_expression) for each in commands)}"
         for updates in product(*(command.updates for command in commands)):
             rate = Formula("*", tuple(self._formula(u.probability_expression) for u in updates))
-            some = {n: 0.7 + k for k, n in enumerate(self._free)}
             # What has no rate never happens, and may lead anywhere.
-            happens = Formula("!=", (_at(rate, some), _ZERO))
+            happens = _happens(rate, frozenset(self._free))
             changes = {}
             for change in (each for update in updates for each in update.assignments):
                 new = self._of_states(change.expression)
@@ -284,13 +283,22 @@ def _negative(formula: Formula) -> Formula:
     return Formula("negative", (formula,))
 
 
-def _at(formula: Formula, values: Mapping[str, float]) -> Formula:
-    """Return a formula with numbers for some names."""
-    if formula.op == "number":
-        return formula
-    if formula.op == "name":
-        return number(values[formula.args[0]]) if formula.args[0] in values else formula
-    return Formula(formula.op, tuple(_at(arg, values) for arg in formula.args))
+def _happens(rate: Formula, free: frozenset[str]) -> Formula:
+    """Where a rate may be other than zero, for some values of the free constants."""
+    if not rate.names & free:
+        return Formula("!=", (rate, _ZERO))
+    if rate.op in ("*", "min"):
+        return Formula("and", tuple(_happens(arg, free) for arg in rate.args))
+    if rate.op in ("/", "^"):
+        return _happens(rate.args[0], free)
+    if rate.op in ("+", "-", "max"):
+        return Formula("or", tuple(_happens(arg, free) for arg in rate.args))
+    if rate.op == "if" and not rate.args[0].names & free:
+        where, *ways = rate.args
+        one, other = (_happens(way, free) for way in ways)
+        otherwise = Formula("and", (Formula("not", (where,)), other))
+        return Formula("or", (Formula("and", (where, one)), otherwise))
+    return _literal(True)
 
 
 def _value(formula: Formula) -> float:
