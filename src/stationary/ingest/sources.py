@@ -246,6 +246,12 @@ def condition_of(table: Any, text: str, where: str) -> Any:
     name, sign, value = parts.groups()
     column = find(table, name, where)
     if "~" in sign:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise InputError(
+                f"--where {text!r}: {value!r} is not a regular expression: {error}"
+            ) from None
         found = column.cast("string").re_search(value).fill_null(False)
         return found if sign == "~" else ~found
     try:
