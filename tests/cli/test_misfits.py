@@ -49,7 +49,7 @@ def bursts():
         jobs="q",
         count="q",
     )
-    return st.simulate(chain, LOADS, 30.0, seed=4)
+    return st.simulate(chain, LOADS, 120.0, seed=4)  # in 30 s chance may hide it
 
 
 def retries():

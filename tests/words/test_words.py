@@ -50,9 +50,9 @@ RATE = {"parameter": "service_rate", "change": 0.41, "relative": True}
 # Check, code, facts, and what the sentences must name.
 OUTCOMES = [
     ("overtaking", "no_requests", {}, "no service times"),
-    ("overtaking", "several_servers", {}, "several servers"),
-    ("overtaking", "in_order", {"share": 0.0}, "in the order in which they came"),
+    ("overtaking", "in_order", {"share": 0.0}, "that service in turn allows"),
     ("overtaking", "overtake", {"share": 0.12}, "12%"),
+    ("overtaking", "overtake_several", {"share": 0.12, "servers": 4}, "more than 4 servers"),
     ("servers", "no_requests", {}, "no service times"),
     ("servers", "servers_fit", {"servers": 4}, "than 4"),
     ("servers", "other_servers", {"servers": 2, "better": 3}, "were 3, not 2"),
