@@ -288,4 +288,4 @@ def test_a_what_if_changes_constants_only(file, tmp_path, call, monkeypatch):
     for change in ("rules=+1", "count=2", "variables=3"):
         code, _, err = call("forecast", "run", "--x", "10", "--what-if", change)
         assert code == 2
-        assert f"there is no {change.split('=')[0]!r} to change; there are K, faster" in err
+        assert f"there is no {change.split('=')[0]!r} to change; there are: K, faster" in err
