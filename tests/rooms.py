@@ -18,7 +18,7 @@ ROOMS = {
     "steady": 130,
     "models": 7420,
     "data": 3085,
-    "ingest": 5030,
+    "ingest": 5040,
     "simulation": 750,
     "learning": 3770,
     "trust": 2785,
