@@ -10,10 +10,26 @@ import numpy as np
 _LEAST = 1e-40
 """Terms below this share of the largest are left out."""
 
+_STEPS = 100
+_CLOSE = 1e-6
+"""Relative step at which a root is close: one more step, with derivatives, squares its error."""
+
 _FEW = 16
 """Up to here a Poisson probability is a product; from here on, Stirling's series is exact."""
 
 _jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+
+@_jit
+def geometric(x, p):
+    """``y_j = p x_j + (1 - p) y_{j-1}`` in every row."""
+    out = np.empty_like(x)
+    for row in range(x.shape[0]):
+        last = 0.0
+        for j in range(x.shape[1]):
+            last = p * x[row, j] + (1 - p) * last
+            out[row, j] = last
+    return out
 
 
 @_jit
@@ -38,6 +54,40 @@ def poisson_adjoint(x, factors, out):
             low, high = _probabilities(x[row, t], p)
             for k in range(low, high):
                 out[row, k] += p[k] * factors[row, t]
+
+
+@_jit
+def poisson_roots(more, weights, share, normal, x):
+    """Solve ``sum_k p_k(x) more_k = 1 - share`` for each row, by Newton steps in a bracket."""
+    p = np.empty(more.shape[1])
+    for row in range(len(x)):
+        if not more.shape[1] or not more[row, 0] > 1 - share:
+            continue
+        mean, square = 0.0, 0.0
+        for k in range(more.shape[1]):
+            mean += more[row, k]
+            square += 2 * (k + 1) * more[row, k]
+        # The quantile of a normal distribution with this mean and variance.
+        at = max(mean + normal * math.sqrt(max(square - mean * mean, 0.0)), share * mean)
+        low, high = 0.0, np.inf
+        for _ in range(_STEPS):
+            excess, density = 1 - share, 0.0
+            first, end = _probabilities(at, p)
+            for k in range(first, end):
+                excess -= p[k] * more[row, k]
+                density += p[k] * weights[row, k]
+            if excess < 0:
+                low = at
+            else:
+                high = at
+            new = at - excess / density
+            if not low < new < high:
+                new = 2 * at if high == np.inf else (low + high) / 2
+            done = abs(new - at) <= _CLOSE * at
+            at = new
+            if done:
+                break
+        x[row] = at
 
 
 @_jit
