@@ -100,3 +100,13 @@ def test_rare_and_impossible_categories_stay_finite(pi, counts, low, high):
 def test_no_windows():
     pi, counts = torch.empty(0, 4, dtype=torch.float64), torch.empty(0, 2, dtype=torch.float64)
     assert conditional_nll(pi, counts, FIRST_TWO).shape == (0,)
+
+
+def test_the_likelihood_of_counts_is_a_number_in_single_precision():
+    pi = torch.tensor([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]], requires_grad=True)
+    nll = conditional_nll(pi, torch.tensor([[5.0, 3.0], [5.0, 3.0]]), [0, 1])
+    exact = -(5 * math.log(5 / 8) + 3 * math.log(3 / 8))
+    assert nll[0].item() == pytest.approx(exact, rel=1e-6)
+    assert 100 < nll[1].item() < 1000  # what was counted is impossible
+    nll[0].backward()
+    assert bool(pi.grad[0].isfinite().all())

@@ -118,9 +118,10 @@ def conditional_nll(
             f"shape {tuple(counts.shape)}"
         )
     p = observation.of(pi)
-    floored = p.clamp_min(TINY)
+    least = max(TINY, torch.finfo(p.dtype).tiny)  # which float32 holds, too
+    floored = p.clamp_min(least)
     total = floored.sum(-1, keepdim=True)
     # Below the floor the value stays, with the slope that it has there: a fit comes back from it.
-    below = (p - p.detach()).where(p < TINY, 0.0)
-    logs = floored.log() + below / TINY - total.log() - below.sum(-1, keepdim=True) / total
+    below = (p - p.detach()).where(p < least, 0.0)
+    logs = floored.log() + below / least - total.log() - below.sum(-1, keepdim=True) / total
     return -(counts * logs).sum(-1)
