@@ -16,7 +16,7 @@ ROOMS = {
     "spectrum": 120,
     "gradients": 860,
     "steady": 130,
-    "models": 7480,
+    "models": 7495,
     "data": 3085,
     "ingest": 5035,
     "simulation": 750,

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+
 from stationary.models._params import rate
+from stationary.models._point import Point
+from stationary.models.latency import Times
+from stationary.models.latency.erlangs import Erlangs
 from stationary.models.queues._queue import Moves, ServerQueue, whole
 
 
@@ -47,3 +52,14 @@ class ErlangService(ServerQueue):
                 done = f"{n - 1}.1" if n > 1 else 0
                 then = f"{n}.{i + 1}" if i < self.phases else done
                 yield f"{n}.{i}", then, "service_rate", self.phases
+
+    def times_in_order(self, point: Point, waiting: bool) -> Times:
+        """The phases that are left of all requests before, and then one's own."""
+        state = torch.arange(len(self.states))
+        phase = (state - 1) % self.phases  # those that are over, of the request in service
+        left = torch.where(state > 0, self.levels.long() * self.phases - phase, 0)
+        stages = left + (0 if waiting else self.phases)
+        accepted = point.pi * (1 - self.lost)
+        weights = accepted.new_zeros((*accepted.shape[:-1], int(stages.max()) + 1))
+        weights = weights.index_add(-1, stages, accepted)
+        return Erlangs(weights / weights.sum(-1, keepdim=True), self.phases * point.p.service_rate)
