@@ -1,5 +1,7 @@
 """Modules of PyTorch as chains: parameters of any shape, fits, and what there is no answer to."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -80,6 +82,27 @@ def test_frozen_parameters_stay_as_they_are(windows):
     fitted = st.fit(model, windows).model
     assert torch.equal(fitted.module.speed[0].weight, before)
     assert not torch.equal(fitted.module.speed[2].weight, module.speed[2].weight)
+
+
+class Half(nn.Module):
+    """One half of the rates of a queue."""
+
+    def __init__(self, queue, which):
+        super().__init__()
+        self.queue, self.which = queue, which
+
+    def forward(self, x):
+        return self.queue(x).chunk(2, -1)[self.which]
+
+
+def test_rates_of_several_modules_are_joined():
+    queue = Queue().double()
+    one, two = (
+        st.models.FromModule(module, states=CAPACITY + 1, edges=EDGES)
+        for module in (queue, [Half(copy.deepcopy(queue), which) for which in (0, 1)])
+    )
+    x = torch.tensor([[8.0], [12.0]], dtype=torch.float64)
+    torch.testing.assert_close(two(x).rates, one(x).rates)
 
 
 def test_a_matrix_of_rates_needs_no_edges():

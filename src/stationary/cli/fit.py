@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -38,7 +38,11 @@ class Training:
     gradient: exact; infinity:p=0.1 (or p=auto, series=doubling, least=10, control=yes, draws=4);
         bptt:steps=16; dc-bptt:steps=128. All but exact fit by stochastic steps.
     epochs: Passes over the windows of a stochastic fit [50].
+    lr: Learning rate of a stochastic fit, by Adam [0.1].
+    batch: Windows per stochastic step [1].
+    start: Where all parameters of a stochastic fit start [where the model says].
     floor: Least value of positive parameters in a stochastic fit; 0 allows a start at zero [1e-6].
+    average: Average the second half of the stochastic steps.
     resume: Go on with a fit that was interrupted.
     starts: Starting points of the optimiser [3, or 1 for a large chain].
     seed: Seed of starts, order and draws.
@@ -47,7 +51,11 @@ class Training:
     method: str = "best"
     gradient: str | None = None
     epochs: int | None = None
+    lr: float | None = None
+    batch: int | None = None
+    start: float | None = None
     floor: float | None = None
+    average: bool = False
     resume: bool = False
     starts: int | None = None
     seed: int = 0
@@ -62,15 +70,17 @@ class Training:
     def chosen(self, cluster: str | None, folder: Path | None) -> Method:
         """Return the method; an option that goes with another method is an error."""
         gradient = None if self.gradient is None else parse_gradient(self.gradient, self.seed)
-        changes = {"epochs": self.epochs, "floor": self.floor}
-        given: dict[str, Any] = {name: v for name, v in changes.items() if v is not None}
+        changes = ("epochs", "batch", "start", "floor")
+        given = {k: v for k, v in vars(self).items() if k in changes and v is not None}
+        given |= {"average": True} if self.average else {}
+        given |= {} if self.lr is None else {"rule": st.optimisers.Adam(lr=self.lr)}
         if self.of_the_paper:
             way = st.paper.training(gradient=gradient, seed=self.seed)
         elif self.epochs is None and (gradient is None or isinstance(gradient, st.Exact)):
             if given:
                 raise InputError(
-                    "--floor goes with a stochastic fit: --gradient infinity, --method paper, or "
-                    "--epochs"
+                    "--average, --lr, --batch, --start and --floor go with a stochastic fit: "
+                    "--gradient infinity, --method paper, or --epochs"
                 )
             return st.Newton(self.starts, cluster=cluster, folder=folder, resume=self.resume)
         else:
@@ -167,6 +177,8 @@ def fit(
     kind = parse_errors(errors)
     unfinished = None if output is None else output.with_name(f"{output.name}.unfinished")
     method = training.chosen(cluster, unfinished)
+    if cluster is not None and bootstrap is None:
+        _check_shared(method, chain)
     if asking.slos:
         check_slos([chain], asking.slos)
     data = reading.windows(windows, chain.states, pool, named.columns(reading.x))
@@ -202,6 +214,18 @@ def fit(
         _show(plan, limit, output)
     if not plan.converged or (limit is not None and not limit.holds):
         raise typer.Exit(1)
+
+
+def _check_shared(method: Method, chain: st.Model) -> None:
+    """Raise unless a cluster has several starts to run."""
+    from stationary.models.chunks import is_large
+
+    usual = 1 if is_large(chain.edges) else 3
+    if not isinstance(method, st.Newton) or (method.starts or usual) == 1:
+        raise InputError(
+            "--cluster has nothing to share out: it runs the starts of a fit that is not "
+            "stochastic (--starts 3), or the refits of a --bootstrap"
+        )
 
 
 @contextmanager

@@ -299,7 +299,7 @@ def _newton(
         there = at(z + step)
         rise, length = (value - there[0]) / max(gain, _TINY), float(np.linalg.norm(step))
         hidden = gain < _ROUNDING * abs(value)
-        if hidden:  # then the slope decides which is nearer
+        if hidden and np.isfinite(there[0]):  # then the slope decides which is nearer
             rise = float(np.abs(there[1]).max() < np.abs(gradient).max() / 2)
         if rise >= 0.25 or exact:
             radius = _next_radius(radius, length, rise, hidden)

@@ -92,11 +92,11 @@ class FromModule(Model):
 
     Parameters
     ----------
-    module : Module
+    module : Module, or sequence of Module
         It maps inputs ``x [..., d]`` to rates ``[..., E]`` when ``edges`` are given, or
-        ``[..., n, n]``, of which the diagonal is ignored. It must be in float64, treat every row by
-        itself and draw nothing at random: call ``module.double()``, and ``module.eval()`` where
-        there is dropout.
+        ``[..., n, n]``, of which the diagonal is ignored. Rates of several modules are joined, in
+        their order. It must be in float64, treat every row by itself and draw nothing at random:
+        call ``module.double()``, and ``module.eval()`` where there is dropout.
     states : sequence of str or int, or int
         Names of the states, or their number.
     edges : sequence of (int, int) or of (str, str), optional
@@ -127,15 +127,18 @@ class FromModule(Model):
 
     def __init__(
         self,
-        module: nn.Module,
+        module: nn.Module | Sequence[nn.Module],
         *,
         states: Sequence[str | int] | int,
         edges: Sequence[tuple[Any, Any]] | None = None,
         measures: Mapping[str, Measure] | None = None,
         **declared: Any,
     ) -> None:
-        if not isinstance(module, nn.Module):
-            raise InputError(f"module must be an nn.Module; got {module!r}")
+        parts = [module] if isinstance(module, nn.Module) else module
+        listed = isinstance(parts, Sequence) and len(parts) > 0
+        if not listed or not all(isinstance(part, nn.Module) for part in parts):
+            raise InputError(f"module must be an nn.Module or a sequence of some; got {module!r}")
+        module = parts[0] if len(parts) == 1 else _Joined(parts)
         self._unregistered = (module,)  # a submodule only when the chain is a module itself
         trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not trained:
@@ -209,6 +212,18 @@ class FromModule(Model):
         if not isinstance(rates, Tensor) or rates.shape != (*x.shape[:-1], len(self.edges)):
             raise InputError(f"{words} {(*x.shape[:-1], len(self.edges))}; got {shape_of(rates)}")
         return rates
+
+
+class _Joined(nn.Module):
+    """Rates of several modules, one after the other."""
+
+    def __init__(self, parts: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Join the rates along the last axis."""
+        return torch.cat([part(x) for part in self.parts], -1)
 
 
 def _off_diagonal(found: Any, edges: Edges, words: str) -> Tensor:
