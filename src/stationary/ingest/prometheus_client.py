@@ -236,7 +236,8 @@ class Prometheus:
             try:
                 return _receive(question, self.timeout)
             except urllib.error.HTTPError as error:
-                trouble = f"HTTP {error.code}: {_explanation(error)}"
+                with error:  # the connection, too, ends here
+                    trouble = f"HTTP {error.code}: {_explanation(error)}"
                 if error.code not in _PASSING:
                     raise InputError(f"{about}: Prometheus says {trouble}") from None
             except InputError:
