@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import stationary as st
 from request_logs import frame, queue
 from stationary.errors import InputError
-from stationary.ingest import Cut, Source, windows_from_events
+from stationary.ingest import Columns, Cut, Source, Unit, events, windows_from_events
 from stationary.ingest.lengths import load_changes
 from stationary.ingest.sweep import (
     EDGES,
@@ -187,6 +187,45 @@ def test_windows_that_mix_two_loads_or_have_bunched_arrivals_are_marked(made_of)
         20.0: "load changes",
         50.0: "bunched arrivals",
     }
+
+
+@pytest.mark.parametrize("together", [500_000, 20], ids=["halves", "many parts"])
+@pytest.mark.parametrize(
+    "cut",
+    [
+        Cut(0.5, capacity=5, lost_status=("5xx",)),
+        Cut(0.5, capacity=5, sampling="time", every=0.002, align=True),
+        Cut(0.05, servers=(2, 5)),
+    ],
+    ids=["arrivals", "clock", "short"],
+)
+def test_the_query_finds_what_the_sweep_finds(tmp_path, monkeypatch, cut, together):
+    """That of Spark and PostgreSQL, here on DuckDB; ties, passing and lost requests included.
+
+    However many pieces the running sum is cut into.
+    """
+    monkeypatch.setattr("stationary.ingest.cut._MOST_EVENTS", together)
+    rows = ties(seed=4)
+    log = pd.DataFrame(
+        {
+            "at": np.rint(rows.arrival * 1e3).astype(int),
+            "ms": np.where(rows.lost, np.nan, np.rint(rows.response * 1e3)),
+            "status": np.random.default_rng(2).choice([200, 503], len(rows.lost), p=[0.9, 0.1]),
+        }
+    )
+    log.sample(frac=1, random_state=1).to_parquet(tmp_path / "log.parquet", index=False)
+    columns = Columns("at", response="ms", unit=Unit.MS)
+    swept, queried = (
+        windows_from_events(Source(str(tmp_path / "log.parquet"), columns), cut)
+        for way in (events._stream, lambda *given: events.query(*given[:4]))
+        if monkeypatch.setattr(events, "_stream", way) is None
+    )
+    pd.testing.assert_frame_equal(
+        swept.table, queried.table, check_dtype=False, rtol=1e-9, atol=1e-12
+    )
+    assert swept.dropped == queried.dropped
+    assert swept.notes == queried.notes
+    assert dict(swept.facts) == pytest.approx(dict(queried.facts))
 
 
 def stepping(step, steps, seed=5, rates=(20.0, 60.0)):

@@ -13,6 +13,8 @@ from stationary.errors import InputError
 from stationary.ingest.columns import Rows
 
 _MOST_WINDOWS = 10_000_000
+_MOST_EVENTS = 500_000
+"""Events of one part of a window: what a worker sorts at a time."""
 
 
 @explained
@@ -119,6 +121,9 @@ class Grid:
     origin: float  # start of window 0
     windows: int  # those that ended while there were rows
     skipped: int = 0  # those at the beginning that are left out
+    # Equal parts of a window over which running sums go: a power of two, so that the part of an
+    # instant is found without rounding.
+    parts: int = 2
 
 
 def lay(cut: Cut, rows: Rows) -> Grid:
@@ -147,4 +152,7 @@ def lay(cut: Cut, rows: Rows) -> Grid:
             f"{rows.name}: after a warm-up of {cut.warm_up:g} s no whole window of "
             f"{cut.length:g} s is left of {covered:g} s"
         )
-    return Grid(origin, whole, max(skipped, 0))
+    parts = 2
+    while rows.count / span / parts > _MOST_EVENTS:
+        parts *= 2
+    return Grid(origin, whole, max(skipped, 0), parts)

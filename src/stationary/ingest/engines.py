@@ -1,14 +1,13 @@
-"""Engines: where rows are checked and sorted. A query is written once, in Ibis, for all of them.
+"""Engines: where queries run. A query is written once, in Ibis, and is the same on all of them.
 
 - `DuckDB`, in this process; what does not fit into its memory goes to a folder.
 - `Spark`, on this machine or on a cluster.
-- `Postgres`, where the rows already are.
+- `Postgres`, where the rows already are; only windows leave the server.
 """
 
 from __future__ import annotations
 
 import glob
-import itertools
 import os
 import re
 import tempfile
@@ -20,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import ibis
-import pyarrow
 
 from stationary.errors import InputError, ProgramError
 from stationary.ingest.addresses import parse_database
@@ -58,10 +56,12 @@ class Session:
     backend: Any  # the connection of Ibis
     failures: tuple[type[BaseException], ...]  # what it raises when a query fails
     reads_text: bool = True  # whether it tells which texts are numbers, where some are not
-    folder: str | None = None  # of DuckDB: where it may put files for as long as it runs
+    streams: bool = False  # whether it passes rows on in the order of the file, or counts itself
+    folder: str | None = None  # where it may put files for as long as it runs
     one_file: bool = False  # whether the rows come as one server wrote them
     whole_seconds: bool = False  # whether an access log has its times in whole seconds
     notes: list[str] = field(default_factory=list)  # what to tell the user about the rows
+    steps: int = 0  # tables that were kept so far
 
     def exactly(self, path: str) -> str:
         """Return a pattern of files that only this path matches."""
@@ -69,13 +69,26 @@ class Session:
 
     def query(self, text: str) -> Any:
         """Return the table that a query in the engine's own language makes."""
-        # Not ibis' own Backend.sql: it drops what it made with a statement that not every release
-        # of sqlglot writes correctly.
+        # Not ibis' own Backend.sql nor, below, Table.cache: they drop what they made with
+        # statements that not every release of sqlglot writes correctly.
         # In parentheses, because then it can be one statement only.
         inner = text.rstrip("; \n\t")
         whole = f"SELECT * FROM ({inner}\n) AS q"  # noqa: S608 - the user's own query may do that
         self.backend.raw_sql(f"CREATE TEMPORARY VIEW stationary_query AS {whole}")
         return self.backend.table("stationary_query")
+
+    def keep(self, name: str, table: Any) -> Any:
+        """Compute a table once; what is returned reads the result."""
+        self.steps += 1
+        made = f"stationary_{name}_{self.steps}"
+        with self.about(f"the step {name!r}"):
+            self._store(made, str(self.backend.compile(table)))
+            # Sums of whole numbers are decimals in some engines; Ibis takes them for whole.
+            return self.backend.table(made).cast(dict(table.schema().items()))
+
+    def _store(self, name: str, query: str) -> None:
+        """Run a query and keep its result under a name, for this session."""
+        self.backend.raw_sql(f"CREATE TEMPORARY TABLE {name} AS {query}")
 
     def stage(self, name: str, table: Any) -> Any:
         """Read text once: what is returned reads the result, a file, which takes no memory."""
@@ -93,14 +106,8 @@ class Session:
             return table.execute()
 
     def stream(self, table: Any, what: str) -> Iterator[Any]:
-        """Yield a table of numbers in batches of Arrow; errors name ``what``."""
+        """Yield a table in batches of Arrow, from DuckDB; errors name ``what``."""
         with self.about(what):
-            yield from self._batches(table)
-
-    def _batches(self, table: Any) -> Iterator[Any]:
-        if self.folder is None:
-            yield from table.to_pyarrow_batches(chunk_size=_BATCH)
-        else:  # which Ibis asks what newer releases of DuckDB do not have
             query = str(self.backend.compile(table))
             yield from self.backend.con.sql(query).to_arrow_reader(_BATCH)
 
@@ -164,7 +171,7 @@ class DuckDB(Engine):
                 ) from error
             try:
                 backend.raw_sql("SET enable_progress_bar = false")  # it would go to the output
-                yield Session(backend, (duckdb.Error,), folder=folder)
+                yield Session(backend, (duckdb.Error,), streams=True, folder=folder)
             finally:
                 backend.disconnect()
 
@@ -242,6 +249,7 @@ class Spark(Engine):
         try:
             yield session
         finally:
+            session.release()
             if running is None:
                 spark.stop()
             else:
@@ -273,15 +281,21 @@ class Spark(Engine):
             )
 
 
+@dataclass
 class _SparkSession(Session):
+    kept: list[Any] = field(default_factory=list)
+
     def exactly(self, path: str) -> str:
         """As Hadoop writes it."""
         return re.sub(r"[\\*?{}\[\]]", r"\\\g<0>", path)
 
-    def _batches(self, table: Any) -> Iterator[Any]:
-        # Not Ibis' own, which hold the whole table here.
-        kind = table.schema().as_struct().to_pyarrow()
-        frame = self.backend.raw_sql(str(self.backend.compile(table)))
-        rows = frame.toLocalIterator(prefetchPartitions=True)
-        while batch := list(itertools.islice(rows, _BATCH)):
-            yield pyarrow.RecordBatch.from_struct_array(pyarrow.array(batch, type=kind))
+    def _store(self, name: str, query: str) -> None:
+        # Memory first, then disk, as a data frame is persisted by default.
+        frame = self.backend.raw_sql(query).persist()
+        self.kept.append(frame)
+        frame.createOrReplaceTempView(name)
+
+    def release(self) -> None:
+        """Give the memory of what was kept back to a session of Spark that goes on."""
+        for frame in self.kept:
+            frame.unpersist()

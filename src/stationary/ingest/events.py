@@ -17,6 +17,7 @@ from stationary.ingest.columns import Rows, find
 from stationary.ingest.cut import Cut, Grid, lay
 from stationary.ingest.engines import DuckDB, Engine, Postgres, Session
 from stationary.ingest.lengths import choose
+from stationary.ingest.occupancy import has_status, is_lost, query
 from stationary.ingest.result import Ingested
 from stationary.ingest.sources import Source, open_requests, open_table
 from stationary.ingest.sweep import SERVERS, OutOfOrderError, Requests, Sweep, Swept, in_order
@@ -127,7 +128,10 @@ def _windows(session: Session, requests: Rows, cut: Cut, report: Progress) -> In
     grid = lay(cut, requests)
     report(f"sorting {requests.count:,} requests into {grid.windows:,} windows")
     unusable = dict[str, list[int]]()
-    found = _stream(session, requests, cut, grid, unusable)
+    if session.streams:
+        found = _stream(session, requests, cut, grid, unusable)
+    else:
+        found = query(session, requests, cut, grid)
     report("counting")
     made = tally(found, cut, grid, requests, unusable=unusable)
     return replace(made, notes=(*made.notes, *notes))
@@ -141,15 +145,10 @@ def _stream(
     Windows of times that came twice are added to ``unusable``.
     """
     table = requests.table
-    lost = table.response.isnull()
-    if cut.lost_pattern is not None:
-        lost |= _has_status(table, cut.lost_pattern)
-    table = table.select("arrival", "departure", "response", lost=lost)
+    table = table.select("arrival", "departure", "response", lost=is_lost(table, cut))
     samples = cut.samples if cut.sampling is Sampling.TIME else 0
     falls = list[tuple[float, float]]()
-    by_time = table.order_by("arrival")
-    # Other engines than DuckDB know no order of the rows in a file.
-    for ordered in (table, by_time) if session.folder else (by_time,):
+    for ordered in (table, table.order_by("arrival")):
         sweep = Sweep(grid.origin, cut.length, grid.windows, samples, cut.servers or SERVERS)
         batches = _ahead(_requests(session, ordered, requests.name))
         if session.one_file and ordered is table:
@@ -230,7 +229,7 @@ def _about_outcomes(session: Session, requests: Rows, cut: Cut) -> list[str]:
     if not requests.has_status:
         return []
     table = requests.table
-    found = table.filter(_has_status(table, cut.lost_pattern or _FAILURES))
+    found = table.filter(has_status(table, cut.lost_pattern or _FAILURES))
     if not asked:
         found = found.filter(found.response.notnull())
     count = session.fetch_row(found.aggregate(n=found.count()), requests.name)["n"]
@@ -242,8 +241,3 @@ def _about_outcomes(session: Session, requests: Rows, cut: Cut) -> list[str]:
         f"{count} requests have a failure status (5xx or 429) and count as answered; say which "
         f"are lost with --status-lost, as in 5xx,429"
     ]
-
-
-def _has_status(table: Any, pattern: str) -> Any:
-    """Whether the outcome of a request matches a pattern."""
-    return table.status.re_search(pattern).fill_null(False)

@@ -211,12 +211,12 @@ def open_table(session: Session, source: Source) -> Any:
         files = _distinct(source.files(), session)
         session.one_file = len(files) == 1
         if isinstance(kind, LogLines):
-            if session.folder is None:
+            if not session.streams:
                 raise InputError(
                     f"{source.name}: access logs are read by DuckDB; leave out --engine, or turn "
                     f"the log into a table first"
                 )
-            made, session.whole_seconds = stage(files, kind, session.folder, source.name)
+            made, session.whole_seconds = stage(files, kind, str(session.folder), source.name)
             session.notes.append(f"read as {name}: its times are {kind.said()}")
             return _chosen(session.backend.read_parquet(made), source)
         if session.folder is not None:
@@ -224,7 +224,8 @@ def open_table(session: Session, source: Source) -> Any:
         table = kind.read(session.backend, [session.exactly(file) for file in files])
         if kind.parsed:
             table = session.stage("rows", table)
-            _say_rejected(session)
+            if session.streams:
+                _say_rejected(session)
         return _chosen(table, source)
 
 
@@ -306,8 +307,6 @@ def _unpacked(path: str, begin: str) -> str:
 
 def _say_rejected(session: Session) -> None:
     """Say how many lines of a table did not fit, and show the first."""
-    if session.folder is None:
-        return
     there = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'reject_errors'"
     if not session.backend.raw_sql(there).fetchall():
         return

@@ -36,7 +36,8 @@ EDGES = np.array(
 SERVERS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 """Numbers of servers for which service times are written where none is named."""
 
-LEVELS = kernels.LEVELS
+LEVELS, SUBSLOTS, FINE, FINEST = kernels.LEVELS, kernels.SUBSLOTS, kernels.FINE, kernels.FINEST
+level_column = kernels.level_column
 
 _MOST_WAITING = 2**22
 """Rows that the buffer holds; a log that needs more is sorted first."""
@@ -167,36 +168,39 @@ class Sweep:
         last = self.ints[kernels.LAST_WINDOW]
         kernels.close_services(last + 1, self.ints, self.service, self.outputs)
         levels, latency, services, windows = kernels.filled(self.outputs, self.ints)
+        servers = tuple(self.servers.tolist())
         return Swept(
             levels.astype(np.int64),
             latency.astype(np.int64),
             services[: np.searchsorted(services[:, 0], self.place[2])],
             windows,
-            tuple(self.servers.tolist()),
+            servers,
             int(self.ints[kernels.HIGHEST]),
-            _low_quantile(self.shortest),
-            self._sharing(services),
+            low_quantile(self.shortest),
+            negative_shares(self.ints[kernels.NEGATIVE :].tolist(), services, servers),
         )
 
-    def _sharing(self, services: Reals) -> dict[int, float]:
-        """Return the shares of negative service times, less twice their standard errors."""
-        blocks = services[:, 1] // LEVELS
-        negative = self.ints[kernels.NEGATIVE :]
-        sure = np.maximum(negative - 2 * np.sqrt(negative), 0.0)
-        return {
-            int(m): float(sure[k] / services[blocks == 2 * k + 1, 2].sum())
-            for k, m in enumerate(self.servers)
-            if sure[k] > 0
-        }
+
+def negative_shares(
+    negative: Sequence[int], services: Reals, servers: Sequence[int]
+) -> dict[int, float]:
+    """Return the shares of negative service times, less twice their standard errors."""
+    blocks = services[:, 1] // LEVELS
+    sure = np.maximum(np.array(negative) - 2 * np.sqrt(negative), 0.0)
+    return {
+        m: float(sure[k] / services[blocks == 2 * k + 1, 2].sum())
+        for k, m in enumerate(servers)
+        if sure[k] > 0
+    }
 
 
-def _low_quantile(histogram: Whole) -> float | None:
-    """Return the lower end of the bin in which the 0.1 % quantile of response times lies."""
+def low_quantile(histogram: Whole, share: float = 0.001) -> float | None:
+    """Return the lower end of the bin in which a quantile of response times lies."""
     total = int(histogram.sum())
     if not total:
         return None
-    at = int(np.searchsorted(np.cumsum(histogram), 0.001 * total))
-    return float(2.0 ** (at / kernels.FINE + kernels.FINEST)) if at else 0.0
+    at = int(np.searchsorted(np.cumsum(histogram), share * total))
+    return float(2.0 ** (at / FINE + FINEST)) if at else 0.0
 
 
 def lowest_level(column: int) -> int:
