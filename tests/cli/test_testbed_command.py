@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stationary as st
-from stationary.testbed import Trace, kamailio, write_traces
+from stationary.testbed import Trace, buffers, kamailio, write_traces
 
 
 @pytest.fixture
@@ -59,11 +59,13 @@ WEB = ["-o", "w.csv", "--system", "gunicorn"]
         (["-o", "w.csv", "--windows", "0"], "number of windows"),
         (["-o", "w.csv", "--profile", "none.csv"], "no such file"),
         (["-o", "w.csv", "--profile", "none.csv", "--rates", "1:2"], "leave out --rates"),
+        (["-o", "w.csv", "--service", "none", "--service-time", "5"], "leave out --service-time"),
         (["-o", "w.csv", "--service-time", "5us"], "mean service time"),
         (["-o", "w.csv", "--service-time", "5 hats"], "--service-time is a length of time"),
         (["-o", "w.csv", "--service", "gamma"], "needs a variability"),
         (["-o", "w.csv", "--workers", "2"], "--workers does not go with --system kamailio"),
-        ([*WEB, "--queue", "9"], "--queue does not go with --system gunicorn"),
+        ([*WEB, "--limit-by", "shim"], "--limit-by does not go with --system gunicorn"),
+        ([*WEB, "--service", "none"], "gunicorn needs a service time"),
         ([*WEB, "--workers", "0"], "workers must lie"),
         ([*WEB, "--patience", "2h"], "patience must lie"),
         (["-o", "w.csv", "--queue", "1"], "queue must lie"),
@@ -80,7 +82,9 @@ def test_bad_input_is_found_before_anything_starts(call, options, message, tmp_p
 
 
 def test_doctor_says_what_is_missing(call, monkeypatch):
-    monkeypatch.setattr(kamailio, "find_program", lambda name: None)
+    for module in (kamailio, buffers):
+        monkeypatch.setattr(module, "find_program", lambda name: None)
+    monkeypatch.setattr(buffers, "may_change_default", lambda: False)
     code, out, _ = call("testbed", "doctor")
     assert code == 1
     assert "MISSING kamailio: not installed\n        apt-get install kamailio" in out
@@ -93,6 +97,7 @@ def test_doctor_says_what_is_missing(call, monkeypatch):
 
 def test_record_without_the_server_says_how_to_get_it(call, monkeypatch, tmp_path):
     monkeypatch.setattr("stationary.testbed.processes.find_program", lambda name: None)
+    monkeypatch.setattr("stationary.testbed.buffers.find_program", lambda name: "/usr/bin/gcc")
     monkeypatch.setattr("stationary.testbed.gunicorn._is_installed", lambda: False)
     remedies = {
         "kamailio": "kamailio is not installed; on Debian: apt-get install kamailio",

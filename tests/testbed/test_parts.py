@@ -16,6 +16,7 @@ from stationary.testbed import (
     Service,
     Shape,
     Trace,
+    buffers,
     day,
     kamailio,
     ramp,
@@ -73,7 +74,7 @@ class TestServiceTimes:
 
     def test_constant_service_is_one_sleep(self):
         assert Kamailio().statements.strip() == 'usleep("280");'
-        assert Kamailio(service=Service(Shape.DETERMINISTIC, 50e-6)).statements == ""
+        assert Kamailio(service=None).statements == ""
         assert_array_equal(
             Service(Shape.DETERMINISTIC, 2.0).draw(np.random.default_rng(0), 3), [2.0, 2.0, 2.0]
         )
@@ -220,14 +221,18 @@ def test_a_register_has_the_size_that_was_measured():
 
 class TestNeeds:
     def test_a_bare_machine_is_told_what_to_install(self, monkeypatch):
-        monkeypatch.setattr(kamailio, "find_program", lambda name: None)
+        for module in (kamailio, buffers):
+            monkeypatch.setattr(module, "find_program", lambda name: None)
+            monkeypatch.setattr(module, "may_change_default", lambda: False)
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
         needs = {need.name: need for system in (Kamailio(), Gunicorn()) for need in system.needs()}
         missing = {name for name, need in needs.items() if not need.there and need.required}
-        assert missing == {"kamailio", "gcc", "gunicorn"}
+        assert missing == {"kamailio", "kamailio modules", "queue limit", "gunicorn"}
         assert needs["kamailio"].remedy == "apt-get install kamailio"
         assert needs["sipp"].remedy == "apt-get install sip-tester"
         assert needs["gunicorn"].remedy == "pip install 'stationary[testbed]'"
+        with pytest.raises(ProgramError, match="install gcc"):
+            buffers.best_buffer()
 
     def test_another_operating_system_is_told_so(self, monkeypatch):
         monkeypatch.setattr("platform.system", lambda: "Darwin")
@@ -238,6 +243,11 @@ class TestNeeds:
             assert "Darwin" in need.sentence
             with pytest.raises(ProgramError, match=r"Linux alone.*Darwin"):
                 next(system.record([300.0]))
+
+    def test_root_without_a_compiler_can_limit_the_queue(self, monkeypatch):
+        monkeypatch.setattr(buffers, "find_program", lambda name: None)
+        monkeypatch.setattr(buffers, "may_change_default", lambda: True)
+        assert buffers.best_buffer() is buffers.system_default
 
     def test_a_missing_program_is_named_with_its_package(self):
         with pytest.raises(ProgramError, match="apt-get install some-package"):

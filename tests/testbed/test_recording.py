@@ -15,13 +15,17 @@ from recordings import check_interruption, leaving_nothing, running
 from stationary.errors import ProgramError
 from stationary.ingest import RequestLog
 from stationary.testbed import (
+    Arrivals,
     Kamailio,
     Native,
     Service,
     Shape,
     Sipp,
+    shim,
+    system_default,
     tabulate,
 )
+from stationary.testbed.buffers import RECEIVE_DEFAULT, may_change_default
 from stationary.testbed.kernel import LOOPBACK, may_run_first, socket_drops
 from stationary.testbed.source import register
 
@@ -37,8 +41,10 @@ def nothing_left(machine):
         yield
 
 
-def recorded(rates, source, **settings):
-    with contextlib.closing(Kamailio(**settings, source=source).record(rates)) as traces:
+def recorded(rates, source, buffer=None, **settings):
+    with contextlib.closing(
+        Kamailio(**settings, source=source, buffer=buffer).record(rates)
+    ) as traces:
         return list(traces)
 
 
@@ -60,10 +66,15 @@ def steady():
     return recorded([800.0, 1500.0, 2000.0], Native(), seconds=0.5)
 
 
+def by_sipp():
+    buffer = system_default if may_change_default() else shim
+    rates = [LIGHT, LIGHT, HEAVY, HEAVY]
+    return recorded(rates, Sipp(), buffer, service=EXPONENTIAL, seconds=0.5)
+
+
 @pytest.fixture(scope="module")
 def sipp():
-    rates = [LIGHT, LIGHT, HEAVY, HEAVY]
-    return recorded(rates, Sipp(), service=EXPONENTIAL, seconds=0.5)
+    return by_sipp()
 
 
 @pytest.mark.parametrize("which", ["smoke", "sipp", "steady"])
@@ -125,28 +136,41 @@ def test_lost_requests_found_a_full_buffer(smoke):
     assert heavy["full_at"].between(14, 24).all()
 
 
-def test_the_buffer_holds_exactly_the_queue(tmp_path):
+@pytest.mark.parametrize("buffer", [shim, system_default], ids=["shim", "system"])
+def test_the_buffer_holds_exactly_the_queue(buffer, tmp_path):
     """Sixty requests to a server that stands still: twenty are answered when it goes on."""
+    if buffer is system_default and not may_change_default():
+        pytest.skip("only root may change the default buffer")
+    before = RECEIVE_DEFAULT.read_text()
     with (
-        Kamailio().server(tmp_path) as (process, port),
+        Kamailio(service=None, buffer=buffer).server(tmp_path) as server,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire,
     ):
+        assert RECEIVE_DEFAULT.read_text() == before, "put back as soon as the server runs"
         wire.bind((LOOPBACK, 0))
         wire.settimeout(1.0)
-        family = [pid for pid in running() if os.getsid(pid) == process.pid]
+        family = [pid for pid in running() if os.getsid(pid) == server.pid]
         for pid in family:
             os.kill(pid, signal.SIGSTOP)
         for k in range(60):
-            message = register(k, wire.getsockname()[1], port, "hold")
-            wire.sendto(message, (LOOPBACK, port))
+            message = register(k, wire.getsockname()[1], server.port, "hold")
+            wire.sendto(message, (LOOPBACK, server.port))
         for pid in family:
             os.kill(pid, signal.SIGCONT)
         answers = 0
         with contextlib.suppress(TimeoutError):
             while wire.recv(2048):
                 answers += 1
-        assert (answers, socket_drops(port)) == (20, 40)
+        assert (answers, socket_drops(server.port)) == (20, 40)
     assert not running()
+
+
+@pytest.mark.parametrize("source", [Native(), Sipp()], ids=["native", "sipp"])
+def test_constant_arrivals_are_at_equal_distances(source):
+    settings = {"service": None, "arrivals": Arrivals.CONSTANT, "seconds": 0.4}
+    (trace,) = recorded([1000.0], source, **settings)
+    assert len(trace.arrival) == 400
+    assert np.median(np.diff(trace.arrival)) == pytest.approx(1e-3, rel=0.2)
 
 
 def test_a_server_that_dies_is_an_error_and_cleaned_up():
@@ -164,7 +188,7 @@ def test_a_server_that_cannot_start_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr(Kamailio, "statements", "\tno_such_function();")
     with (
         pytest.raises(ProgramError, match="Kamailio stopped at once; its last words"),
-        Kamailio().server(tmp_path),
+        Kamailio(buffer=shim).server(tmp_path),
     ):
         pass
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from stationary.cli._options import check_new, command_of
+from stationary.cli._options import check_new, command_of, refuse
 from stationary.cli._parse import parse_range
 from stationary.cli._records import as_json
 from stationary.cli._say import say
@@ -67,12 +67,16 @@ class Recorder:
     -------
     system: What is recorded: Kamailio, a SIP server, or gunicorn, a web server.
     seconds: Length of a window; 1 by default, of gunicorn 8.
-    service: Service times of the server; deterministic by default, of gunicorn exponential.
+    service: Service times of the server; deterministic by default, of gunicorn exponential. 'none'
+        leaves Kamailio as it is.
     service_time: Mean service time; 330us by default, of gunicorn 8ms.
     variability: Squared coefficient of variation of gamma and lognormal service times.
     queue: Kamailio: requests that fit into its buffer [20]; lost ones count as Q=this.
     late: Kamailio: time after which an answer is late [10ms].
     generator: Kamailio: SIPp, or our own generator ('native'), which is more precise [sipp].
+    arrivals: Kamailio: at random, or at equal distances [poisson].
+    limit_by: Kamailio: how the queue is limited: a shim (needs gcc), or a system setting that is
+        put back (needs root); auto prefers the shim [auto].
     cpu_share: gunicorn: share of the service time that burns CPU time; a worker sleeps for the
         rest, as while waiting for a database [1].
     workers: gunicorn: sync workers, each of which serves one request at a time [1].
@@ -84,12 +88,14 @@ class Recorder:
 
     system: Literal["kamailio", "gunicorn"] = "kamailio"
     seconds: float | None = None
-    service: Literal["deterministic", "exponential", "gamma", "lognormal"] | None = None
+    service: Literal["deterministic", "exponential", "gamma", "lognormal", "none"] | None = None
     service_time: str | None = None
     variability: float | None = None
     queue: int | None = None
     late: str | None = None
     generator: Literal["sipp", "native"] | None = None
+    arrivals: Literal["poisson", "constant"] | None = None
+    limit_by: Literal["auto", "shim", "system"] | None = None
     cpu_share: float | None = None
     workers: int | None = None
     backlog: int | None = None
@@ -102,24 +108,42 @@ class Recorder:
 
         kind: Any = {"kamailio": bed.Kamailio, "gunicorn": bed.Gunicorn}[self.system]
         sources = {"sipp": bed.Sipp(), "native": bed.Native()}
+        buffers = {"auto": None, "shim": bed.shim, "system": bed.system_default}
         options = {
             **{name: getattr(self, name) for name in _PLAIN},
             "late": _span(self.late, "--late"),
             "patience": _span(self.patience, "--patience"),
+            "arrivals": self.arrivals and bed.Arrivals(self.arrivals),
             "source": self.generator and sources[self.generator],
+            "buffer": self.limit_by and buffers[self.limit_by],
         }
         given = {name: value for name, value in options.items() if value is not None}
         for name in given.keys() - {field.name for field in fields(kind)}:
-            option = {"source": "generator"}.get(name, name).replace("_", "-")
+            option = {"source": "generator", "buffer": "limit-by"}.get(name, name).replace("_", "-")
             raise InputError(f"--{option} does not go with --system {self.system}: leave it out")
         if self.system == "kamailio":
             given.setdefault("source", sources["sipp"])
         made: System[Any] = kind(service=self._service(kind.service), **given)
         return made
 
-    def _service(self, usual: Service) -> Service:
+    def _service(self, usual: Service) -> Service | None:
+        """Return the service times, or None for a server that is left as it is."""
         from stationary.testbed import Service, Shape
 
+        if self.service == "none":
+            refuse(
+                (
+                    self.service_time is not None or self.variability is not None,
+                    "--service none leaves the server as it is: leave out --service-time and "
+                    "--variability",
+                ),
+                (
+                    self.system == "gunicorn",
+                    "--service none goes with Kamailio; gunicorn needs a service time: leave it "
+                    "out",
+                ),
+            )
+            return None
         mean = _span(self.service_time, "--service-time")
         shape = usual.shape if self.service is None else Shape(self.service)
         return Service(shape, usual.mean if mean is None else mean, self.variability)

@@ -1,5 +1,7 @@
 """Real servers under load on the loopback address, recorded as windows."""
 
+from stationary.testbed.buffers import shim as shim
+from stationary.testbed.buffers import system_default as system_default
 from stationary.testbed.gunicorn import Gunicorn as Gunicorn
 from stationary.testbed.kamailio import Kamailio as Kamailio
 from stationary.testbed.profiles import day as day
@@ -8,6 +10,7 @@ from stationary.testbed.profiles import read_rates as read_rates
 from stationary.testbed.service import Service as Service
 from stationary.testbed.service import Shape as Shape
 from stationary.testbed.sipp import Sipp as Sipp
+from stationary.testbed.source import Arrivals as Arrivals
 from stationary.testbed.source import Native as Native
 from stationary.testbed.system import Need as Need
 from stationary.testbed.system import Summary as Summary

@@ -25,9 +25,10 @@ import numpy as np
 
 from stationary.errors import ProgramError
 from stationary.ingest import Cut, RequestLog, Source, windows_from_events
+from stationary.testbed.buffers import PROGRAMS
 from stationary.testbed.client import Client, Request, http_request
 from stationary.testbed.kernel import LOOPBACK, precedence
-from stationary.testbed.processes import PROGRAMS, Process, last_words, running
+from stationary.testbed.processes import Process, last_words, running
 from stationary.testbed.service import Service, Shape
 from stationary.testbed.source import CORE, PRIORITY
 from stationary.testbed.system import (

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
+import subprocess
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from string import Template
+from typing import NamedTuple
 
 from stationary._support.files import replacing
 from stationary.errors import InputError
+from stationary.testbed.buffers import PROGRAMS, Buffer, best_buffer, may_change_default
 from stationary.testbed.kernel import (
     COUNTERS,
     LOOPBACK,
@@ -20,16 +24,9 @@ from stationary.testbed.kernel import (
     receive_errors,
     socket_drops,
 )
-from stationary.testbed.processes import (
-    PROGRAMS,
-    Process,
-    compiled,
-    find_program,
-    need_program,
-    running,
-)
+from stationary.testbed.processes import find_program, need_program, running
 from stationary.testbed.service import Service, Shape
-from stationary.testbed.source import Native, Source, register
+from stationary.testbed.source import Arrivals, Native, Source, register
 from stationary.testbed.system import (
     SECONDS,
     Need,
@@ -52,6 +49,14 @@ _BYTES_PER_REQUEST = 1280
 """Receive memory the kernel charges for one REGISTER: 25,600 bytes hold 20 of them."""
 
 _PRIORITY, _CORE = 40, 1
+_MODULES = ("pv.so", "sl.so", "cfgutils.so")
+
+
+class Server(NamedTuple):
+    """A server that runs."""
+
+    port: int  # a UDP port of the loopback address
+    pid: int  # its main process
 
 
 @dataclass(frozen=True)
@@ -62,18 +67,20 @@ class Kamailio(System[Trace]):
     as this state.
     """
 
-    service: Service = USUAL_SERVICE  # all in all
+    service: Service | None = USUAL_SERVICE  # all in all; None leaves Kamailio as it is
     queue: int = 20
+    arrivals: Arrivals = Arrivals.POISSON
     seconds: float = 1.0  # length of a window
     late: float = 0.010  # seconds after which an answer is late: the paper's 10 ms
     seed: int = 0  # of the arrivals
     source: Source = field(default_factory=Native)  # who sends
+    buffer: Buffer | None = None  # how the queue is limited; by default the best way there is
 
     def __post_init__(self) -> None:
         check_settings(self.seed, seconds=(self.seconds, *SECONDS), queue=(self.queue, 2, 150))
         if not self.late > 0:
             raise InputError(f"late must be a positive time in seconds; got {self.late!r}")
-        if not OVERHEAD <= self.service.mean <= _LONGEST_SERVICE:
+        if self.service and not OVERHEAD <= self.service.mean <= _LONGEST_SERVICE:
             raise InputError(
                 f"the mean service time of Kamailio must lie in {OVERHEAD:g}..{_LONGEST_SERVICE:g} "
                 f"s, since it needs about {OVERHEAD:g} s for itself; got {self.service.mean!r}"
@@ -82,7 +89,8 @@ class Kamailio(System[Trace]):
     @property
     def drain(self) -> float:
         """Seconds after the last request of a window until no answer can come any more."""
-        return max(0.15, 3 * (self.queue + 2) * self.service.mean)
+        mean = OVERHEAD if self.service is None else self.service.mean
+        return max(0.15, 3 * (self.queue + 2) * mean)
 
     @property
     def buffer_bytes(self) -> int:
@@ -92,6 +100,8 @@ class Kamailio(System[Trace]):
     @property
     def statements(self) -> str:
         """What Kamailio does before it answers: it sleeps as long as a row of a table says."""
+        if self.service is None:
+            return ""
         if self.service.shape is Shape.DETERMINISTIC:
             return _sleep(self.service.mean)
         rows = [
@@ -108,32 +118,48 @@ class Kamailio(System[Trace]):
         return 300.0, 5000.0
 
     def needs(self) -> list[Need]:
-        """Examine programs and counters of the kernel."""
+        """Examine programs, modules, counters of the kernel, and ways to limit the queue."""
         readable = all(os.access(path, os.R_OK) for path in COUNTERS)
-        counters = f"{COUNTERS[0]} and {COUNTERS[1]} are {'' if readable else 'not '}readable"
+        counters = f"{' and '.join(map(str, COUNTERS))} are {'' if readable else 'not '}readable"
+        folder = modules_folder()
+        lacking = [name for name in _MODULES if folder is None or not (folder / name).exists()]
+        modules = f"{', '.join(lacking or _MODULES)} {'not ' if lacking else ''}in {folder}"
+        queue = "by net.core.rmem_default, changed while the server starts"
+        if find_program("gcc") is not None:
+            queue = "by the shim, which leaves the system's settings alone"
+        elif not may_change_default():
+            queue = ""
+        nothing = "no compiler for the shim, and net.core.rmem_default cannot be written"
+        without_sipp = "not installed: only --generator native works"
+        without_gcc = (
+            "not installed: without it SIPp's clock is too coarse to be used, and only root can "
+            "limit the queue"
+        )
+        debian = "apt-get install kamailio"
         return examined(
             Need("kernel counters", readable, True, counters, "mount /proc: it counts losses"),
-            _program("kamailio", "kamailio", True),
-            _program("gcc", "gcc libc6-dev", True, "it builds what limits the queue"),
-            _program("sipp", "sip-tester", False, "only --generator native works"),
+            _program("kamailio", "kamailio", True, "not installed", r"kamailio (\d[\w.]*)"),
+            Need("kamailio modules", not lacking, True, modules, debian),
+            _program("sipp", "sip-tester", False, without_sipp, r"SIPp v(\d[\w.]*)"),
+            _program("gcc", "gcc libc6-dev", False, without_gcc, r"(\d+\.[\d.]+)"),
+            Need("queue limit", bool(queue), True, queue or nothing, "install gcc, or run as root"),
         )
 
     def record(self, rates: Iterable[float]) -> Generator[Trace, None, None]:
         """Record a window at each rate, and what the kernel dropped in it."""
         require_linux()
-        with work_folder() as folder, self.server(folder) as (_, port):
+        with work_folder() as folder, self.server(folder) as server:
             for number, rate in enumerate(map(float, rates)):
-                before = socket_drops(port), receive_errors()
-                sent = self.source.window(port, rate, self, number, folder)
-                drops = socket_drops(port) - before[0], receive_errors() - before[1]
+                before = socket_drops(server.port), receive_errors()
+                sent = self.source.window(server.port, rate, self, number, folder)
+                drops = socket_drops(server.port) - before[0], receive_errors() - before[1]
                 yield Trace(rate, self.seconds, *sent, *drops)
 
     @contextmanager
-    def server(self, folder: Path) -> Iterator[tuple[Process, int]]:
-        """Run Kamailio while the context is open; gives its process and its UDP port."""
+    def server(self, folder: Path) -> Iterator[Server]:
+        """Run Kamailio while the context is open; its files are in ``folder``."""
         program = need_program("kamailio", "kamailio")
-        shim = compiled("smallbuf", folder)
-        port, size = free_port(), str(self.buffer_bytes)
+        port, size = free_port(), self.buffer_bytes
         configuration, log = folder / "kamailio.cfg", folder / "Kamailio.log"
         template = Template((PROGRAMS / "kamailio.cfg").read_text(encoding="utf-8"))
         # Kamailio's own $ signs are not ours, and `safe_substitute` leaves them.
@@ -141,12 +167,13 @@ class Kamailio(System[Trace]):
             template.safe_substitute(port=port, service=self.statements), encoding="utf-8"
         )
         command: list[str | Path] = [program, "-DD", "-E", "-f", configuration, "-Y", folder]
-        command += ["-b", size, "-m", "32", "-M", "8", "-P", folder / "kamailio.pid"]
+        command += ["-b", str(size), "-m", "32", "-M", "8", "-P", folder / "kamailio.pid"]
         rank, ready = (_PRIORITY, _CORE), partial(_answers, port)
-        # Kamailio's own -b can only enlarge the buffer that the shim gives it.
-        environment = {"LD_PRELOAD": str(shim), "RCVBUF": size}
-        with running(command, environment, log, rank=rank, answers=ready) as process:
-            yield process, port
+        with ExitStack() as stack:
+            with (self.buffer or best_buffer())(size, folder) as environment:
+                started = running(command, environment, log, rank=rank, answers=ready)
+                process = stack.enter_context(started)
+            yield Server(port, process.pid)
 
     def write(
         self,
@@ -187,10 +214,26 @@ def _answers(port: int) -> bool:
     return False
 
 
-def _program(name: str, package: str, required: bool, why: str = "") -> Need:
+def modules_folder() -> Path | None:
+    """Return the folder in which the installed Kamailio looks for modules."""
+    line = re.search(r"paths? to modules: *(\S+)", _output(find_program("kamailio"), "-I"))
+    return Path(line[1].split(":")[0]) if line else None
+
+
+def _program(name: str, package: str, required: bool, without: str, version: str) -> Need:
+    """Return whether a program is installed, and its version by a pattern of what it prints."""
     path = find_program(name)
-    state = path or "not installed" + (f": {why}" if why else "")
+    found = re.search(version, _output(path, "--version" if name == "gcc" else "-v"))
+    state = without if path is None else f"{path}, version {found[1] if found else 'unknown'}"
     return Need(name, path is not None, required, state, f"apt-get install {package}")
+
+
+def _output(program: str | None, option: str) -> str:
+    """Return what a program prints, whatever its exit code; nothing if there is no program."""
+    if program is None:
+        return ""
+    done = subprocess.run([program, option], capture_output=True, text=True, timeout=20)  # noqa: S603
+    return done.stdout + done.stderr
 
 
 def _sleep(total: float) -> str:

@@ -21,9 +21,6 @@ _PATIENCE = 3.0  # seconds between asking a program to end and ending it
 
 Process = subprocess.Popen[bytes]
 
-PROGRAMS = Path(__file__).with_name("programs")
-"""Sources and templates that are part of the package."""
-
 
 def find_program(name: str) -> str | None:
     """Path of a program; servers live in ``sbin``, which is not on everyone's PATH."""
@@ -40,27 +37,6 @@ def need_program(name: str, package: str) -> str:
             f"(stationary testbed doctor shows what else is missing)"
         )
     return path
-
-
-def compiled(name: str, folder: Path) -> Path:
-    """Compile one of our shims into a folder, unless it is there."""
-    library = folder / f"{name}.so"
-    if not library.exists():
-        gcc = need_program("gcc", "gcc libc6-dev")
-        command: list[str | Path] = [
-            gcc,
-            "-shared",
-            "-fPIC",
-            "-O2",
-            "-o",
-            library,
-            PROGRAMS / f"{name}.c",
-            "-ldl",
-        ]
-        done = subprocess.run(command, capture_output=True, text=True)  # noqa: S603
-        if done.returncode:
-            raise ProgramError(f"gcc cannot compile {name}.c: {done.stderr.strip()[-300:]}")
-    return library
 
 
 @contextmanager

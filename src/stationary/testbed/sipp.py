@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stationary.errors import ProgramError
+from stationary.testbed.buffers import PROGRAMS, compiled
 from stationary.testbed.kernel import LOOPBACK, precedence
-from stationary.testbed.processes import PROGRAMS, compiled, last_words, need_program, running
-from stationary.testbed.source import CORE, PRIORITY, Sent, Source, due_times
+from stationary.testbed.processes import last_words, need_program, running
+from stationary.testbed.source import CORE, PRIORITY, Arrivals, Sent, Source, requests_of
 
 if TYPE_CHECKING:
     from stationary.testbed.kamailio import Kamailio
@@ -43,26 +44,21 @@ class Sipp(Source):
     def window(self, port: int, rate: float, system: Kamailio, number: int, folder: Path) -> Sent:
         """Run SIPp for one window."""
         program = need_program("sipp", "sip-tester")
-        clock = compiled("fineclock", folder)
-        calls = len(due_times(rate, system, number))
+        clock = folder / "fineclock.so"
+        if not clock.exists():
+            clock = compiled("fineclock", folder)
+        poisson = system.arrivals is Arrivals.POISSON
+        calls, _ = requests_of(rate, system, number)
         if not calls:
             return Sent(np.empty(0), np.empty(0), 0)
         scenario, trace = folder / "register.xml", folder / "messages.tsv"
-        scenario.write_text(_scenario(system), encoding="utf-8")
+        scenario.write_text(_scenario(system, poisson), encoding="utf-8")
         trace.unlink(missing_ok=True)
         command: list[str | Path] = [program, f"{LOOPBACK}:{port}", "-i", LOOPBACK]
         # No port is named: SIPp then looks for a free one by itself.
         command += ["-sf", scenario, "-m", str(calls), "-l", str(calls + 1)]
-        command += [
-            "-r",
-            "1000000",
-            "-nr",
-            "-nd",
-            "-nostdin",
-            "-timer_resol",
-            "1",
-            "-trace_shortmsg",
-        ]
+        command += ["-r", "1000000" if poisson else f"{rate / _SPEED:.6f}"]
+        command += ["-nr", "-nd", "-nostdin", "-timer_resol", "1", "-trace_shortmsg"]
         command += ["-shortmessage_file", trace, "-shortmessage_overwrite", "true"]
         environment = {"LD_PRELOAD": str(clock), "SIPP_SPEED": str(_SPEED), "TERM": "dumb"}
         log = folder / "sipp.log"
@@ -79,9 +75,7 @@ class Sipp(Source):
         if code not in _DONE or not trace.exists():
             raise ProgramError(f"SIPp failed with exit code {code}; {last_words(log)}")
         arrival, response = read_messages(trace)
-        # Gaps that are longer than Poisson arrivals have are pauses of SIPp.
-        longest = math.log(max(calls, 1) / _RARE) / rate
-        return Sent(arrival, response, int((np.diff(arrival) > longest).sum()))
+        return Sent(arrival, response, _silences(arrival, rate, poisson))
 
 
 def read_messages(trace: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -105,9 +99,15 @@ def read_messages(trace: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]
     return (start - start.min(initial=math.inf))[order], took[order]
 
 
-def _scenario(system: Kamailio) -> str:
+def _scenario(system: Kamailio, poisson: bool) -> str:
     first = _LEAD_MS * _SPEED
     last = first + round(system.seconds * 1000 * _SPEED)
     template = Template((PROGRAMS / "register.xml").read_text(encoding="utf-8"))
-    timeout = round(system.drain * 1000 * _SPEED)
-    return template.substitute(first=first, last=last, timeout=timeout)
+    pause = f'  <pause distribution="uniform" min="{first}" max="{last}"/>' if poisson else ""
+    return template.substitute(pause=pause, timeout=round(system.drain * 1000 * _SPEED))
+
+
+def _silences(arrival: NDArray[np.float64], rate: float, poisson: bool) -> int:
+    """How many gaps between requests are longer than arrivals of this kind have."""
+    longest = math.log(max(len(arrival), 1) / _RARE) / rate if poisson else 2 / rate + 1e-3
+    return int((np.diff(arrival) > longest).sum())

@@ -1,4 +1,4 @@
-"""Sources of Poisson arrivals: what all do, and our own, which sends at given microseconds.
+"""Sources of load: what all of them do, and our own, whose requests leave at given microseconds.
 
 Our own takes a request for sent just before the kernel gets it, and a reply for received when the
 kernel got it, so that delays of this program between the two do not count.
@@ -14,6 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,6 +39,13 @@ _SPIN = 150e-6
 
 _MOST_UNCOLLECTED = 100
 """Answers that may wait in our own buffer, which holds some hundreds, however busy we are."""
+
+
+class Arrivals(StrEnum):
+    """How requests are spread over a window."""
+
+    POISSON = "poisson"
+    CONSTANT = "constant"
 
 
 class Sent(NamedTuple):
@@ -78,26 +86,31 @@ def register(number: int, own_port: int, port: int, tag: str) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def due_times(rate: float, system: Kamailio, number: int) -> list[float]:
-    """Return when the requests of a window are due, in seconds from its beginning."""
+def requests_of(rate: float, system: Kamailio, number: int) -> tuple[int, np.random.Generator]:
+    """Return how many requests a window has, and the random numbers of their times."""
     random = np.random.default_rng([system.seed, number])
-    count = random.poisson(rate * system.seconds)
-    return np.sort(random.uniform(0, system.seconds, count)).tolist()
+    mean = rate * system.seconds
+    if system.arrivals is Arrivals.POISSON:
+        return int(random.poisson(mean)), random
+    return round(mean), random
 
 
 @dataclass(frozen=True)
 class Native(Source):
-    """Arrivals to the microsecond."""
+    """Poisson or constant arrivals, to the microsecond."""
 
     def window(self, port: int, rate: float, system: Kamailio, number: int, folder: Path) -> Sent:
         """Send the requests of one window, and wait for the last answers."""
         del folder
-        due = due_times(rate, system, number)
+        count, random = requests_of(rate, system, number)
+        due = np.arange(count) / rate
+        if system.arrivals is Arrivals.POISSON:
+            due = np.sort(random.uniform(0, system.seconds, count))
         with (
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire,
             precedence(PRIORITY, CORE),
         ):
-            return _send(wire, port, due, system.drain, f"w{number}")
+            return _send(wire, port, due.tolist(), system.drain, f"w{number}")
 
 
 def _send(wire: socket.socket, port: int, due: list[float], drain: float, tag: str) -> Sent:
