@@ -16,7 +16,7 @@ ROOMS = {
     "spectrum": 120,
     "gradients": 860,
     "steady": 130,
-    "models": 7510,
+    "models": 7525,
     "data": 3085,
     "ingest": 5350,
     "simulation": 750,

@@ -204,3 +204,13 @@ def test_a_class_of_ones_own_says_what_is_wrong_too():
 def test_a_frame_of_texts_is_refused():
     with pytest.raises(st.errors.InputError, match="inputs must be numbers"):
         st.simulate(QUEUE, x=pd.DataFrame({"load": ["a"]}))
+
+
+def test_a_function_that_does_not_take_the_inputs_is_named():
+    with pytest.raises(st.errors.InputError, match="rates_fn is called with load and p"):
+        st.models.FromFunction(lambda load: load, states=["a", "b"], params={"k": 1.0})
+
+
+def test_a_measure_of_no_numbers_is_refused():
+    with pytest.raises(st.errors.InputError, match="one number per state; got 'busy'"):
+        st.measures.probability("busy")

@@ -117,6 +117,9 @@ def as_edges(load, warm, p):
     return torch.cat(torch.broadcast_tensors(failing(load, warm, p), p.repair), -1)
 
 
+BOTH = ("load", "temperature")
+
+
 def as_matrix(load, warm, p):
     fail = failing(load, warm, p)[..., 0]
     Q = fail.new_zeros(*fail.shape, 2, 2)
@@ -281,18 +284,23 @@ def test_a_model_prints_its_options_and_parameters():
         (lambda: UpperTriangular(states=2), "states must be a whole number from 3 to"),
         (lambda: machine(as_matrix, edges=[(0, 0)]), "self-loop"),
         (
-            lambda: st.models.FromFunction(as_matrix, states=["up", "up"], params={"wear": 1.0}),
+            lambda: st.models.FromFunction(
+                as_matrix, inputs=BOTH, states=["up", "up"], params={"wear": 1.0}
+            ),
             "different names of its states; got 2, 1 of them",
         ),
         (
             lambda: st.models.FromFunction(
-                as_matrix, states=2, params={"wear": st.models.Param([1.0], labels=["a", "b"])}
+                as_matrix,
+                inputs=BOTH,
+                states=2,
+                params={"wear": st.models.Param([1.0], labels=["a", "b"])},
             ),
             "'wear' has 1 values and 2 labels",
         ),
         (
             lambda: st.models.FromFunction(
-                as_matrix, states=2, params={"a_0": 1.0, "a": st.models.Param([1.0])}
+                as_matrix, inputs=BOTH, states=2, params={"a_0": 1.0, "a": st.models.Param([1.0])}
             ),
             "two parameters have the same name: a_0, a_0",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -64,6 +65,15 @@ class FromFunction(Model):
     ) -> None:
         if not callable(rates_fn):
             raise InputError(f"rates_fn must be a function of load and p; got {rates_fn!r}")
+        inputs = declared.get("inputs", ("load",))
+        try:
+            inspect.signature(rates_fn).bind(*inputs, "p")
+        except TypeError as error:
+            raise InputError(
+                f"rates_fn is called with {', '.join(inputs)} and p, but cannot be: {error}"
+            ) from None
+        except ValueError:  # a function of C, which does not tell what it takes
+            pass
         # In a tuple, so that a function that is a module does not become a submodule.
         self._function, self._dense = (rates_fn,), False
         self._own = dict(measures or {})

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from stationary.errors import InputError
+
 if TYPE_CHECKING:
     from stationary.models._point import Point
 
@@ -77,7 +79,10 @@ def reward(values: Any, low: float = -math.inf, high: float = math.inf, about: s
     Values are fixed, ``[n]``, or a module that computes them from inputs and parameters by name.
     """
     if not isinstance(values, nn.Module):
-        values = torch.as_tensor(values, dtype=torch.float64)
+        try:
+            values = torch.as_tensor(values, dtype=torch.float64)
+        except (TypeError, ValueError, RuntimeError):
+            raise InputError(f"a measure takes one number per state; got {values!r:.80}") from None
     return Measure(_Reward(values), low, high, about)
 
 
