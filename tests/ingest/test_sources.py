@@ -162,6 +162,7 @@ def test_bad_rows_are_left_out_and_counted(tmp_path, rows, columns, words):
         ("cut.log.gz", {}, "cannot be read|cut.log.gz"),
         ("log.txt", {"format": "x"}, "there is no format 'x'"),
         ("log.parquet", {}, r"log\.parquet failed"),
+        ("binary.parquet", {}, r"binary\.parquet: this is no Parquet file; is it damaged\?"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, options, words):
@@ -171,6 +172,7 @@ def test_files_that_cannot_be_read(tmp_path, name, options, words):
     (tmp_path / "cut.log.gz").write_bytes(gzip.compress(b"some lines\n" * 1000)[:-30])
     if name != "*.parquet":
         (tmp_path / "log.parquet").write_text("not Parquet")
+        (tmp_path / "binary.parquet").write_bytes(bytes(range(256)) * 10)
     with pytest.raises(InputError, match=words):
         windows_from_events(Source(str(tmp_path / name), **options), Cut(1.0))
 

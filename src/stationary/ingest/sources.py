@@ -276,6 +276,8 @@ def _lines(path: str, block: bytes) -> bytes:
     if block.startswith(b"PAR1"):
         return b""
     if b"\0" in block:
+        if path.lower().endswith(".parquet"):
+            raise InputError(f"{path}: this is no Parquet file; is it damaged?")
         raise InputError(f"{path}: logs are text, perhaps packed (.gz, .bz2, .zst)")
     return b"".join(block.splitlines(keepends=True)[:_LINES])
 
